@@ -1,0 +1,1 @@
+"""What we ask: one file per GitHub issue."""

@@ -1,0 +1,1 @@
+"""The catalogue: where each named source comes from, at full scale and in a rehearsal."""

@@ -1,0 +1,1 @@
+"""Where it runs: the hardware table and what is generated from it."""

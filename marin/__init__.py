@@ -1,0 +1,31 @@
+"""marin: write an LLM experiment as one Python file and run it.
+
+What an experiment or an operator needs is here; everything else is a submodule.
+"""
+
+from marin.artifact import Artifact, Checkpoint, Documents, RawFiles, Report, Scores, Tokenizer, Tokens
+from marin.context import Context
+from marin.directory import Directory
+from marin.resources import CPU, Accelerator, Resources
+from marin.step import ExecutorStep
+from marin.value import execution, since, value
+
+__all__ = [
+    "CPU",
+    "Accelerator",
+    "Artifact",
+    "Checkpoint",
+    "Context",
+    "Directory",
+    "Documents",
+    "ExecutorStep",
+    "RawFiles",
+    "Report",
+    "Resources",
+    "Scores",
+    "Tokenizer",
+    "Tokens",
+    "execution",
+    "since",
+    "value",
+]

@@ -1,0 +1,123 @@
+"""Artifacts: the typed result of a step, in an immutable directory.
+
+The dataclass fields are small facts (counts, names) that are kept in the record; the bytes are in
+``directory``. Downstream steps read both: ``ctx[self.documents].directory``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast, dataclass_transform
+
+from marin.directory import Directory
+from marin.errors import CorruptRecord
+
+KINDS: dict[str, type[Artifact]] = {}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
+class Artifact:
+    """Base of all artifacts. ``class Tokens(Artifact, kind="tokens")`` makes a frozen dataclass.
+
+    Fields are JSON-able: numbers, strings, bools, None, and dicts and lists of those.
+    """
+
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, kind: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.kind = kind
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        KINDS[kind] = cls
+
+    @property
+    def directory(self) -> Directory:
+        """Where the bytes are. Only an artifact obtained from the store (``ctx[step]``) has one."""
+        return cast(Directory, self.__dict__["_directory"])
+
+    def at(self, directory: Directory) -> Artifact:
+        """The same artifact, tied to its directory."""
+        tied = dataclasses.replace(cast(Any, self))
+        object.__setattr__(tied, "_directory", directory)
+        return tied
+
+    def facts(self) -> dict[str, Any]:
+        """The fields, as JSON-able data."""
+        return dataclasses.asdict(cast(Any, self))
+
+
+def artifact_from(kind: str, facts: Mapping[str, Any], directory: Directory) -> Artifact:
+    """Rebuild an artifact from its record. Raises CorruptRecord if kind or facts do not fit."""
+    if kind not in KINDS:
+        raise CorruptRecord(
+            f"{directory.url}: the record's artifact is of kind {kind!r}, which no loaded module defines; "
+            "import the operator that made it"
+        )
+    try:
+        return KINDS[kind](**facts).at(directory)
+    except TypeError as error:
+        raise CorruptRecord(f"{directory.url}: the record's facts do not make a {kind}: {error}") from error
+
+
+class Documents(Artifact, kind="documents"):
+    """Sharded documents: ``shard-00000-of-00004.parquet`` with columns id, text, source, metadata.
+
+    bytes: UTF-8 bytes of text. dropped: how many documents this stage removed, by reason.
+    """
+
+    documents: int
+    bytes: int
+    shards: int
+    dropped: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
+
+
+class RawFiles(Artifact, kind="raw_files"):
+    """Files as they came: one directory, any formats."""
+
+    files: int
+    bytes: int
+
+
+class Tokenizer(Artifact, kind="tokenizer"):
+    """A Hugging Face ``tokenizer.json`` (and ``tokenizer_config.json``)."""
+
+    vocabulary: int
+    digest: str
+
+
+class Tokens(Artifact, kind="tokens"):
+    """A token store: see marin.data.token_store for the files.
+
+    tokens counts the separators. tokenizer: digest of the tokenizer.json that made it.
+    """
+
+    tokens: int
+    documents: int
+    vocabulary: int
+    tokenizer: str
+
+
+class Checkpoint(Artifact, kind="checkpoint"):
+    """Model and optimizer state after ``step`` optimizer steps, with metrics so far.
+
+    parameters: how many. tokens: trained on so far, all phases. loss: the last training loss.
+    """
+
+    step: int
+    tokens: int
+    parameters: int
+    architecture: str
+    loss: float | None = None
+
+
+class Scores(Artifact, kind="scores"):
+    """Results of an evaluation: ``scores.json`` and per-item ``items.jsonl``. metrics: the headline numbers."""
+
+    metrics: dict[str, float]
+
+
+class Report(Artifact, kind="report"):
+    """A comparison for people: ``report.json``. headline: one line per finding."""
+
+    headline: list[str]

@@ -1,0 +1,51 @@
+"""Context: what a running step may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from marin.artifact import Artifact, Checkpoint
+from marin.directory import Directory
+from marin.step import ExecutorStep
+
+
+class Context(Protocol):
+    """Handed to ``run()``. Inputs come by ``ctx[self.field]``; everything written goes below ``out``.
+
+    out: this attempt's own directory; becomes the committed output.
+    state: survives failed attempts of the same step, for work in progress (training checkpoints).
+    milestones: optimizer steps at which somebody waits for a checkpoint of this step, ascending.
+    """
+
+    out: Directory
+    state: Directory
+    milestones: Sequence[int]
+
+    def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
+        """The committed artifact of a dependency. Raises KeyError for a step that is not one."""
+        ...
+
+    def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """``[work(item) for item in items]``, spread over the cluster when there is one.
+
+        work must be a top-level function; items and results must pickle.
+        """
+        ...
+
+    def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
+        """Say how far the step is; shown live. Cheap: call it as often as you like."""
+        ...
+
+    def log(self, message: str) -> None:
+        """One line into this attempt's log."""
+        ...
+
+    def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
+        """Commit a milestone now, from the files below ``source``, while this step runs on."""
+        ...
+
+
+def dependency_artifacts(ctx: Context, step: ExecutorStep[Any]) -> dict[str, Artifact]:
+    """Every dependency's artifact, by the dependency's name."""
+    return {dependency.name: ctx[dependency] for dependency in step.dependencies}

@@ -1,0 +1,1 @@
+"""What lies between text and trainer: document shards, token stores, permutations, mixtures."""

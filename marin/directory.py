@@ -1,0 +1,88 @@
+"""A place that files can be read from and written to: a local folder or any fsspec URL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from marin.errors import StoreError
+
+
+@dataclass(frozen=True)
+class Directory:
+    """url: an absolute local path or ``scheme://…``; names below it use ``/``."""
+
+    url: str
+
+    def __truediv__(self, name: str) -> Directory:
+        return Directory(f"{self.url.rstrip('/')}/{name}")
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.url
+
+    @property
+    def path(self) -> Path:
+        """The local path. Raises StoreError for a remote directory."""
+        if not self.is_local:
+            raise StoreError(f"{self.url} is not on this machine; copy it first")
+        return Path(self.url)
+
+    @contextmanager
+    def open(self, name: str, mode: str = "rb") -> Iterator[IO[Any]]:
+        """Open one file; parents are made when writing. Text modes are UTF-8."""
+        encoding = None if "b" in mode else "utf-8"
+        if self.is_local:
+            target = self.path / name
+            if "r" not in mode:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open(mode, encoding=encoding) as handle:
+                yield handle
+        else:
+            import fsspec
+
+            with fsspec.open(f"{self.url}/{name}", mode, encoding=encoding) as handle:
+                yield handle
+
+    def exists(self, name: str = "") -> bool:
+        if self.is_local:
+            return (self.path / name).exists()
+        return self._filesystem().exists(f"{self.url}/{name}" if name else self.url)
+
+    def names(self) -> list[str]:
+        """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
+        if self.is_local:
+            root = self.path
+            found = [
+                os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
+                for folder, _, names in os.walk(root)
+                for name in names
+            ]
+        else:
+            filesystem = self._filesystem()
+            base = filesystem._strip_protocol(self.url).rstrip("/") + "/"
+            found = [path.removeprefix(base) for path in filesystem.find(self.url)]
+        return sorted(name for name in found if not name.startswith(".marin/"))
+
+    def read_bytes(self, name: str) -> bytes:
+        with self.open(name, "rb") as handle:
+            return handle.read()
+
+    def read_text(self, name: str) -> str:
+        return self.read_bytes(name).decode()
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        with self.open(name, "wb") as handle:
+            handle.write(content)
+
+    def write_text(self, name: str, content: str) -> None:
+        self.write_bytes(name, content.encode())
+
+    def _filesystem(self) -> Any:
+        import fsspec
+
+        return fsspec.core.url_to_fs(self.url)[0]

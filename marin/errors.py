@@ -1,0 +1,124 @@
+"""Every error that marin raises on purpose.
+
+MarinError
+├── ExperimentError          what the experiment file says cannot be meant
+│   ├── UnencodableValue     a field has no canonical encoding, so it cannot be part of an identity
+│   ├── BadField             a field's value makes no sense (also: unknown or missing fields)
+│   ├── CyclicSteps          a step depends on itself
+│   └── LabelClash           two different steps claim one label
+├── PlanError                the experiment and the store do not fit together; nothing was started
+│   ├── Drift                a committed output was made by other code than today's
+│   └── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
+├── StoreError               what the store holds or refuses
+│   ├── BadPrefix            missing, malformed or unwritable prefix
+│   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
+│   ├── CorruptOutput        files of a committed output are missing, changed or truncated
+│   ├── StoreFull            no space left
+│   └── LeaseLost            another driver took this step over; this attempt may not commit
+├── StepFailed               a step's run() raised; carries the step, the cause and the log
+├── InputError               outside data is missing, garbled or not what was pinned
+│   ├── MissingRevision      a dataset's pinned revision does not exist
+│   ├── TruncatedShard       a shard ends early or does not decompress
+│   └── GarbledDocument      a document that cannot be what its stage expects
+├── GateError                a silent success, made loud
+│   ├── StarvedSource        a mixture source would get no sample
+│   ├── TooManyEpochs        a source would be repeated beyond its bound
+│   ├── TokenizerMismatch    token stores of different tokenizers in one mixture
+│   ├── OverRemoval          a filter or dedup removed more of a source than its bound
+│   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
+│   ├── NonFiniteLoss        the loss became NaN or infinite
+│   └── NothingScored        an evaluation scored no item
+└── MissingDependency        a package or program that is needed is not installed
+
+Every message says which thing, the value found, what was wanted and what to do next.
+"""
+
+from __future__ import annotations
+
+
+class MarinError(Exception):
+    """Root of the tree above."""
+
+
+class ExperimentError(MarinError): ...
+
+
+class UnencodableValue(ExperimentError): ...
+
+
+class BadField(ExperimentError): ...
+
+
+class CyclicSteps(ExperimentError): ...
+
+
+class LabelClash(ExperimentError): ...
+
+
+class PlanError(MarinError): ...
+
+
+class Drift(PlanError): ...
+
+
+class UnknownStep(PlanError): ...
+
+
+class StoreError(MarinError): ...
+
+
+class BadPrefix(StoreError): ...
+
+
+class CorruptRecord(StoreError): ...
+
+
+class CorruptOutput(StoreError): ...
+
+
+class StoreFull(StoreError): ...
+
+
+class LeaseLost(StoreError): ...
+
+
+class StepFailed(MarinError): ...
+
+
+class InputError(MarinError): ...
+
+
+class MissingRevision(InputError): ...
+
+
+class TruncatedShard(InputError): ...
+
+
+class GarbledDocument(InputError): ...
+
+
+class GateError(MarinError): ...
+
+
+class StarvedSource(GateError): ...
+
+
+class TooManyEpochs(GateError): ...
+
+
+class TokenizerMismatch(GateError): ...
+
+
+class OverRemoval(GateError): ...
+
+
+class UnreadableCheckpoint(GateError): ...
+
+
+class NonFiniteLoss(GateError): ...
+
+
+class NothingScored(GateError): ...
+
+
+class MissingDependency(MarinError): ...

@@ -1,0 +1,1 @@
+"""Tasks, scoring, prompt formats and the statistics that a decision rests on."""

@@ -1,0 +1,1 @@
+"""Is this run healthy: level shifts, spikes, batch correlation."""

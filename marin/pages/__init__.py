@@ -1,0 +1,1 @@
+"""Static pages and plots that open from disk."""

@@ -1,0 +1,31 @@
+"""What a step asks of the machine that runs it. Never part of an identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """A slice of accelerators that is taken whole.
+
+    name: the provider's word for it ("v4-2048"). chips, hosts: counts. peak_flops: dense bf16
+    FLOP/s of one chip.
+    """
+
+    name: str
+    chips: int
+    hosts: int
+    peak_flops: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """cpus: cores reserved (Ray's num_cpus). memory_gib: memory reserved, 0 for no reservation."""
+
+    cpus: float = 1.0
+    memory_gib: float = 0.0
+    accelerator: Accelerator | None = None
+
+
+CPU = Resources()

@@ -1,0 +1,132 @@
+"""ExecutorStep: what to make, and from what. Building one does no I/O."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
+
+from marin.artifact import Artifact
+from marin.errors import BadField, ExperimentError
+from marin.resources import CPU, Resources
+from marin.value import EXECUTION, digest, encode_fields, execution, freeze_mappings, since
+
+if TYPE_CHECKING:
+    from marin.context import Context
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution))
+class _FrozenFields:
+    """Subclasses are dataclasses to the type checker, their own base fields included (PEP 681)."""
+
+
+class ExecutorStep[A: Artifact](_FrozenFields):
+    """A value that says how to make an artifact of type ``A``. Subclasses are operators.
+
+    ::
+
+        class Tokenize(ExecutorStep[Tokens], op="tokenize", version=1):
+            documents: ExecutorStep[Documents]
+            def run(self, ctx: Context) -> Tokens: ...
+
+    ``op`` names the operator in identities and in the store, so classes may be renamed and moved.
+    Raise ``version`` when the same fields should give a different output. Two steps with the same
+    operator, version and identity-bearing fields are equal, whatever their label and resources.
+    Raises UnencodableValue at construction for a field that cannot be part of an identity and
+    BadField for an unknown, missing or senseless one.
+    """
+
+    op: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False  # True: run() needs a process of its own
+
+    label: str = execution(default="")
+    resources: Resources = execution(default=CPU)
+
+    def __init_subclass__(cls, *, op: str = "", version: int = 1, isolated: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not op:
+            raise ExperimentError(f"{cls.__qualname__}: an operator needs a name: class {cls.__name__}(..., op='verb')")
+        if version < 1:
+            raise ExperimentError(f"{cls.__qualname__}: version is {version}; versions start at 1")
+        cls.op, cls.version, cls.isolated = op, version, isolated
+        dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+        _explain_bad_arguments(cls)
+
+    def __post_init__(self) -> None:
+        freeze_mappings(self)
+        self.check()
+        object.__setattr__(self, "_identity", self._compute_identity())
+
+    def check(self) -> None:
+        """Override to refuse senseless field values with BadField, where the mistake was written."""
+
+    @abstractmethod
+    def run(self, ctx: Context) -> A:
+        """Make the artifact: write files under ``ctx.out``, return the typed description."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> str:
+        """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
+        return cast(str, self.__dict__["_identity"])
+
+    @property
+    def dependencies(self) -> tuple[ExecutorStep[Any], ...]:
+        """Steps found in the identity-bearing fields, at any depth, each once, in field order."""
+        return cast(tuple["ExecutorStep[Any]", ...], self.__dict__["_dependencies"])
+
+    @property
+    def name(self) -> str:
+        """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
+        return f"{self.op}/{self.label or self.identity[:8]}"
+
+    def _compute_identity(self) -> str:
+        found: list[ExecutorStep[Any]] = []
+        fields = encode_fields(self, type(self).__name__, found)
+        object.__setattr__(self, "_dependencies", tuple(dict.fromkeys(found)))
+        return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutorStep) and self.identity == cast(ExecutorStep[Any], other).identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.identity[:12]}>"
+
+
+dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
+
+
+def identity_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
+    """The fields that enter the identity, by name."""
+    return {f.name: getattr(step, f.name) for f in dataclasses.fields(step) if EXECUTION not in f.metadata}
+
+
+def _explain_bad_arguments(cls: type[Any]) -> None:
+    """Make the generated __init__ name unknown and missing fields, with near misses."""
+    made = cls.__init__
+    known = {spec.name: spec for spec in dataclasses.fields(cls)}
+    needed = {
+        name
+        for name, spec in known.items()
+        if spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
+    }
+
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        if args:
+            raise BadField(f"{cls.__name__}: fields are given by name, e.g. {cls.__name__}({next(iter(known))}=…)")
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
+                raise BadField(f"{cls.__name__} has no field {name!r}; {hint}")
+        missing = sorted(needed - given.keys())
+        if missing:
+            raise BadField(f"{cls.__name__} needs {', '.join(missing)}")
+        made(self, **given)
+
+    setattr(cls, "__init__", __init__)

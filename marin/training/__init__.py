@@ -1,0 +1,1 @@
+"""From our readable configuration to Levanter's, and back to checkpoints and metrics."""
