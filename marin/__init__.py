@@ -3,7 +3,7 @@
 What an experiment or an operator needs is here; everything else is a submodule.
 """
 
-from marin.artifact import Artifact, Checkpoint, Documents, RawFiles, Report, Scores, Tokenizer, Tokens
+from marin.artifact import Artifact, Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
 from marin.context import Context
 from marin.directory import Directory
 from marin.resources import CPU, Accelerator, Resources
@@ -19,6 +19,7 @@ __all__ = [
     "Directory",
     "Documents",
     "ExecutorStep",
+    "Items",
     "RawFiles",
     "Report",
     "Resources",

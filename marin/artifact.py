@@ -121,3 +121,12 @@ class Report(Artifact, kind="report"):
     """A comparison for people: ``report.json``. headline: one line per finding."""
 
     headline: list[str]
+
+
+class Items(Artifact, kind="items"):
+    """Evaluation items, ``items.jsonl``: one ``{"id", "question", "answer", "final"}`` a line.
+
+    answer is GSM8K style: steps with ``<<16-7=9>>`` tags, then ``#### 9``; final is "9".
+    """
+
+    items: int
