@@ -1,0 +1,195 @@
+"""Sharded documents on disk: ``shard-00000-of-00004.parquet``, zstd, the same bytes for the same documents."""
+
+# pyright: basic
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from marin.directory import Directory
+from marin.errors import GarbledDocument, TruncatedShard
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("metadata", pa.string(), nullable=False),
+    ]
+)
+# A row group ends at whichever comes first; Arrow string arrays hold at most 2 GiB.
+ROWS_PER_GROUP = 4096
+BYTES_PER_GROUP = 64 << 20
+
+SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})\.parquet")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text. source: where it came from, for people. metadata: JSON-able."""
+
+    text: str
+    source: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """32 hex digits: xxh3-128 of the text in UTF-8."""
+        return xxhash.xxh3_128_hexdigest(self.text.encode())
+
+
+def shard_name(index: int, shards: int) -> str:
+    return f"shard-{index:05d}-of-{shards:05d}.parquet"
+
+
+def shard_names(directory: Directory) -> list[str]:
+    """The shards at the top of a directory, in order.
+
+    Raises TruncatedShard if there is none, if one is missing, or if two writers' shards are mixed.
+    """
+    found = [name for name in directory.names() if SHARD.fullmatch(name)]
+    if not found:
+        raise TruncatedShard(
+            f"{directory.url}: expected shard-00000-of-….parquet, found no shard; rebuild the step that wrote it"
+        )
+    totals = sorted({int(name[15:20]) for name in found})
+    expected = [shard_name(index, totals[0]) for index in range(totals[0])]
+    if found != expected:
+        missing = sorted(set(expected) - set(found))
+        extra = sorted(set(found) - set(expected))
+        raise TruncatedShard(
+            f"{directory.url}: expected {len(expected)} shards, found {len(found)}"
+            + (f"; missing {', '.join(missing[:3])}" if missing else "")
+            + (f"; unexpected {', '.join(extra[:3])}" if extra else "")
+            + "; rebuild the step that wrote it"
+        )
+    return found
+
+
+def read_documents(directory: Directory) -> Iterator[Document]:
+    """Every document, shards in order, rows in order. Raises TruncatedShard for a broken shard."""
+    for name in shard_names(directory):
+        yield from read_shard(directory, name)
+
+
+def read_shard(directory: Directory, name: str) -> Iterator[Document]:
+    """The documents of one shard. Raises TruncatedShard naming the file, what was expected and what was found."""
+    for batch in _batches(directory, name, SCHEMA):
+        columns = [batch.column(index).to_pylist() for index in range(1, 4)]
+        for text, source, metadata in zip(*columns, strict=True):
+            yield Document(text, source, json.loads(metadata) if metadata != "{}" else {})
+
+
+def write_documents(out: Directory, documents: Iterable[Document], shards: int = 1) -> tuple[int, int, int]:
+    """Write all documents, in order, into contiguous shards of (almost) equal counts.
+
+    Returns (documents, UTF-8 bytes of text, shards). One shard is streamed; for more, the documents
+    are held in memory to be counted: large jobs write shard by shard with write_shard.
+    Raises GarbledDocument for text that is not UTF-8 encodable or metadata that is not JSON.
+    """
+    if shards < 1:
+        raise ValueError(f"{out.url}: shards is {shards}; wanted at least 1")
+    if shards == 1:
+        return (*write_shard(out, 0, 1, documents), 1)
+    held = list(documents)
+    cuts = [len(held) * index // shards for index in range(shards + 1)]
+    written = [write_shard(out, index, shards, held[cuts[index] : cuts[index + 1]]) for index in range(shards)]
+    return (sum(rows for rows, _ in written), sum(size for _, size in written), shards)
+
+
+def write_shard(out: Directory, index: int, shards: int, documents: Iterable[Document]) -> tuple[int, int]:
+    """Write one shard of ``shards``. Returns (documents, UTF-8 bytes of text)."""
+    size = 0
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        nonlocal size
+        for position, document in enumerate(documents):
+            where = f"{out.url}/{shard_name(index, shards)}: document {position} from {document.source!r}"
+            try:
+                encoded = document.text.encode()
+            except UnicodeEncodeError as error:
+                raise GarbledDocument(
+                    f"{where}: {error}; the text must be valid Unicode, normalise it first"
+                ) from error
+            size += len(encoded)
+            key = xxhash.xxh3_128_hexdigest(encoded)
+            yield key, document.text, document.source, _to_json(document.metadata, where)
+
+    return write_rows(out, shard_name(index, shards), SCHEMA, rows()), size
+
+
+def write_rows(out: Directory, name: str, schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> int:
+    """Write rows as one Parquet file with deterministic bytes. Returns how many. Also used for sidecars."""
+    with out.open(name, "wb") as handle:
+        return _write(handle, schema, rows)
+
+
+def read_rows(directory: Directory, name: str, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
+    """Rows that write_rows wrote. Raises TruncatedShard as read_shard does."""
+    for batch in _batches(directory, name, schema):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _write(handle: IO[bytes], schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> int:
+    total = 0
+    options: dict[str, Any] = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
+    with pq.ParquetWriter(handle, schema, **options) as writer:
+        group: list[Sequence[Any]] = []
+        size = 0
+        for row in rows:
+            group.append(row)
+            size += sum(len(cell) for cell in row if isinstance(cell, str))
+            if len(group) == ROWS_PER_GROUP or size >= BYTES_PER_GROUP:
+                writer.write_batch(_batch(group, schema))
+                total += len(group)
+                group, size = [], 0
+        if group:
+            writer.write_batch(_batch(group, schema))
+        return total + len(group)
+
+
+def _batch(rows: list[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, spec.type) for column, spec in zip(columns, schema, strict=True)]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def _batches(directory: Directory, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    found, expected = 0, "a Parquet file"
+    try:
+        with directory.open(name, "rb") as handle:
+            try:
+                file = pq.ParquetFile(handle, page_checksum_verification=True)
+                expected = f"{file.metadata.num_rows} rows"
+                if file.schema_arrow.names != schema.names:
+                    raise pa.ArrowInvalid(f"its columns are {', '.join(file.schema_arrow.names)}")
+                for group in range(file.num_row_groups):
+                    batch = file.read_row_group(group, use_threads=False)
+                    yield from batch.to_batches()
+                    found += batch.num_rows
+            # OSError: zstd and checksum failures; EOFError, ValueError: what broken offsets lead to.
+            except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+                raise TruncatedShard(
+                    f"{directory.url}/{name}: expected {expected} with columns {', '.join(schema.names)}, found "
+                    f"{found} readable rows ({_first_line(error)}); rebuild or fetch it again"
+                ) from error
+    except FileNotFoundError as error:
+        raise TruncatedShard(f"{directory.url}/{name}: expected a shard, found no file; rebuild it") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _to_json(metadata: Mapping[str, Any], where: str) -> str:
+    try:
+        return json.dumps(dict(metadata), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise GarbledDocument(f"{where}: its metadata is not JSON: {error}") from error
