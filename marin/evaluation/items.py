@@ -1,0 +1,43 @@
+"""Items: worked word problems, as they lie in ``items.jsonl``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from marin.directory import Directory
+from marin.errors import GarbledDocument
+
+ITEMS_FILE = "items.jsonl"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One problem. answer: GSM8K style, steps with ``<<16-7=9>>`` tags, then ``#### 9``; final: "9"."""
+
+    id: str
+    question: str
+    answer: str
+    final: str
+
+
+def read_items(directory: Directory) -> list[Item]:
+    """Every item, in file order. Raises GarbledDocument naming the line that is not an item."""
+    items: list[Item] = []
+    for number, line in enumerate(directory.read_text(ITEMS_FILE).splitlines(), start=1):
+        try:
+            items.append(Item(**json.loads(line)))
+        except (TypeError, ValueError) as error:
+            raise GarbledDocument(
+                f"{directory.url}/{ITEMS_FILE} line {number} is not an item ({error}); "
+                "wanted a JSON object with id, question, answer and final"
+            ) from error
+    return items
+
+
+def write_items(directory: Directory, items: Iterable[Item]) -> int:
+    """Write ``items.jsonl``; returns how many."""
+    lines = [json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items]
+    directory.write_text(ITEMS_FILE, "".join(lines))
+    return len(lines)
