@@ -1,0 +1,173 @@
+"""How many bits a model needs for a text: whole documents, continuations of a prompt, spans of characters.
+
+Shapes: B rows of a batch, T tokens of a window, n tokens of one text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from marin.errors import BadField, NonFiniteLoss
+from marin.evaluation.encoder import Encoded, Encoder
+
+Ids = npt.NDArray[np.int32]
+# (B, T) tokens → (B, T-1) natural-log probabilities of tokens[:, 1:].
+Scorer = Callable[[Ids], npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class TokenBits:
+    """Surprisal of each scored token of a text. bits: (n,) float64. starts, ends: (n,) characters of the text."""
+
+    bits: npt.NDArray[np.float64]
+    starts: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.int32]
+
+    @property
+    def total(self) -> float:
+        return float(self.bits.sum())
+
+    def within(self, start: int, end: int) -> float:
+        """Bits of the characters [start, end); a token that reaches across an edge counts by its share of characters.
+
+        So the bits of the parts of a text add up to the bits of the text.
+        """
+        overlap = np.minimum(self.ends, end) - np.maximum(self.starts, start)
+        length = self.ends - self.starts
+        # Several tokens may make up one character: the later ones have no width of their own.
+        point = (length == 0) & (self.ends > start) & (self.ends <= end)
+        share = np.where(length > 0, np.clip(overlap, 0, None) / np.maximum(length, 1), point)
+        return float((self.bits * share).sum())
+
+
+@dataclass(frozen=True)
+class DocumentBits:
+    """bits and UTF-8 bytes of a document as it is, and of the same document without trailing whitespace."""
+
+    bits: float
+    bytes: int
+    stripped_bits: float
+    stripped_bytes: int
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A scorer and its tokenizer, asked in batches of one shape (compiled once).
+
+    window: tokens the model sees at a time, T. stride: how far the window moves over a longer text; every
+    token after the first window has at least window - stride tokens of context. batch: rows, B.
+    Raises BadField if the numbers do not fit together.
+    """
+
+    scorer: Scorer
+    encoder: Encoder
+    window: int
+    stride: int
+    batch: int
+
+    def __post_init__(self) -> None:
+        if self.window < 2 or self.batch < 1 or not 1 <= self.stride < self.window:
+            raise BadField(
+                f"window {self.window}, stride {self.stride}, batch {self.batch}: "
+                "wanted window >= 2, 1 <= stride < window, batch >= 1"
+            )
+
+    def documents(self, texts: Sequence[str]) -> list[DocumentBits]:
+        """Bits of each document from its first token on. Raises NonFiniteLoss."""
+        stripped = [text.rstrip() for text in texts]
+        raw = self._score(texts, [0] * len(texts))
+        # Stripping changes only the last tokens: score those again, and take the rest over.
+        changed = [index for index, text in enumerate(texts) if stripped[index] != text]
+        encoded = dict(zip(changed, self.encoder.encode([stripped[index] for index in changed]), strict=True))
+        shared = {index: _common_prefix(encoded[index].ids, raw[index][0].ids) for index in changed}
+        tails = self._score([stripped[index] for index in changed], [shared[index] for index in changed])
+        bits = [tokens.total for _, tokens in raw]
+        stripped_bits = list(bits)
+        for index, (_, tail) in zip(changed, tails, strict=True):
+            stripped_bits[index] = float(raw[index][1].bits[: shared[index]].sum()) + tail.total
+        return [
+            DocumentBits(bits[index], len(text.encode()), stripped_bits[index], len(stripped[index].encode()))
+            for index, text in enumerate(texts)
+        ]
+
+    def continuations(self, pairs: Sequence[tuple[str, str]]) -> list[TokenBits]:
+        """Bits of each continuation after its prompt; characters count from the start of the continuation.
+
+        The two are tokenized as one text, as they were in training. A token that begins in the prompt and
+        ends in the continuation counts wholly for the continuation, so no bit of it is lost.
+        Raises NonFiniteLoss.
+        """
+        texts = [prompt + continuation for prompt, continuation in pairs]
+        encoded = self.encoder.encode(texts)
+        first = [
+            int(np.searchsorted(one.ends, len(prompt), side="right"))
+            for one, (prompt, _) in zip(encoded, pairs, strict=True)
+        ]
+        scored = self._score(texts, first, encoded)
+        return [
+            TokenBits(tokens.bits, np.maximum(tokens.starts - len(prompt), 0), tokens.ends - len(prompt))
+            for (_, tokens), (prompt, _) in zip(scored, pairs, strict=True)
+        ]
+
+    def _score(
+        self, texts: Sequence[str], first: Sequence[int], encoded: Sequence[Encoded] | None = None
+    ) -> list[tuple[Encoded, TokenBits]]:
+        """Each text's tokens and the bits of its tokens from number first on."""
+        encoded = self.encoder.encode(texts) if encoded is None else encoded
+        sequences = [np.concatenate((np.array([self.encoder.start], np.int32), one.ids)) for one in encoded]
+        bits = [np.full(len(one.ids), np.nan) for one in encoded]
+        wanted: list[tuple[int, int, int, int]] = []  # text, first token of the window, tokens scored [begin, end)
+        for text, (sequence, begin) in enumerate(zip(sequences, first, strict=True)):
+            wanted += ((text, *window) for window in windows(len(sequence), begin, self.window, self.stride))
+        for offset in range(0, len(wanted), self.batch):
+            rows = wanted[offset : offset + self.batch]
+            tokens = np.full((self.batch, self.window), self.encoder.start, np.int32)
+            for row, (text, left, _, _) in enumerate(rows):
+                piece = sequences[text][left : left + self.window]
+                tokens[row, : len(piece)] = piece
+            logprobs = np.asarray(self.scorer(tokens), np.float64)
+            for row, (text, left, begin, end) in enumerate(rows):
+                # Column c of the scorer's answer is about token c + 1 of the window; ids[i] is sequence[i + 1].
+                bits[text][begin:end] = -logprobs[row, begin - left : end - left] / math.log(2)
+        out: list[tuple[Encoded, TokenBits]] = []
+        for one, scored, begin, text in zip(encoded, bits, first, texts, strict=True):
+            if not np.isfinite(scored[begin:]).all():
+                raise NonFiniteLoss(
+                    f"the model gives {text[:60]!r} a probability of zero or no number at all; "
+                    "wanted a finite log-probability for every token; look at the checkpoint's last losses"
+                )
+            starts = np.concatenate((np.zeros(1, np.int32), one.ends[:-1]))[: len(one.ends)]
+            out.append((one, TokenBits(scored[begin:], starts[begin:], one.ends[begin:])))
+        return out
+
+
+def windows(tokens: int, first: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
+    """Windows over a sequence that starts with a separator: (left, begin, end).
+
+    tokens: length, separator included. Predictions are numbered from 0 (of token 1); every prediction
+    from ``first`` on is scored exactly once, in the first window that holds it. Windows without one
+    are left out.
+    """
+    left, begin, last = 0, first, tokens - 1
+    while begin < last:
+        end = min(left + window - 1, last)
+        if end > begin:
+            yield left, begin, end
+            begin = end
+        left += stride
+
+
+def bits_per_byte(bits: Sequence[float], sizes: Sequence[int]) -> float:
+    """Over a whole set: all bits by all bytes, so that long texts weigh what they are."""
+    return sum(bits) / sum(sizes)
+
+
+def _common_prefix(a: Ids, b: Ids) -> int:
+    shorter = min(len(a), len(b))
+    differ = np.flatnonzero(a[:shorter] != b[:shorter])
+    return int(differ[0]) if len(differ) else shorter

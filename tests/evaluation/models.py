@@ -1,0 +1,91 @@
+"""Small models whose every probability is known, and a tokenizer whose every boundary is known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from marin.evaluation.encoder import Encoded
+
+SEPARATOR = 256
+
+
+class Bytes:
+    """One token a UTF-8 byte; 256 separates documents."""
+
+    start = SEPARATOR
+    vocabulary = 257
+
+    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+        out: list[Encoded] = []
+        for text in texts:
+            ends = [i + 1 for i, character in enumerate(text) for _ in character.encode()]
+            out.append(Encoded(np.frombuffer(text.encode(), np.uint8).astype(np.int32), np.asarray(ends, np.int32)))
+        return out
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return bytes(i for i in ids if i < 256).decode(errors="replace")
+
+
+class Pairs:
+    """Two characters a token where possible, so that tokens straddle boundaries. Text is ASCII."""
+
+    start = 0
+    vocabulary = 1 + 128 * 129
+
+    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+        out: list[Encoded] = []
+        for text in texts:
+            pieces = [text[i : i + 2] for i in range(0, len(text), 2)]
+            ids = [1 + 129 * ord(p[0]) + (ord(p[1]) + 1 if len(p) == 2 else 0) for p in pieces]
+            out.append(Encoded(np.asarray(ids, np.int32), np.cumsum([len(p) for p in pieces]).astype(np.int32)))
+        return out
+
+    def decode(self, ids: Sequence[int]) -> str:
+        parts = [divmod(i - 1, 129) for i in ids if i]
+        return "".join(chr(a) + (chr(b - 1) if b else "") for a, b in parts)
+
+
+def unigram(logits: np.ndarray):
+    """A scorer that gives every token the same log-probability wherever it stands."""
+    logprobs = logits - np.log(np.exp(logits).sum())
+
+    def scorer(tokens: np.ndarray) -> np.ndarray:
+        return logprobs[tokens[:, 1:]].astype(np.float32)
+
+    return scorer
+
+
+class NGram:
+    """Byte n-gram model, orders 1 to n interpolated (Witten-Bell): learns formats and memorises texts."""
+
+    def __init__(self, order: int = 8) -> None:
+        self.order = order
+        self.counts: list[dict[bytes, Counter[int]]] = [{} for _ in range(order)]
+
+    def train(self, texts: Iterable[str], times: int = 1) -> NGram:
+        for text in texts:
+            data = np.concatenate(([SEPARATOR], np.frombuffer(text.encode(), np.uint8))).astype(np.int16)
+            for position in range(1, len(data)):
+                for length in range(min(self.order, position + 1)):
+                    context = data[position - length : position].tobytes()
+                    self.counts[length].setdefault(context, Counter())[int(data[position])] += times
+        return self
+
+    def __call__(self, tokens: np.ndarray) -> np.ndarray:
+        out = np.zeros((tokens.shape[0], tokens.shape[1] - 1), np.float32)
+        for row, line in enumerate(tokens.astype(np.int16)):
+            # Past the text only padding follows, and nobody asks about it.
+            held = np.flatnonzero(line != SEPARATOR)
+            for position in range(1, int(held[-1]) + 1 if len(held) else 0):
+                probability = 1 / 257
+                for length in range(min(self.order, position + 1)):
+                    seen = self.counts[length].get(line[position - length : position].tobytes())
+                    if seen is None:
+                        break
+                    total, kinds = seen.total(), len(seen)
+                    probability = (seen[int(line[position])] + kinds * probability) / (total + kinds)
+                out[row, position - 1] = np.log(probability)
+        return out
