@@ -9,5 +9,6 @@ from marin.value import value
 class Scale(Enum):
     """REHEARSAL: a laptop, minutes, no network, no account. FULL: the real thing."""
 
+    _value_: str
     REHEARSAL = "rehearsal"
     FULL = "full"

@@ -37,7 +37,8 @@ class FrozenDict(dict[Any, Any]):
     def _refuse(self, *_: object, **__: object) -> Any:
         raise TypeError("a mapping inside a step is frozen; build a new step with dataclasses.replace")
 
-    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+    __setitem__ = __delitem__ = clear = pop = popitem = __ior__ = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (FrozenDict, (dict(self),))
@@ -60,11 +61,11 @@ def execution(*, default: Any) -> Any:
     return dataclasses.field(default=default, metadata={EXECUTION: True})
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution))
 class _ValueDecorator(Protocol):
     def __call__[T](self, cls: type[T]) -> type[T]: ...
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution))
 def value(tag: str) -> _ValueDecorator:
     """Class decorator: a frozen dataclass (or Enum) that may be a field of a step.
 
