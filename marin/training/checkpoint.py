@@ -1,0 +1,186 @@
+"""Checkpoint directories: their layout, and what can be known of one without importing Levanter.
+
+::
+
+    checkpoint.json           Facts, and size and digest of every other file; written last: its presence means complete
+    metrics.jsonl             one line for each optimizer step up to this one
+    metadata.json             Levanter's own marker
+    manifest.json             name, shape and type of every array
+    manifest.ocdbt, d/, …     the arrays (tensorstore, OCDBT):
+        model/…               weights
+        opt_state/…           optimizer state, with the history that clipping and skipping look at
+        model_averaging/…     moving average of the weights, if the recipe keeps one
+        step, training_key
+
+A run keeps its checkpoints side by side as ``step-160``, ``step-170`` …
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from typing import Any, cast
+
+import xxhash
+
+from marin.directory import Directory
+from marin.errors import UnreadableCheckpoint
+from marin.training.model import Architecture, ModelShape
+
+MARKER = "checkpoint.json"
+METRICS = "metrics.jsonl"
+FORMAT = 1
+STEP_NAME = re.compile(r"step-(\d+)/")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a checkpoint says of itself.
+
+    step: optimizer steps done, all phases. tokens: trained on so far, all phases. loss: of the last
+    step. averaged: whether a moving average of the weights is stored.
+    """
+
+    step: int
+    tokens: int
+    loss: float | None
+    model: ModelShape
+    vocabulary: int
+    averaged: bool
+
+    @property
+    def parameters(self) -> int:
+        return self.model.parameters(self.vocabulary)
+
+
+def shape_to_json(model: ModelShape) -> dict[str, Any]:
+    return {**dataclasses.asdict(model), "architecture": model.architecture.value}
+
+
+def shape_from_json(held: dict[str, Any]) -> ModelShape:
+    return ModelShape(**{**held, "architecture": Architecture(held["architecture"])})
+
+
+def read_facts(directory: Directory) -> Facts:
+    """Raises UnreadableCheckpoint if there is no complete checkpoint in the directory."""
+    held = _read_marker(directory)
+    try:
+        return Facts(**{**held["facts"], "model": shape_from_json(held["facts"]["model"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableCheckpoint(f"{directory.url}/{MARKER} does not describe a checkpoint: {error!r}") from error
+
+
+def complete(directory: Directory, facts: Facts) -> None:
+    """Write the marker: from now on the directory counts as a checkpoint."""
+    files = {name: [directory.size(name), _digest(directory, name)] for name in directory.names() if name != MARKER}
+    described = {
+        **{f.name: getattr(facts, f.name) for f in dataclasses.fields(facts)},
+        "model": shape_to_json(facts.model),
+    }
+    text = json.dumps({"format": FORMAT, "facts": described, "files": files}, indent=1, sort_keys=True)
+    if directory.is_local:
+        directory.write_text(MARKER + ".tmp", text)
+        os.replace(directory.path / (MARKER + ".tmp"), directory.path / MARKER)
+    else:
+        directory.write_text(MARKER, text)  # an object appears whole or not at all
+
+
+def verify(directory: Directory) -> None:
+    """Check every file against the marker. Raises UnreadableCheckpoint naming the first that differs."""
+    held = _read_marker(directory)
+    present = set(directory.names())
+    for name, (size, digest) in cast(dict[str, tuple[int, str | None]], held["files"]).items():
+        where = f"checkpoint {directory.url}: {name}"
+        if name not in present:
+            raise UnreadableCheckpoint(f"{where} is missing; resume from an earlier checkpoint or rebuild the run")
+        if directory.size(name) != size:
+            raise UnreadableCheckpoint(
+                f"{where} has {directory.size(name)} bytes, {size} were written; "
+                "resume from an earlier checkpoint or rebuild the run"
+            )
+        if digest is not None and _digest(directory, name) != digest:
+            raise UnreadableCheckpoint(
+                f"{where} changed after it was written; resume from an earlier checkpoint or rebuild the run"
+            )
+
+
+def step_directory(directory: Directory, step: int) -> Directory:
+    return directory / f"step-{step}"
+
+
+def complete_steps(directory: Directory) -> list[int]:
+    """Steps with a complete checkpoint below ``directory``, ascending."""
+    return sorted(step for step, whole in _steps(directory).items() if whole)
+
+
+def half_written_steps(directory: Directory) -> list[int]:
+    """Steps whose checkpoint was begun and never completed, ascending."""
+    return sorted(step for step, whole in _steps(directory).items() if not whole)
+
+
+def remove(directory: Directory) -> None:
+    """Delete a checkpoint: the marker first, so that a half-deleted one is never taken for whole."""
+    if directory.is_local:
+        (directory.path / MARKER).unlink(missing_ok=True)
+        shutil.rmtree(directory.path)
+        return
+    import fsspec
+
+    filesystem, path = cast(tuple[Any, str], fsspec.url_to_fs(directory.url))  # pyright: ignore[reportUnknownMemberType]
+    if directory.exists(MARKER):
+        filesystem.rm(f"{path}/{MARKER}")
+    filesystem.rm(path, recursive=True)
+
+
+def copy(source: Directory, target: Directory) -> None:
+    """Copy a complete checkpoint; the marker comes last."""
+    _read_marker(source)
+    for name in (*(name for name in source.names() if name != MARKER), MARKER):
+        with source.open(name) as reading, target.open(name, "wb") as writing:
+            shutil.copyfileobj(reading, writing, 1 << 22)
+
+
+def _steps(directory: Directory) -> dict[int, bool]:
+    found: dict[int, bool] = {}
+    for name in directory.names():
+        match = STEP_NAME.match(name)
+        if match:
+            step = int(match[1])
+            found[step] = found.get(step, False) or name == f"step-{step}/{MARKER}"
+    return found
+
+
+def _read_marker(directory: Directory) -> dict[str, Any]:
+    if not directory.exists(MARKER):
+        raise UnreadableCheckpoint(
+            f"{directory.url} holds no complete checkpoint: {MARKER}, which is written last, is missing; "
+            "check the path, or rebuild the training run"
+        )
+    try:
+        held = json.loads(directory.read_text(MARKER))
+        found = held["format"]
+        held["files"], held["facts"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableCheckpoint(
+            f"{directory.url}/{MARKER} is garbled ({error!r}); resume from an earlier checkpoint or rebuild the run"
+        ) from error
+    if found != FORMAT:
+        raise UnreadableCheckpoint(
+            f"{directory.url} has checkpoint format {found}, this build reads {FORMAT}; use the build that wrote it"
+        )
+    return held
+
+
+def _digest(directory: Directory, name: str) -> str | None:
+    # A remote checkpoint of terabytes is not read back: there, the size has to do.
+    if not directory.is_local:
+        return None
+    state = xxhash.xxh3_128()
+    with directory.open(name) as handle:
+        while block := handle.read(1 << 22):
+            state.update(block)
+    return state.hexdigest()

@@ -1,0 +1,127 @@
+"""Shapes of the models we train: what the retrospective calls the Llama and the Qwen3 backbone."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from marin.errors import BadField
+from marin.value import value
+
+
+@value("architecture")
+class Architecture(Enum):
+    LLAMA = "llama"
+    QWEN3 = "qwen3"  # Llama with an RMS norm on queries and keys (QK-Norm)
+
+
+@value("precision")
+class Precision(Enum):
+    """Parameters are always float32; the value is what the matrix products compute in."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+class Recompute(Enum):
+    """What the backward pass computes again instead of keeping: memory for time, same result."""
+
+    NOTHING = "nothing"
+    LAYERS = "layers"
+    OFFLOAD = "offload"  # as LAYERS, with the layers' inputs kept in host memory
+
+
+@value("model_shape")
+class ModelShape:
+    """A decoder-only transformer: RMS norm, rotary positions, gated SiLU, no biases.
+
+    hidden, intermediate: widths. heads, kv_heads: query heads, and key/value heads that they share.
+    seq_len: longest sequence (tokens). head_width: per-head width, hidden / heads if None.
+    Raises BadField for sizes that do not fit together.
+    """
+
+    architecture: Architecture
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    seq_len: int
+    head_width: int | None = None
+    rope_theta: float = 500_000.0
+    norm_eps: float = 1e-5
+    tied_embeddings: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("hidden", "intermediate", "layers", "heads", "kv_heads", "seq_len"):
+            if getattr(self, name) < 1:
+                raise BadField(f"model: {name} is {getattr(self, name)}; it must be at least 1")
+        if self.heads % self.kv_heads:
+            raise BadField(f"model: {self.heads} heads cannot share {self.kv_heads} kv_heads; make it a divisor")
+        if self.head_width is None and self.hidden % self.heads:
+            raise BadField(f"model: hidden {self.hidden} is not a multiple of {self.heads} heads; set head_width")
+        if self.head_size % 2:
+            raise BadField(f"model: heads are {self.head_size} wide; rotary positions need an even width")
+
+    @property
+    def qk_norm(self) -> bool:
+        return self.architecture is Architecture.QWEN3
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden // self.heads if self.head_width is None else self.head_width
+
+    def matrix_parameters(self) -> int:
+        """Parameters of one layer's matrices: query, output, key, value, gate, up, down."""
+        attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate
+
+    def parameters(self, vocabulary: int) -> int:
+        """How many parameters, embeddings and norms included."""
+        norms = 2 * self.hidden + (2 * self.head_size if self.qk_norm else 0)
+        embeddings = vocabulary * self.hidden * (1 if self.tied_embeddings else 2)
+        return self.layers * (self.matrix_parameters() + norms) + self.hidden + embeddings
+
+    def flops_per_token(self, vocabulary: int, seq_len: int) -> float:
+        """Training FLOPs a token: 6 per matrix parameter, plus attention.
+
+        Attention: scores and weighted sum are 2 products of seq_len × head width for each query
+        head, 2 FLOPs a multiply-add, half of it masked, three times over for forward and backward.
+        Source: Chowdhery et al. 2022 (PaLM), appendix B; the causal half as in Dao 2023.
+        """
+        products = 6 * (self.layers * self.matrix_parameters() + vocabulary * self.hidden)
+        attention = 6 * self.layers * self.heads * self.head_size * seq_len
+        return float(products + attention)
+
+
+def Llama(
+    *,
+    hidden: int,
+    intermediate: int,
+    layers: int,
+    heads: int,
+    kv_heads: int,
+    seq_len: int,
+    rope_theta: float = 500_000.0,
+) -> ModelShape:
+    """The backbone of the 32B's first 80,000 steps."""
+    return ModelShape(
+        architecture=Architecture.LLAMA, hidden=hidden, intermediate=intermediate, layers=layers, heads=heads,
+        kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta,
+    )  # fmt: skip
+
+
+def Qwen3(
+    *,
+    hidden: int,
+    intermediate: int,
+    layers: int,
+    heads: int,
+    kv_heads: int,
+    seq_len: int,
+    rope_theta: float = 500_000.0,
+) -> ModelShape:
+    """The same with QK-Norm: what the 32B switched to at step 80,000."""
+    return ModelShape(
+        architecture=Architecture.QWEN3, hidden=hidden, intermediate=intermediate, layers=layers, heads=heads,
+        kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta,
+    )  # fmt: skip
