@@ -1,0 +1,169 @@
+"""Pseudo-random permutations of [0, N) without a table: affine (linear) and Feistel, with inverses.
+
+Both are the ones that Levanter's loader uses (Marin 32B, Bison and Mantis): given equal parameters
+they give equal outputs. All arithmetic is on uint64 arrays, elementwise, so the parameters may be
+arrays too: one call permutes indices of many sources at once.
+
+Parameters are drawn from the raw stream of PCG64, seeded by 128 bits of SHA-256 of the key material.
+NumPy guarantees that raw stream across versions, which it does not for its distributions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marin.data.mixture import Shuffle
+from marin.errors import BadField
+
+U64 = NDArray[np.uint64]
+
+ROUNDS = 5  # Levanter's default
+MULTIPLIER = np.uint64(2654435761)  # 2^32 / golden ratio (Knuth's multiplicative hash)
+# a·x + b must fit in 64 bits. Levanter lets it wrap, and is no bijection, for longer stores.
+MAX_LENGTH = 1 << 32
+
+
+class Permutation(Protocol):
+    """A bijection of [0, length)."""
+
+    @property
+    def length(self) -> int: ...
+    def __call__(self, x: NDArray[np.integer[Any]]) -> NDArray[np.int64]: ...
+    def inverse(self, y: NDArray[np.integer[Any]]) -> NDArray[np.int64]: ...
+
+
+def raw_stream(*material: object) -> np.random.PCG64:
+    """The generator whose raw 64-bit stream belongs to this key material (text form, length-prefixed)."""
+    parts = [str(part).encode() for part in material]
+    encoded = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return np.random.PCG64(int.from_bytes(hashlib.sha256(encoded).digest()[:16], "big"))
+
+
+@dataclass(frozen=True)
+class Linear:
+    """p(x) = (a·x + b) mod length, gcd(a, length) = 1: a walk of constant stride."""
+
+    length: int
+    a: int
+    b: int
+
+    def __post_init__(self) -> None:
+        _check_length(self.length)
+        if math.gcd(self.a, self.length) != 1:
+            raise BadField(f"linear permutation: a = {self.a} shares a factor with the length {self.length}")
+
+    def __call__(self, x: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        return affine(_inside(x, self.length), self.a, self.b, self.length).astype(np.int64)
+
+    def inverse(self, y: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        back = pow(self.a, -1, self.length)
+        return affine(_inside(y, self.length), back, -self.b * back % self.length, self.length).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Feistel:
+    """A Feistel network on the bits of x over at least the next power of two, walked on until it lands in [0, length).
+
+    keys: one per round, below 2^(bits of the right half).
+    """
+
+    length: int
+    keys: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_length(self.length)
+
+    def __call__(self, x: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        keys = [np.uint64(key) for key in self.keys]
+        bits = np.uint64(right_bits(self.length))
+        return _walk(_inside(x, self.length), self.length, lambda x: feistel_rounds(x, bits, keys))
+
+    def inverse(self, y: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        keys = [np.uint64(key) for key in self.keys]
+        bits = np.uint64(right_bits(self.length))
+        return _walk(_inside(y, self.length), self.length, lambda y: _feistel_back(y, bits, keys))
+
+
+def draw_linear(length: int, *material: object) -> Linear:
+    """a uniform over the numbers in [1, length) that are coprime to length, b over [0, length)."""
+    _check_length(length)
+    stream = raw_stream("linear", length, *material)
+    if length == 1:
+        return Linear(1, 1, 0)
+    while True:
+        a = 1 + int(stream.random_raw()) % (length - 1)
+        if math.gcd(a, length) == 1:
+            return Linear(length, a, int(stream.random_raw()) % length)
+
+
+def draw_feistel(length: int, *material: object) -> Feistel:
+    """One uniform key per round."""
+    _check_length(length)
+    stream = raw_stream("feistel", length, *material)
+    mask = (1 << right_bits(length)) - 1
+    return Feistel(length, tuple(int(stream.random_raw()) & mask for _ in range(ROUNDS)))
+
+
+def draw(shuffle: Shuffle, length: int, *material: object) -> Permutation:
+    """The permutation of this kind and length that the key material (seed, source, epoch …) names."""
+    return draw_linear(length, *material) if shuffle is Shuffle.LINEAR else draw_feistel(length, *material)
+
+
+def right_bits(length: int) -> int:
+    """Bits of the network's right half: half of those of the next power of two, rounded up."""
+    return ((length - 1).bit_length() + 1) // 2
+
+
+def affine(x: U64, a: int | U64, b: int | U64, length: int | U64) -> U64:
+    """(a·x + b) mod length, elementwise; all below 2^32."""
+    return (np.asarray(a, np.uint64) * x + np.asarray(b, np.uint64)) % np.asarray(length, np.uint64)
+
+
+def feistel_rounds(x: U64, bits: np.uint64 | U64, keys: list[Any]) -> U64:
+    """(L, R) ← (R, L xor F(R, k)) for each key; F(R, k) = (R · 2654435761 + k) mod 2^bits.
+
+    bits: of the right half. Both halves take that many bits after a round, as in Levanter, so this
+    is a bijection of [0, 2^(2·bits)), which is up to four times the length.
+    """
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    right, left = x & mask, x >> bits
+    for key in keys:
+        left, right = right, left ^ ((right * MULTIPLIER + key) & mask)
+    return (left << bits) | right
+
+
+def _feistel_back(y: U64, bits: np.uint64, keys: list[np.uint64]) -> U64:
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    right, left = y & mask, y >> bits
+    for key in reversed(keys):
+        left, right = right ^ ((left * MULTIPLIER + key) & mask), left
+    return (left << bits) | right
+
+
+def _walk(x: U64, length: int, once: Callable[[U64], U64]) -> NDArray[np.int64]:
+    if length == 1:
+        return np.zeros(x.shape, np.int64)
+    out = once(x)
+    outside = np.flatnonzero(out >= length)
+    while outside.size:
+        out[outside] = once(out[outside])
+        outside = outside[out[outside] >= length]
+    return out.astype(np.int64)
+
+
+def _inside(x: NDArray[np.integer[Any]], length: int) -> U64:
+    if x.size and (int(x.min()) < 0 or int(x.max()) >= length):
+        raise IndexError(f"permutation of [0, {length}): index {int(x.min())} … {int(x.max())} is outside")
+    return np.atleast_1d(x).astype(np.uint64)
+
+
+def _check_length(length: int) -> None:
+    if not 1 <= length <= MAX_LENGTH:
+        raise BadField(f"permutation: the length is {length}, wanted 1 … {MAX_LENGTH} (2^32) sequences")
