@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ class Directory:
         return Path(self.url)
 
     @contextmanager
-    def open(self, name: str, mode: str = "rb") -> Iterator[IO[Any]]:
+    def open(self, name: str, mode: str = "rb") -> Generator[IO[Any]]:
         """Open one file; parents are made when writing. Text modes are UTF-8."""
         encoding = None if "b" in mode else "utf-8"
         if self.is_local:
@@ -43,9 +43,7 @@ class Directory:
             with target.open(mode, encoding=encoding) as handle:
                 yield handle
         else:
-            import fsspec
-
-            with fsspec.open(f"{self.url}/{name}", mode, encoding=encoding) as handle:
+            with self._filesystem().open(f"{self.url}/{name}", mode, encoding=encoding) as handle:
                 yield handle
 
     def exists(self, name: str = "") -> bool:
@@ -68,6 +66,12 @@ class Directory:
             found = [path.removeprefix(base) for path in filesystem.find(self.url)]
         return sorted(name for name in found if not name.startswith(".marin/"))
 
+    def size(self, name: str) -> int:
+        """Bytes of one file."""
+        if self.is_local:
+            return (self.path / name).stat().st_size
+        return int(self._filesystem().size(f"{self.url}/{name}"))
+
     def read_bytes(self, name: str) -> bytes:
         with self.open(name, "rb") as handle:
             return handle.read()
@@ -85,4 +89,4 @@ class Directory:
     def _filesystem(self) -> Any:
         import fsspec
 
-        return fsspec.core.url_to_fs(self.url)[0]
+        return fsspec.core.url_to_fs(self.url)[0]  # pyright: ignore[reportUnknownMemberType]

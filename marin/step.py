@@ -78,6 +78,18 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         return cast(tuple["ExecutorStep[Any]", ...], self.__dict__["_dependencies"])
 
     @property
+    def producer(self) -> ExecutorStep[Any] | None:
+        """The step that commits this one while it runs, if there is such a step (a milestone's training run)."""
+        return None
+
+    def outside(self) -> dict[str, str]:
+        """Outside data that run() reads, by name, with a digest each: names, sizes and checksums, or etags.
+
+        Called when planning, so it must be cheap. A change later is drift.
+        """
+        return {}
+
+    @property
     def name(self) -> str:
         """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
         return f"{self.op}/{self.label or self.identity[:8]}"

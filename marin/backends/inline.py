@@ -1,0 +1,38 @@
+"""One attempt at a time, in this process: for debugging, tests and tiny experiments."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from marin.attempt import Job, Outcome, attempt
+from marin.step import ExecutorStep
+
+
+class InlineBackend:
+    """Ignores resources. Steps that need a process of their own are run here all the same."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Job] = deque()
+
+    def start(self, steps: list[ExecutorStep[Any]]) -> None:
+        """Nothing to get ready."""
+
+    def submit(self, job: Job) -> None:
+        self.queue.append(job)
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        if not self.queue:
+            time.sleep(seconds)
+            return []
+        job = self.queue.popleft()
+        return [(job, attempt(job, map_here))]
+
+    def stop(self) -> None:
+        self.queue.clear()
+
+
+def map_here(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    return [work(item) for item in items]

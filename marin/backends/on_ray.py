@@ -1,0 +1,149 @@
+"""Attempts as plain Ray tasks; shards of a step as tasks below it."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from marin.attempt import Ending, Job, Outcome, attempt
+from marin.errors import MissingDependency, PlanError
+from marin.resources import Resources
+from marin.step import ExecutorStep
+
+OBJECT_STORE_BYTES = 256 << 20  # a local cluster passes only small messages; outputs go through the store
+CRASH_RETRIES = 3
+
+
+class RayBackend:
+    """address: of a running cluster ("auto" for the one on this machine); "" starts a local one.
+
+    A worker that dies (out of memory, killed, node lost) is not the step's failure: the attempt is made
+    again, up to CRASH_RETRIES times, and the dead attempt's lease is taken over.
+    """
+
+    def __init__(self, address: str = "") -> None:
+        self.address = address
+        self.running: dict[Any, Job] = {}
+        self.crashes: dict[str, int] = {}
+        self.started_here = False
+
+    def start(self, steps: list[ExecutorStep[Any]]) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingDependency(
+                "Ray is not installed: pip install 'marin[run]', or run with --backend inline"
+            ) from error
+        # Each only matters to a cluster that we start: no usage report, no token file in the home directory.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+        # Ray warns about (and by default will change) how CPU tasks see accelerators; we set nothing ourselves.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if self.address:
+            ray.init(address=self.address, **options)
+        else:
+            ray.init(include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
+            self.started_here = True
+        self._check_capacity(steps, ray.nodes())
+
+    def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
+        available = [node["Resources"] for node in nodes if node["Alive"]]
+        for step in steps:
+            wanted = ray_options(step.resources)
+            flat = {"CPU": wanted["num_cpus"], **wanted["resources"]}
+            if not any(all(have.get(name, 0) >= amount for name, amount in flat.items()) for have in available):
+                asked = ", ".join(f"{amount:g} {name}" for name, amount in flat.items())
+                largest = {name: max(have.get(name, 0) for have in available) for name in flat}
+                had = ", ".join(f"{amount:g} {name}" for name, amount in largest.items())
+                raise PlanError(
+                    f"{step.name} asks one node for {asked}; the largest of {len(available)} node(s) has {had}. "
+                    "Ask for less, or give --address of a cluster that has it"
+                )
+
+    def submit(self, job: Job) -> None:
+        import ray
+
+        options = ray_options(job.step.resources)
+        options["name"] = job.step.name
+        if job.step.isolated:
+            options["max_calls"] = 1
+        task = ray.remote(max_retries=0, **options)(run_attempt)
+        self.running[task.remote(job)] = job
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        import ray
+        from ray.exceptions import RayError
+
+        done, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds) if self.running else ([], [])
+        ended: list[tuple[Job, Outcome]] = []
+        for reference in done:
+            job = self.running.pop(reference)
+            try:
+                ended.append((job, ray.get(reference)))
+            except RayError as error:
+                crashes = self.crashes[job.step.identity] = self.crashes.get(job.step.identity, 0) + 1
+                if crashes <= CRASH_RETRIES:
+                    self.submit(job)
+                else:
+                    line = f"its worker died {crashes} times; the last time: {str(error).splitlines()[0]}"
+                    ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
+        return ended
+
+    def stop(self) -> None:
+        import ray
+
+        for reference in self.running:
+            ray.cancel(reference, force=True)
+        self.running.clear()
+        ray.shutdown()
+
+
+def ray_options(resources: Resources) -> dict[str, Any]:
+    """num_cpus, memory and custom resources of one task, as Ray wants them."""
+    options: dict[str, Any] = {"num_cpus": resources.cpus, "resources": {}}
+    if resources.memory_gib:
+        options["memory"] = int(resources.memory_gib * 2**30)
+    if resources.accelerator is not None:
+        options["resources"] = {f"{resources.accelerator.name}-head": 1}
+    return options
+
+
+def run_attempt(job: Job) -> Outcome:
+    return attempt(job, map_on_ray, capture_output)
+
+
+def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """One plain task per item; a single item is not worth a task."""
+    if len(items) <= 1:
+        return [work(item) for item in items]
+    import ray
+
+    task = ray.remote(max_retries=2)(work)
+    return ray.get([task.remote(item) for item in items])
+
+
+@contextmanager
+def capture_output(path: str) -> Generator[None]:
+    """Send this process's stdout and stderr, its children's included, to the attempt's log."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(kept[0], 1)
+        os.dup2(kept[1], 2)
+        os.close(kept[0])
+        os.close(kept[1])

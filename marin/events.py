@@ -1,0 +1,52 @@
+"""Events of a run: one JSON line each, in the store, so that who ran what can be asked later."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+from marin.lease import this_process
+from marin.scheduler import StepResult
+from marin.store import Store, slug
+
+
+class Events:
+    """Writes ``.marin/runs/<time>-<experiment>.jsonl``."""
+
+    def __init__(self, store: Store, experiment: str) -> None:
+        self.store = store
+        self.name = f".marin/runs/{time.strftime('%Y%m%dT%H%M%S')}-{slug(experiment)}.jsonl"
+
+    def note(self, event: str, **details: object) -> None:
+        line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **details}
+        self.store.objects.append(self.name, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+
+    def began(self, command: str, git: str) -> None:
+        self.note("began", command=command, git=git, who=str(this_process()))
+
+    def step(self, event: str, result: StepResult) -> None:
+        self.note(
+            event,
+            step=result.step.name,
+            identity=result.step.identity,
+            status=result.status,
+            reason=result.reason,
+            seconds=round(result.seconds, 3),
+            **({"error": result.error, "log": result.log} if result.error else {}),
+        )
+
+
+def git_revision(folder: Path) -> tuple[str, bool]:
+    """(revision, are there uncommitted changes) of a checkout; ("", False) outside one or without git."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        revision = git("rev-parse", "HEAD")
+        return revision, bool(revision and git("status", "--porcelain", "--untracked-files=no"))
+    except FileNotFoundError:
+        return "", False

@@ -1,0 +1,202 @@
+"""``python experiments/exp….py``: plan it, run it, show the result. The same engine serves ``marin run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from marin.backends import Backend, BackendName
+from marin.errors import Drift, ExperimentError, MarinError, PlanError, StoreError
+from marin.events import Events, git_revision
+from marin.experiment import Experiment
+from marin.plan import Action, OnDrift, Plan, make_plan
+from marin.scale import Scale
+from marin.scheduler import Run, Scheduler, Status, StepResult
+from marin.store import Acceptance, Store, open_store
+
+type Build = Callable[[Scale], Experiment]
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DRIFT, EXIT_EXPERIMENT, EXIT_STORE = 0, 1, 2, 3, 4, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How one command wants an experiment planned and run."""
+
+    scale: Scale = Scale.REHEARSAL
+    prefix: str = "store"
+    dry_run: bool = False
+    only: tuple[str, ...] = ()
+    rebuild: tuple[str, ...] = ()
+    on_drift: OnDrift = OnDrift.STOP
+    because: str = ""
+    backend: BackendName = BackendName.RAY
+    address: str = ""
+    every_step: bool = False
+    command: str = field(default_factory=lambda: " ".join(sys.argv))
+
+
+def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
+    """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md."""
+    source = Path(build.__code__.co_filename)  # pyright: ignore[reportFunctionMemberAccess]
+    _leave_script_folder(source)
+    cli = click.command(help=f"Plan and run {source.name}.")(run_options(lambda **given: _main(build, source, given)))
+    cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
+
+
+def _main(build: Build, source: Path, given: dict[str, Any]) -> None:
+    options = Options(**given)
+    sys.exit(guarded(lambda: run_experiment(build, source, options)))
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that plans or runs an experiment."""
+    decorators = [
+        _choice("--scale", Scale, Scale.REHEARSAL, "A laptop rehearsal, or the real thing."),
+        click.option(
+            "--prefix", default="store", show_default=True, help="Where the store lives: a path or memory://…"
+        ),
+        click.option("--dry-run", is_flag=True, help="Plan, say what would run and what it costs; change nothing."),
+        click.option("--only", multiple=True, metavar="RESULT", help="Only this result (repeatable)."),
+        click.option("--rebuild", multiple=True, metavar="STEP", help="Make it again: op/label, op or identity."),
+        _choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
+        click.option("--because", default="", metavar="REASON", help="Why drifted outputs still stand; recorded."),
+        _choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
+        click.option("--address", default="", help="A running Ray cluster; without it a local one is started."),
+        click.option("--every-step", is_flag=True, help="Do not fold like steps in the printed plan."),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def _choice[E: Enum](name: str, choices: type[E], default: E, text: str) -> Callable[[Any], Any]:
+    kind = click.Choice(choices, case_sensitive=False)
+    return click.option(name, type=kind, default=default, show_default=default.name.lower(), help=text)
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
+    console = Console(stderr=True)
+    try:
+        return work()
+    except MarinError as error:
+        kind = type(error).__name__
+        console.print(f"[red bold]{kind}[/]", highlight=False, end=": ")
+        console.print(str(error), highlight=False, markup=False, soft_wrap=True)
+        if isinstance(error, Drift):
+            return EXIT_DRIFT
+        if isinstance(error, ExperimentError | PlanError):
+            return EXIT_EXPERIMENT
+        return EXIT_STORE if isinstance(error, StoreError) else EXIT_FAILED
+    except KeyboardInterrupt:
+        console.print("interrupted; what was committed stays, the next run goes on from there")
+        return 130
+
+
+def run_experiment(build: Build, source: Path, options: Options) -> int:
+    """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
+    from marin import terminal
+
+    console = Console()
+    experiment = build(options.scale)
+    if options.only:
+        experiment = experiment.only(options.only)
+    store = open_store(options.prefix)
+    plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
+    console.print(f"[bold]{source.stem}[/] · {options.scale.value} · issue {experiment.issue_url}", highlight=False)
+    terminal.print_plan(console, plan, every=options.every_step)
+    from marin.costs import print_costs
+
+    print_costs(console, plan)
+    if options.dry_run:
+        stopped = plan.having(Action.STOP)
+        console.print(
+            "dry run: nothing was started" + (f"; {len(stopped)} step(s) would stop the run" if stopped else "")
+        )
+        return EXIT_DRIFT if stopped else EXIT_OK
+    plan.must_not_stop()
+    run = execute(plan, store, source, options, console)
+    terminal.print_results(console, run)
+    page = write_page(run, source, options)
+    console.print(f"[bold]page[/] {page}", highlight=False, soft_wrap=True)
+    return EXIT_FAILED if run.having(Status.FAILED, Status.SKIPPED) else EXIT_OK
+
+
+def execute(plan: Plan, store: Store, source: Path, options: Options, console: Console) -> Run:
+    """Carry the plan out, with events in the store and progress on the console."""
+    from marin.terminal import Progress
+
+    revision, dirty = git_revision(source.parent)
+    git = f"{revision}{'+dirty' if dirty else ''}"
+    accept_drift(plan, store)
+    todo = plan.having(Action.RUN, Action.RECHECK)
+    if not todo:
+        return Scheduler(plan, make_backend(options), lambda *_: None).execute()
+    events = Events(store, source.stem)
+    events.began(options.command, git)
+    with Progress(console, store, len(todo)) as progress:
+
+        def listen(event: str, result: StepResult) -> None:
+            events.step(event, result)
+            progress(event, result)
+
+        run = Scheduler(plan, make_backend(options), listen, source.stem, git).execute()
+    events.note("ended", seconds=round(run.seconds, 3), failed=len(run.having(Status.FAILED)))
+    return run
+
+
+def accept_drift(plan: Plan, store: Store) -> None:
+    """Record that somebody lets drifted outputs stand."""
+    import time
+
+    from marin.lease import this_process
+
+    for step, today in plan.today.items():
+        if step.identity not in plan.accept:
+            continue
+        inputs = {dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)}
+        store.keep_code(today.code.digest, today.code.to_json())
+        store.accept(
+            step.identity,
+            Acceptance(
+                code=today.code.digest,
+                inputs=inputs,
+                outside=today.outside,
+                because=plan.accept[step.identity],
+                who=this_process().user,
+                when=time.strftime("%Y-%m-%d %H:%M:%S"),
+            ),
+        )
+
+
+def make_backend(options: Options) -> Backend:
+    """Neither choice starts anything before there is a step to run."""
+    if options.backend is BackendName.INLINE or options.prefix.startswith("memory://"):
+        from marin.backends.inline import InlineBackend
+
+        return InlineBackend()
+    from marin.backends.on_ray import RayBackend
+
+    return RayBackend(options.address)
+
+
+def write_page(run: Run, source: Path, options: Options) -> str:
+    """The experiment's static page; returns its path."""
+    from marin.page import render
+
+    return render(run, source, options.scale, options.command)
+
+
+def _leave_script_folder(source: Path) -> None:
+    """``python experiments/x.py`` puts experiments/ first on the path, where ``datasets`` would hide a package's."""
+    folder = str(source.parent)
+    if (source.parent / "__init__.py").exists() and folder in sys.path:
+        sys.path.remove(folder)

@@ -1,0 +1,151 @@
+"""Records and manifests: what a store says about a committed output, validated when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from marin.directory import Directory
+from marin.errors import CorruptRecord
+
+FORMAT = 1
+MANIFEST = ".marin/manifest.json"
+RECORD = ".marin/record.json"
+FAILURE = ".marin/failure.json"
+LOG = ".marin/log.txt"
+CHUNK = 1 << 20
+
+
+class Input(BaseModel):
+    """One dependency as it was: its identity and the root digest of the bytes that were read."""
+
+    model_config = ConfigDict(frozen=True)
+    name: str
+    identity: str
+    root: str
+
+
+class Provenance(BaseModel):
+    """Who, where, when and from which commit. seconds: wall time of run() and the commit."""
+
+    model_config = ConfigDict(frozen=True)
+    who: str
+    host: str
+    started: str
+    seconds: float
+    experiment: str = ""
+    git: str = ""
+
+
+class Record(BaseModel):
+    """The one file whose presence means "committed"."""
+
+    model_config = ConfigDict(frozen=True)
+    format: int
+    identity: str = Field(pattern=r"^[0-9a-f]{64}$")
+    op: str
+    version: int
+    label: str
+    attempt: str
+    token: int
+    kind: str
+    facts: dict[str, Any]
+    config: dict[str, Any]
+    inputs: list[Input]
+    outside: dict[str, str]
+    code: str
+    packages: dict[str, str]
+    root: str
+    files: int
+    bytes: int
+    provenance: Provenance
+
+    def to_bytes(self) -> bytes:
+        return self.model_dump_json(indent=1).encode()
+
+
+def parse_record(content: bytes, where: str) -> Record:
+    """Raises CorruptRecord naming the file and what is wrong with it."""
+    remedy = "restore it from the attempt's .marin/record.json, or delete it and the step runs again"
+    try:
+        record = Record.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise CorruptRecord(f"{where} is not a readable record ({place}: {first['msg']}); {remedy}") from error
+    if record.format > FORMAT:
+        raise CorruptRecord(f"{where} has record format {record.format}, this marin reads up to {FORMAT}; update marin")
+    return record
+
+
+class FileEntry(BaseModel):
+    """path relative to the output; size in bytes; sha256 in hex."""
+
+    model_config = ConfigDict(frozen=True)
+    path: str
+    size: int
+    sha256: str
+
+
+def file_entry(directory: Directory, path: str) -> FileEntry:
+    hasher = hashlib.sha256()
+    size = 0
+    with directory.open(path, "rb") as handle:
+        while chunk := handle.read(CHUNK):
+            hasher.update(chunk)
+            size += len(chunk)
+    return FileEntry(path=path, size=size, sha256=hasher.hexdigest())
+
+
+def manifest_of(directory: Directory) -> list[FileEntry]:
+    """One entry per file of an output, sorted by path."""
+    return [file_entry(directory, path) for path in directory.names()]
+
+
+def root_digest(entries: Iterable[FileEntry], kind: str, facts: dict[str, Any]) -> str:
+    """Digest of every path, size and checksum, and of the artifact's facts: equal roots, equal outputs."""
+    described = [[entry.path, entry.size, entry.sha256] for entry in entries]
+    return hashlib.sha256(json.dumps([kind, facts, described], sort_keys=True).encode()).hexdigest()
+
+
+def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
+    return json.dumps([entry.model_dump() for entry in entries], indent=0).encode()
+
+
+def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
+    """Raises CorruptRecord if it is not a manifest or a path leaves the output's directory."""
+    try:
+        entries = [FileEntry.model_validate(entry) for entry in json.loads(content)]
+    except (ValueError, TypeError) as error:
+        raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
+    for entry in entries:
+        if os.path.isabs(entry.path) or ".." in entry.path.split("/"):
+            raise CorruptRecord(f"{where} lists {entry.path!r}, which is outside the output's directory")
+    return entries
+
+
+def differences(directory: Directory, entries: Iterable[FileEntry], *, checksums: bool) -> list[str]:
+    """What is wrong with an output against its manifest; empty when all is well.
+
+    checksums: read every byte; otherwise compare names and sizes only.
+    """
+    found: list[str] = []
+    present = set(directory.names())
+    for entry in entries:
+        if entry.path not in present:
+            found.append(f"missing: {entry.path}")
+            continue
+        present.discard(entry.path)
+        size = directory.size(entry.path)
+        if size != entry.size:
+            word = "truncated" if size < entry.size else "longer"
+            found.append(f"{word}: {entry.path} has {size} bytes, the manifest says {entry.size}")
+        elif checksums and file_entry(directory, entry.path).sha256 != entry.sha256:
+            found.append(f"changed: {entry.path} (same size, other bytes)")
+    found += [f"extra: {path}" for path in sorted(present)]
+    return found

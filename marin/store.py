@@ -1,0 +1,176 @@
+"""A store: committed outputs by identity, below one prefix.
+
+::
+
+    {prefix}/{op}/{label}-{identity[:12]}.{token}/   files + .marin/{record,manifest}.json, log.txt
+    {prefix}/.marin/records/<identity>.json          the commit; one listing answers "what exists"
+    {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
+    {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
+    {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason
+    {prefix}/.marin/state/<identity>/                work in progress that survives attempts
+    {prefix}/.marin/runs/<time>-<experiment>.jsonl   events of each run
+    {prefix}/.marin/pages/<experiment>.html          the experiment's page
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from marin.artifact import Artifact, artifact_from
+from marin.directory import Directory
+from marin.errors import CorruptOutput, CorruptRecord
+from marin.lease import State, read_lease
+from marin.objects import open_objects
+from marin.record import FAILURE, MANIFEST, RECORD, FileEntry, Record, differences, parse_manifest, parse_record
+from marin.step import ExecutorStep
+
+LABEL_LENGTH = 60
+
+
+class Acceptance(BaseModel):
+    """Somebody declared: this output stands, although what made it has changed."""
+
+    model_config = ConfigDict(frozen=True)
+    code: str
+    inputs: dict[str, str]
+    outside: dict[str, str]
+    because: str
+    who: str
+    when: str
+
+
+class Store:
+    """prefix: an absolute local path or ``memory://…``. Opening one touches nothing.
+
+    Raises BadPrefix for an empty, malformed or impossible prefix.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix.rstrip("/") or prefix
+        self.objects = open_objects(self.prefix)
+        self.directory = Directory(self.prefix)
+
+    def identities(self) -> set[str]:
+        """What is committed here: one listing."""
+        return {name.removesuffix(".json") for name in self.objects.names(".marin/records")}
+
+    def record(self, identity: str) -> Record | None:
+        """Raises CorruptRecord if there is one that cannot be read or belongs elsewhere."""
+        name = f".marin/records/{identity}.json"
+        content = self.objects.read(name)
+        if content is None:
+            return self._roll_forward(identity)
+        record = parse_record(content, f"{self.prefix}/{name}")
+        if record.identity != identity:
+            raise CorruptRecord(f"{self.prefix}/{name} belongs to {record.identity}; it was copied or edited by hand")
+        return record
+
+    def commit(self, record: Record) -> None:
+        """Make a record visible. Only after the lease went held → committed."""
+        self.objects.write(f".marin/records/{record.identity}.json", record.to_bytes())
+
+    def _roll_forward(self, identity: str) -> Record | None:
+        """Finish a commit whose writer died between the lease and the record."""
+        lease = read_lease(self.objects, identity)
+        if lease is None or lease.state is not State.COMMITTED:
+            return None
+        content = self.objects.read(f"{lease.attempt}/{RECORD}")
+        if content is None:
+            return None
+        record = parse_record(content, f"{self.prefix}/{lease.attempt}/{RECORD}")
+        self.commit(record)
+        return record
+
+    def output(self, record: Record) -> Directory:
+        return self.directory / record.attempt
+
+    def artifact(self, record: Record) -> Artifact:
+        return artifact_from(record.kind, record.facts, self.output(record))
+
+    def manifest(self, record: Record) -> list[FileEntry]:
+        """Raises CorruptOutput if it is gone, CorruptRecord if it cannot be read."""
+        name = f"{record.attempt}/{MANIFEST}"
+        content = self.objects.read(name)
+        if content is None:
+            raise CorruptOutput(
+                f"{self.prefix}/{name} is missing: the output was deleted or moved; {self.remedy(record)}"
+            )
+        return parse_manifest(content, f"{self.prefix}/{name}")
+
+    def verify(self, record: Record, *, checksums: bool) -> list[str]:
+        """What is wrong with a committed output; empty when all is well."""
+        try:
+            return differences(self.output(record), self.manifest(record), checksums=checksums)
+        except (CorruptOutput, CorruptRecord) as error:
+            return [str(error)]
+
+    @staticmethod
+    def remedy(record: Record) -> str:
+        return f"make it again with --rebuild {record.op}/{record.label or record.identity[:8]}"
+
+    def attempt_name(self, step: ExecutorStep[Any], token: int) -> str:
+        label = f"{slug(step.label)}-" if step.label else ""
+        return f"{slug(step.op)}/{label}{step.identity[:12]}.{token:04d}"
+
+    def attempts(self, op: str) -> list[str]:
+        """Directories of every attempt of an operator's steps, committed or not."""
+        return [f"{slug(op)}/{name}" for name in self.objects.names(slug(op))]
+
+    def failure(self, attempt: str) -> dict[str, Any] | None:
+        """What a failed attempt left behind: error, traceback, when; None if it did not fail."""
+        content = self.objects.read(f"{attempt}/{FAILURE}")
+        try:
+            return None if content is None else json.loads(content)
+        except ValueError:
+            return {"error": f"{attempt}/{FAILURE} cannot be read"}
+
+    def code(self, digest: str) -> dict[str, Any] | None:
+        """Units, packages and sources of a code fingerprint; None if it was never stored."""
+        content = self.objects.read(f".marin/code/{digest}.json")
+        return None if content is None else json.loads(content)
+
+    def keep_code(self, digest: str, described: dict[str, Any]) -> None:
+        name = f".marin/code/{digest}.json"
+        if self.objects.read(name) is None:
+            self.objects.write(name, json.dumps(described, sort_keys=True).encode())
+
+    def acceptances(self, identity: str) -> list[Acceptance]:
+        """Raises CorruptRecord naming the line that cannot be read."""
+        name = f".marin/accepted/{identity}.jsonl"
+        content = self.objects.read(name) or b""
+        found: list[Acceptance] = []
+        for number, line in enumerate(content.splitlines(), start=1):
+            try:
+                found.append(Acceptance.model_validate_json(line))
+            except ValidationError as error:
+                raise CorruptRecord(
+                    f"{self.prefix}/{name}:{number} is not a readable acceptance; remove the line"
+                ) from error
+        return found
+
+    def accept(self, identity: str, acceptance: Acceptance) -> None:
+        self.objects.append(f".marin/accepted/{identity}.jsonl", acceptance.model_dump_json().encode() + b"\n")
+
+    def state(self, identity: str) -> Directory:
+        return self.directory / f".marin/state/{identity}"
+
+    def page(self, experiment: str) -> str:
+        return f"{self.prefix}/.marin/pages/{slug(experiment)}.html"
+
+
+def slug(name: str) -> str:
+    """A name that is safe as one path component on every store, and short."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
+    return safe[:LABEL_LENGTH] or "unnamed"
+
+
+def open_store(prefix: str) -> Store:
+    """The store at a path (made absolute) or URL. A relative path counts from the current folder."""
+    if prefix and "://" not in prefix:
+        prefix = str(Path(prefix).expanduser().absolute())
+    return Store(prefix)

@@ -1,0 +1,194 @@
+"""What a person sees: the plan, live progress, the result table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from marin.errors import CorruptRecord
+from marin.lease import read_lease
+from marin.plan import Action, Decision, Plan
+from marin.scheduler import Run, Status, StepResult
+from marin.store import Store
+
+COLORS = {
+    Action.CACHED: "green",
+    Action.RUN: "cyan",
+    Action.RECHECK: "blue",
+    Action.STOP: "red bold",
+    Action.ABSENT: "dim",
+}
+MARKS = {
+    Status.RAN: "[green]✓[/]",
+    Status.CACHED: "[green]·[/]",
+    Status.FAILED: "[red bold]✗[/]",
+    Status.SKIPPED: "[yellow]–[/]",
+}
+FOLD_FROM = 4  # this many consecutive steps of one operator with one reason become one line
+
+
+def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
+    """The plan as a table: one line per step, runs of like steps folded unless ``every``."""
+    counts = {action: len(plan.having(action)) for action in Action}
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for heading in ("", "step", "reason"):
+        table.add_column(heading, overflow="fold")
+    for group in _folded(plan.decisions, every):
+        first = group[0]
+        color = COLORS[first.action]
+        name = first.step.name if len(group) == 1 else f"{first.step.op}/… × {len(group)}"
+        table.add_row(f"[{color}]{first.action}[/]", Text(name), Text(first.reason))
+        for decision in group:
+            for line in (*decision.drift, *decision.notes):
+                table.add_row("", "", Text(f"  {line}", style="yellow"))
+    console.print(table)
+    parts = [f"{count} {action}" for action, count in counts.items() if count]
+    console.print(
+        f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {plan.store.prefix}", highlight=False
+    )
+
+
+def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
+    """Like decisions together; order of first appearance."""
+    groups: dict[tuple[Any, ...], list[Decision]] = {}
+    for index, decision in enumerate(decisions):
+        plain = not decision.drift and not decision.notes and not every
+        committed = decision.action is Action.CACHED
+        key = (decision.step.op, decision.action, "" if committed else decision.reason) if plain else (index,)
+        groups.setdefault(key, []).append(decision)
+    out: list[list[Decision]] = []
+    for group in groups.values():
+        out += [group] if len(group) >= FOLD_FROM else [[decision] for decision in group]
+    return out
+
+
+class Progress:
+    """Live progress on a terminal, one line per finished step elsewhere. Use as a context manager."""
+
+    def __init__(self, console: Console, store: Store, total: int) -> None:
+        self.console, self.store, self.total = console, store, total
+        self.began = time.monotonic()
+        self.running: dict[str, tuple[StepResult, float]] = {}
+        self.held: dict[str, StepResult] = {}
+        self.ended = 0
+        self.live: Live | None = None
+        self.seen: dict[str, tuple[float, str]] = {}
+
+    def __enter__(self) -> Progress:
+        if self.console.is_terminal:
+            self.live = Live(get_renderable=self._render, console=self.console, refresh_per_second=2, transient=True)
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def __call__(self, event: str, result: StepResult) -> None:
+        identity = result.step.identity
+        if event == "started":
+            self.running[identity] = (result, time.monotonic())
+        elif event == "held":
+            self.running.pop(identity, None)
+            self.held[identity] = result
+            self.console.print(f"[yellow]waiting[/] {result.step.name}: {result.reason}", highlight=False)
+        else:
+            self.running.pop(identity, None)
+            self.held.pop(identity, None)
+            self.ended += 1
+            self._say(result)
+
+    def _say(self, result: StepResult) -> None:
+        line = Text.from_markup(f"{MARKS[result.status]} ")
+        line.append(f"[{self.ended}/{self.total}] {result.step.name}")
+        if result.status is Status.RAN:
+            line.append(f"  {result.seconds:.1f} s", style="dim")
+            if result.record is not None:
+                line.append(f"  {describe_facts(result.record.facts)}", style="dim")
+        elif result.status is Status.FAILED:
+            line.append(f"  {result.error}", style="red")
+        else:
+            line.append(f"  {result.reason}", style="dim")
+        self.console.print(line, highlight=False, soft_wrap=True)
+
+    def _render(self) -> Group:
+        lines: list[Text] = []
+        for identity, (result, since) in list(self.running.items()):
+            progress = self._progress(identity)
+            line = Text.from_markup("[cyan]▸[/] ")
+            line.append(f"{result.step.name}  {time.monotonic() - since:.0f} s")
+            line.append(f"  {progress}", style="dim")
+            lines.append(line)
+        lines += [Text(f"… {held.step.name} waits: {held.reason}", style="yellow") for held in self.held.values()]
+        lines.append(Text(f"{self.ended}/{self.total} steps, {time.monotonic() - self.began:.0f} s", style="bold"))
+        return Group(*lines)
+
+    def _progress(self, identity: str) -> str:
+        """The running attempt's own words, read from its lease at most once a second."""
+        now = time.monotonic()
+        known = self.seen.get(identity)
+        if known is not None and now - known[0] < 1.0:
+            return known[1]
+        try:
+            lease = read_lease(self.store.objects, identity)
+        except CorruptRecord:
+            lease = None
+        said = lease.progress if lease is not None else ""
+        self.seen[identity] = (now, said)
+        return said
+
+
+def describe_facts(facts: dict[str, Any]) -> str:
+    """The numbers of an artifact, in one line."""
+    parts: list[str] = []
+    for name, held in facts.items():
+        if isinstance(held, bool) or held is None:
+            continue
+        if isinstance(held, int):
+            parts.append(f"{name} {held:,}")
+        elif isinstance(held, float):
+            parts.append(f"{name} {held:.3f}")
+        elif isinstance(held, dict) and name == "dropped" and held:
+            parts.append(f"dropped {sum(held.values()):,}")  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    return ", ".join(parts[:5])
+
+
+def print_results(console: Console, run: Run) -> None:
+    """Metrics of every result side by side, headlines of reports, failures with their logs."""
+    scores: dict[str, dict[str, float]] = {}
+    headlines: list[str] = []
+    for name, step in run.plan.experiment.results.items():
+        record = run.results[step].record
+        if record is None:
+            continue
+        if record.kind == "scores":
+            scores[name] = record.facts["metrics"]
+        elif record.kind == "report":
+            headlines += record.facts["headline"]
+    if scores:
+        table = Table(title="Results", header_style="bold")
+        table.add_column("metric")
+        for name in scores:
+            table.add_column(name, justify="right")
+        for metric in dict.fromkeys(metric for held in scores.values() for metric in held):
+            table.add_row(metric, *(f"{held[metric]:.4f}" if metric in held else "–" for held in scores.values()))
+        console.print(table)
+    for line in headlines:
+        console.print(Text(f"• {line}"))
+    for result in run.having(Status.FAILED):
+        console.print(f"[red bold]failed[/] {result.step.name}: ", Text(result.error), highlight=False)
+        console.print(f"       log: {run.plan.store.prefix}/{result.log}", highlight=False, soft_wrap=True)
+    skipped = run.having(Status.SKIPPED)
+    if skipped:
+        names = ", ".join(result.step.name for result in skipped[:6]) + (" …" if len(skipped) > 6 else "")
+        console.print(f"[yellow]not run[/]: {len(skipped)} step(s) that need what failed: {names}", highlight=False)
+        console.print("Nothing that was committed is lost; the next run tries the failed steps again.")
+
+
+type Say = Callable[[str], None]
