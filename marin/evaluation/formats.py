@@ -55,6 +55,7 @@ def _olmes_steps(steps: str) -> str:
 class Format(Enum):
     """How an item is shown to the model. Spans are [start, end) characters of the gold."""
 
+    _value_: str
     LM_EVAL = "lm_eval"
     OLMES = "olmes"
 

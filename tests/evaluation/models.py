@@ -77,9 +77,9 @@ class NGram:
     def __call__(self, tokens: np.ndarray) -> np.ndarray:
         out = np.zeros((tokens.shape[0], tokens.shape[1] - 1), np.float32)
         for row, line in enumerate(tokens.astype(np.int16)):
-            # Past the text only padding follows, and nobody asks about it.
+            # One separator may be asked about; past it only padding follows.
             held = np.flatnonzero(line != SEPARATOR)
-            for position in range(1, int(held[-1]) + 1 if len(held) else 0):
+            for position in range(1, min(int(held[-1]) + 2, len(line)) if len(held) else 0):
                 probability = 1 / 257
                 for length in range(min(self.order, position + 1)):
                     seen = self.counts[length].get(line[position - length : position].tobytes())

@@ -1,0 +1,31 @@
+"""Wrong final answers that look like the right one, for a multiple choice over an item."""
+
+from __future__ import annotations
+
+import random
+
+from marin.errors import GarbledDocument
+from marin.evaluation.formats import NUMBER, with_final
+from marin.evaluation.items import Item
+
+# Slips of calculation: the last digit, a ten, a factor.
+SLIPS = (1, -1, 2, -2, 10, -10, 5, -5, 3, -3, 20, -20, 100, -100)
+
+
+def candidates(item: Item, choices: int) -> list[Item]:
+    """The item and choices - 1 copies whose final answer is wrong, the right one first.
+
+    Wrong answers have as many digits as the right one where that is possible, and depend on nothing
+    but the item. Raises GarbledDocument if the final answer is not a number.
+    """
+    plain = item.final.replace(",", "")
+    if not NUMBER.fullmatch(plain):
+        raise GarbledDocument(f"item {item.id}: the final answer {item.final!r} is not a number; wanted one like '18'")
+    whole, point, decimals = plain.partition(".")
+    right = int(whole or "0")
+    draw = random.Random(item.id)
+    slips = draw.sample(SLIPS, len(SLIPS))
+    wrong = [right + slip for slip in slips if right + slip >= 0 or right < 0]
+    # A stable sort: answers with as many digits come first, in the drawn order.
+    wrong.sort(key=lambda number: abs(len(str(number)) - len(whole)))
+    return [item, *(with_final(item, f"{number}{point}{decimals}") for number in wrong[: choices - 1])]

@@ -1,0 +1,199 @@
+"""lm-evaluation-harness over our scorer: the model it asks, and tasks on items that lie on disk.
+
+Reads nothing from the network and no task from the harness's own collection. Importing the harness takes
+1 to 3 s, so only ``evaluate_items`` and what it needs import this module.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+# Before the first import of `datasets` and `huggingface_hub`, which read these once.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.metrics import mean
+from lm_eval.api.model import LM
+from lm_eval.api.task import Task
+from lm_eval.config.task import TaskConfig
+from lm_eval.evaluator import evaluate
+
+from marin.errors import NothingScored
+from marin.evaluation.candidates import candidates
+from marin.evaluation.formats import Format
+from marin.evaluation.items import Item
+from marin.evaluation.scoring import Scoring, TokenBits
+
+# It reports every request, and warns of generation settings that no task here uses.
+logging.getLogger("lm_eval").setLevel(logging.ERROR)
+
+
+class ScoringModel(LM):
+    """What the harness calls a model: log-likelihoods, and short greedy answers.
+
+    A continuation that was asked for once is remembered, token by token, for spans and for other tasks.
+    max_new_tokens: bound on a generated answer. Each generated token costs a pass over the whole vocabulary
+    (the scorer answers only for tokens that it is shown), so keep generation to small sets.
+    """
+
+    def __init__(self, scoring: Scoring, max_new_tokens: int = 16) -> None:
+        super().__init__()
+        self.scoring = scoring
+        self.max_new_tokens = max_new_tokens
+        self.scored: dict[tuple[str, str], TokenBits] = {}
+
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        """(natural log-likelihood, greedy) of each continuation.
+
+        greedy is True where every token has a probability above one half: then it is certainly the likeliest.
+        A continuation that is the likeliest by less than that reads False.
+        """
+        asked: list[tuple[str, str]] = [request.arguments for request in requests]
+        new = [pair for pair in dict.fromkeys(asked) if pair not in self.scored]
+        self.scored.update(zip(new, self.scoring.continuations(new), strict=True))
+        return [(-self.scored[pair].total * math.log(2), bool((self.scored[pair].bits < 1).all())) for pair in asked]
+
+    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
+        """Natural log-likelihood of each whole text."""
+        return [
+            -one.bits * math.log(2) for one in self.scoring.documents([request.arguments[0] for request in requests])
+        ]
+
+    def generate_until(self, requests: list[Instance]) -> list[str]:
+        """The likeliest token, again and again, until a stop string, a separator or the bound."""
+        return [self._generate(*request.arguments) for request in requests]
+
+    def _generate(self, prompt: str, arguments: Mapping) -> str:
+        encoder, window = self.scoring.encoder, self.scoring.window
+        stops = [stop for stop in arguments.get("until", []) if stop]
+        bound = min(int(arguments.get("max_gen_toks", self.max_new_tokens)), self.max_new_tokens)
+        (encoded,) = encoder.encode([prompt])
+        context = [encoder.start, *encoded.ids.tolist()]
+        made: list[int] = []
+        for _ in range(bound):
+            token = self._likeliest(context[-(window - 1) :])
+            if token == encoder.start:
+                break
+            made.append(token)
+            context.append(token)
+            text = encoder.decode(made)
+            if found := [text.index(stop) for stop in stops if stop in text]:
+                return text[: min(found)]
+        return encoder.decode(made)
+
+    def _likeliest(self, context: list[int]) -> int:
+        scoring = self.scoring
+        logprobs: list[np.ndarray] = []
+        for first in range(0, scoring.encoder.vocabulary, scoring.batch):
+            tokens = np.full((scoring.batch, scoring.window), scoring.encoder.start, np.int32)
+            tokens[:, : len(context)] = context
+            count = min(scoring.batch, scoring.encoder.vocabulary - first)
+            tokens[:count, len(context)] = np.arange(first, first + count)
+            logprobs.append(np.asarray(scoring.scorer(tokens))[:count, len(context) - 1])
+        return int(np.concatenate(logprobs).argmax())
+
+
+class ItemTask(Task):
+    """Items in one prompt format, as a harness task.
+
+    Per item: gold_bits_per_byte (of the worked solution after the prompt), and with choices > 1 also acc
+    (the right worked solution is the likeliest among the candidates) and choice_probability (its share of
+    their probability). bits_per_byte aggregates the gold by bytes, not by items.
+    """
+
+    VERSION = 1
+    OUTPUT_TYPE = "loglikelihood"
+
+    def __init__(self, name: str, items: Sequence[Item], form: Format, choices: int) -> None:
+        self.items, self.form, self.choices = list(items), form, choices
+        super().__init__()
+        # Task.__init__ of 0.4.13 passes its config argument on as the task's name.
+        self._config = TaskConfig(task=name, output_type="loglikelihood", num_fewshot=0)
+        self.set_fewshot_seed(0)
+
+    def download(self, *args, **kwargs) -> None:
+        """The items are here already."""
+
+    def has_training_docs(self) -> bool:
+        return False
+
+    def has_validation_docs(self) -> bool:
+        return False
+
+    def has_test_docs(self) -> bool:
+        return True
+
+    def test_docs(self) -> list[dict[str, object]]:
+        return [
+            {
+                "id": item.id,
+                "prompt": self.form.prompt(item),
+                "golds": [self.form.gold(candidate) for candidate in candidates(item, self.choices)],
+            }
+            for item in self.items
+        ]
+
+    def doc_to_text(self, doc) -> str:
+        return doc["prompt"]
+
+    def doc_to_target(self, doc) -> str:
+        return doc["golds"][0]
+
+    def construct_requests(self, doc, ctx, **kwargs) -> list[Instance]:
+        return [
+            Instance("loglikelihood", doc=doc, arguments=(ctx, gold), idx=index, metadata=kwargs["metadata"])
+            for index, gold in enumerate(doc["golds"])
+        ]
+
+    def process_results(self, doc, results) -> dict[str, object]:
+        likelihoods = np.array([likelihood for likelihood, _ in results])
+        bits, size = -likelihoods[0] / math.log(2), len(doc["golds"][0].encode())
+        metrics = {"gold_bits_per_byte": bits / size, "bits_per_byte": (bits, size)}
+        if self.choices > 1:
+            shares = np.exp(likelihoods - likelihoods.max())
+            metrics["acc"] = float(likelihoods[0] > likelihoods[1:].max())
+            metrics["choice_probability"] = float(shares[0] / shares.sum())
+        return metrics
+
+    def aggregation(self) -> dict[str, object]:
+        return {"gold_bits_per_byte": mean, "bits_per_byte": _by_bytes, "acc": mean, "choice_probability": mean}
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {"gold_bits_per_byte": False, "bits_per_byte": False, "acc": True, "choice_probability": True}
+
+
+def _by_bytes(pairs: Sequence[tuple[float, int]]) -> float:
+    return sum(bits for bits, _ in pairs) / sum(size for _, size in pairs)
+
+
+def evaluate_items(model: ScoringModel, tasks: Sequence[ItemTask]) -> dict[str, dict]:
+    """Each task's metrics ("acc", "acc_stderr", …) and its items' own, by task name.
+
+    {"metrics": {name: value}, "items": [{"id", "acc", …} in item order]}. Raises NothingScored for a task
+    without items.
+    """
+    for task in tasks:
+        if not task.items:
+            raise NothingScored(f"task {task.task_name}: there is no item to score; look at the step that made them")
+    results = evaluate(model, {task.task_name: task for task in tasks}, bootstrap_iters=1)
+    assert results is not None, "only a second process gets no results, and there is none"
+    out = {}
+    for task in tasks:
+        found = results.get("results", {})[task.task_name]
+        samples = sorted((results.get("samples") or {})[task.task_name], key=lambda sample: sample["doc_id"])
+        out[task.task_name] = {
+            "metrics": {
+                key.removesuffix(",none"): float(held)
+                for key, held in sorted(found.items())
+                if key.endswith(",none") and isinstance(held, int | float)
+            },
+            "items": [{"id": s["doc"]["id"], **{name: s[name] for name in s["metrics"]}} for s in samples],
+        }
+    return out

@@ -1,0 +1,137 @@
+"""Per-item results of an evaluation, as they lie in ``items.jsonl`` of a Scores directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from marin.directory import Directory
+from marin.errors import CorruptOutput
+from marin.evaluation.formats import Format, Span
+from marin.evaluation.items import Item
+from marin.evaluation.scoring import DocumentBits, TokenBits
+
+RESULTS_FILE = "items.jsonl"
+SCORES_FILE = "scores.json"
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """What one checkpoint makes of one item in one format. Sizes in UTF-8 bytes, of the gold.
+
+    final_*: of the final answer's span. tag_*: of all calculator tags. opening_bits: of the characters ``<<``,
+    openings of them. correct, choice_probability: None where no choice was offered.
+    """
+
+    task: str
+    format: str
+    id: str
+    bits: float
+    bytes: int
+    final_bits: float
+    final_bytes: int
+    tag_bits: float
+    tag_bytes: int
+    opening_bits: float
+    openings: int
+    correct: bool | None = None
+    choice_probability: float | None = None
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.bits / self.bytes
+
+    @property
+    def final_bits_per_byte(self) -> float:
+        return self.final_bits / self.final_bytes
+
+    @property
+    def untagged_bits_per_byte(self) -> float:
+        return (self.bits - self.tag_bits) / (self.bytes - self.tag_bytes)
+
+
+@dataclass(frozen=True)
+class DocumentResult:
+    """What one checkpoint makes of one document; see marin.evaluation.scoring.DocumentBits."""
+
+    domain: str
+    id: str
+    bits: float
+    bytes: int
+    stripped_bits: float
+    stripped_bytes: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """items: by (task, format), in item order. documents: by domain, in document order."""
+
+    items: Mapping[tuple[str, Format], list[ItemResult]] = field(default_factory=dict[Any, list[ItemResult]])
+    documents: Mapping[str, list[DocumentResult]] = field(default_factory=dict[str, list[DocumentResult]])
+
+    def of(self, task: str, form: Format) -> list[ItemResult]:
+        """Raises CorruptOutput naming the task if it was not scored in that format."""
+        if (task, form) not in self.items:
+            held = ", ".join(sorted(f"{name}/{other.value}" for name, other in self.items)) or "none"
+            raise CorruptOutput(f"no items of {task}/{form.value} were scored (scored: {held}); evaluate them first")
+        return self.items[task, form]
+
+
+def item_result(task: str, form: Format, item: Item, gold: TokenBits, choice: Mapping[str, Any]) -> ItemResult:
+    """choice: the harness's metrics of this item, acc and choice_probability if it was asked for them."""
+    text = form.gold(item)
+    final, tags = form.final_span(item), form.tag_spans(item)
+    return ItemResult(
+        task=task,
+        format=form.value,
+        id=item.id,
+        bits=gold.total,
+        bytes=len(text.encode()),
+        final_bits=gold.within(*final),
+        final_bytes=_bytes(text, final),
+        tag_bits=sum(gold.within(*tag) for tag in tags),
+        tag_bytes=sum(_bytes(text, tag) for tag in tags),
+        opening_bits=sum(gold.within(start, start + 2) for start, _ in tags),
+        openings=len(tags),
+        correct=bool(choice["acc"]) if "acc" in choice else None,
+        choice_probability=choice.get("choice_probability"),
+    )
+
+
+def document_result(domain: str, id: str, scored: DocumentBits) -> DocumentResult:
+    return DocumentResult(domain=domain, id=id, **asdict(scored))
+
+
+def write_results(out: Directory, results: Results) -> None:
+    """``items.jsonl``, documents first; groups by name, so that the bytes depend on the results only."""
+    documents = (one for domain in sorted(results.documents) for one in results.documents[domain])
+    items = (one for key in sorted(results.items, key=lambda key: (key[0], key[1].value)) for one in results.items[key])
+    out.write_text(RESULTS_FILE, "".join(_lines((*documents, *items))))
+
+
+def read_results(directory: Directory) -> Results:
+    """What write_results wrote. Raises CorruptOutput naming the line that is neither kind of result."""
+    results = Results()
+    items, documents = dict(results.items), dict(results.documents)
+    for number, line in enumerate(directory.read_text(RESULTS_FILE).splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            if "domain" in row:
+                documents.setdefault(row["domain"], []).append(DocumentResult(**row))
+            else:
+                items.setdefault((row["task"], Format(row["format"])), []).append(ItemResult(**row))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptOutput(
+                f"{directory.url}/{RESULTS_FILE} line {number} is not a result ({error}); rebuild the evaluation"
+            ) from error
+    return Results(items, documents)
+
+
+def _lines(results: Iterable[ItemResult | DocumentResult]) -> Iterable[str]:
+    return (json.dumps(asdict(one), ensure_ascii=False, allow_nan=False) + "\n" for one in results)
+
+
+def _bytes(text: str, span: Span) -> int:
+    return len(text[span[0] : span[1]].encode())

@@ -1,0 +1,93 @@
+"""Means, differences and their intervals over the items of an evaluation.
+
+Every interval here is over items only: it says how sure the difference of these two checkpoints is, not how
+another seed would have come out. One run an arm can therefore never settle a question by itself.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from marin.errors import NothingScored
+
+CONFIDENCE = 0.95
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """value with its standard error and 95 % interval [low, high], from n items."""
+
+    value: float
+    se: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def z(self) -> float:
+        """Standard errors away from zero; infinite where every item agrees exactly and not on zero."""
+        if self.se > 0:
+            return self.value / self.se
+        return math.copysign(math.inf, self.value) if self.value else 0.0
+
+    @property
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+def mean(values: Sequence[float]) -> Estimate:
+    """Mean with its t interval. Raises NothingScored for fewer than two values."""
+    held = np.asarray(values, np.float64)
+    _enough(len(held))
+    return _estimate(held.mean(), held.std(ddof=1) / math.sqrt(len(held)), len(held) - 1, len(held))
+
+
+def paired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
+    """Mean of a - b over items that both have, in the same order (paired t interval)."""
+    return mean(np.asarray(a, np.float64) - np.asarray(b, np.float64))
+
+
+def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
+    """Mean of a minus mean of b, different items (Welch's t interval)."""
+    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    _enough(len(x))
+    _enough(len(y))
+    vx, vy = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    freedom = (vx + vy) ** 2 / (vx**2 / (len(x) - 1) + vy**2 / (len(y) - 1)) if vx + vy > 0 else 1.0
+    return _estimate(x.mean() - y.mean(), math.sqrt(vx + vy), freedom, len(x) + len(y))
+
+
+def paired_rate_difference(bits_a: Sequence[float], bits_b: Sequence[float], sizes: Sequence[int]) -> Estimate:
+    """Bits per byte of a minus those of b over the same texts, all bits by all bytes.
+
+    A ratio estimator; its variance by linearisation (Cochran, Sampling Techniques, 3rd ed., eq. 6.13):
+    each text's residual is its difference in bits minus what its size predicts.
+    """
+    size = np.asarray(sizes, np.float64)
+    difference = np.asarray(bits_a, np.float64) - np.asarray(bits_b, np.float64)
+    _enough(len(size))
+    rate = difference.sum() / size.sum()
+    residual = (difference - rate * size) / size.mean()
+    return _estimate(rate, residual.std(ddof=1) / math.sqrt(len(size)), len(size) - 1, len(size))
+
+
+def detectable_effect(se: float, z: float) -> float:
+    """The smallest true effect that passes |z| in 80 % of repetitions, given the standard error."""
+    return (z + float(stats.norm.ppf(POWER))) * se
+
+
+def _estimate(value: float, se: float, freedom: float, n: int) -> Estimate:
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * float(se)
+    return Estimate(float(value), float(se), float(value) - half, float(value) + half, n)
+
+
+def _enough(n: int) -> None:
+    if n < 2:
+        raise NothingScored(f"{n} item scored; an interval needs at least 2, so score more items")
