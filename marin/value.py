@@ -70,6 +70,7 @@ def value(tag: str) -> _ValueDecorator:
     """Class decorator: a frozen dataclass (or Enum) that may be a field of a step.
 
     ``tag`` names the class in identities, so that renaming or moving the class changes nothing.
+    An Enum also declares ``_value_: str``; without it pyright takes its members for fields.
     """
 
     def decorate[T](cls: type[T]) -> type[T]:

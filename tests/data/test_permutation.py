@@ -86,6 +86,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # what importing levanter warns of is not ours
 @pytest.mark.parametrize("length", [2, 3, 100, 1024, 2048, 99_991, 1 << 20])
 def test_equal_to_levanter_for_equal_parameters(length: int):
     import jax.random as jrandom

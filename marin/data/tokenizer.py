@@ -1,0 +1,154 @@
+"""Tokenizers: training a byte-level BPE, loading a tokenizer.json, encoding documents in batches."""
+
+# pyright: basic
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from marin.directory import Directory
+from marin.errors import BadField, GarbledDocument, MissingRevision, StarvedSource, TokenizerMismatch
+
+TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
+BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
+SPECIAL = (BOS, EOS, PAD)  # ids 0, 1, 2
+# 256 bytes and the special tokens: below this nothing is left to learn.
+SMALLEST_VOCABULARY = 256 + len(SPECIAL)
+DOCUMENTS_PER_BATCH = 256
+
+
+class LoadedTokenizer:
+    """A tokenizer of an artifact directory. Text that spells a special token is encoded as text.
+
+    digest: SHA-256 of tokenizer.json. vocabulary: ids are below it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, digest: str, eos: int) -> None:
+        self.tokenizer = tokenizer
+        self.digest = digest
+        self.eos = eos
+        self.vocabulary: int = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.uint32]]:
+        """Token ids of each text, no special tokens added, in order; batches are encoded on all cores."""
+        remaining = iter(texts)
+        while batch := list(islice(remaining, DOCUMENTS_PER_BATCH)):
+            for encoded in self.tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+                yield np.array(encoded.ids, dtype=np.uint32)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of token ids, special tokens spelt out."""
+        return self.tokenizer.decode([int(token) for token in ids], skip_special_tokens=False)
+
+
+def train_bpe(out: Directory, texts: Iterable[str], vocabulary: int) -> tuple[int, str]:
+    """Train a byte-level BPE and write tokenizer.json and tokenizer_config.json.
+
+    vocabulary: the most entries, special tokens and the 256 bytes included; small text gives fewer.
+    Returns (entries, digest). The bytes are a function of the texts and their order. Raises
+    BadField for a vocabulary without room, StarvedSource without text. Source: Sennrich 2016; GPT-2
+    for bytes and the splitting pattern, with digits split one by one, as in Llama.
+    """
+    if vocabulary < SMALLEST_VOCABULARY:
+        raise BadField(f"tokenizer: a vocabulary of {vocabulary} has no room; wanted at least {SMALLEST_VOCABULARY}")
+    seen = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal seen
+        for text in texts:
+            seen += len(text)
+            yield text
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(counted(), trainer)
+    if not seen:
+        raise StarvedSource(f"{out.url}: no text to train a tokenizer on; are the documents empty?")
+    serialised = tokenizer.to_str(pretty=True)
+    config = {
+        "add_bos_token": False,
+        "add_eos_token": False,
+        "bos_token": BOS,
+        "clean_up_tokenization_spaces": False,
+        "eos_token": EOS,
+        "model_max_length": 1 << 30,
+        "pad_token": PAD,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    out.write_text(TOKENIZER, serialised)
+    out.write_text(CONFIG, json.dumps(config, indent=1, sort_keys=True) + "\n")
+    return tokenizer.get_vocab_size(), hashlib.sha256(serialised.encode()).hexdigest()
+
+
+def load_tokenizer(directory: Directory) -> LoadedTokenizer:
+    """The tokenizer of a directory with tokenizer.json and, for its eos token, tokenizer_config.json.
+
+    Raises GarbledDocument when a file is missing or unreadable or names no eos token.
+    """
+    try:
+        serialised = directory.read_bytes(TOKENIZER)
+        tokenizer = Tokenizer.from_buffer(serialised)
+        config = json.loads(directory.read_bytes(CONFIG))
+    except FileNotFoundError as error:
+        raise GarbledDocument(f"{directory.url} is no tokenizer: {Path(error.filename).name} is missing") from error
+    except Exception as error:  # the library raises bare Exception for a garbled file
+        raise GarbledDocument(f"{directory.url} is no tokenizer: {error}") from error
+    named = config.get("eos_token") if isinstance(config, dict) else None
+    eos_token = named.get("content") if isinstance(named, dict) else named
+    eos = tokenizer.token_to_id(eos_token) if isinstance(eos_token, str) else None
+    if eos is None:
+        raise GarbledDocument(
+            f"{directory.url}/{CONFIG}: eos_token is {named!r}, wanted an entry of the vocabulary; without it "
+            "document boundaries would be lost"
+        )
+    tokenizer.encode_special_tokens = True
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return LoadedTokenizer(tokenizer, hashlib.sha256(serialised).hexdigest(), eos)
+
+
+def check_digest(loaded: LoadedTokenizer, promised: str, directory: Directory) -> None:
+    """Raises TokenizerMismatch when tokenizer.json is not the one that the artifact describes."""
+    if loaded.digest != promised:
+        raise TokenizerMismatch(
+            f"{directory.url}/{TOKENIZER} has digest {loaded.digest[:12]}, but its record says {promised[:12]}; "
+            "the file changed after it was committed, rebuild the tokenizer"
+        )
+
+
+def download_tokenizer(out: Directory, repository: str, revision: str) -> LoadedTokenizer:
+    """Fetch tokenizer.json and tokenizer_config.json of a Hugging Face model at a commit.
+
+    Raises MissingRevision when that repository, revision or file is not there or not readable.
+    """
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    for name in (TOKENIZER, CONFIG):
+        try:
+            found = hf_hub_download(repository, name, revision=revision)
+        except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
+            raise MissingRevision(
+                f"{repository}@{revision}: {name} cannot be fetched ({type(error).__name__}: "
+                f"{str(error).strip().splitlines()[0]}); check the revision, the network, and whether the "
+                "repository asks for a licence and a token"
+            ) from error
+        out.write_bytes(name, Path(found).read_bytes())
+    return load_tokenizer(out)
