@@ -90,12 +90,12 @@ def test_a_flipped_byte_is_never_read_as_other_text(position: float, flip: int) 
     broken = bytearray(directory.read_bytes(shard_name(0, 1)))
     broken[int(position * len(broken))] ^= flip
     directory.write_bytes(shard_name(0, 1), bytes(broken))
+    found: object = TEN  # a flip in a statistic or a name that nobody reads
     try:
         found = list(read_documents(directory))
     except TruncatedShard as error:
-        assert shard_name(0, 1) in str(error)
-    else:
-        assert found == TEN  # a flip in a statistic or a name that nobody reads
+        found = str(error)
+    assert found == TEN or shard_name(0, 1) in str(found)
 
 
 def test_missing_shard_and_missing_file(directory: Directory) -> None:
@@ -114,7 +114,7 @@ def test_other_parquet_is_refused(directory: Directory) -> None:
 
     with directory.open(shard_name(0, 1), "wb") as handle:
         pq.write_table(pa.table({"body": ["x"]}), handle)
-    with pytest.raises(TruncatedShard, match="columns id, text, source, metadata.*its columns are body"):
+    with pytest.raises(TruncatedShard, match=r"columns id, text, source, metadata.*its columns are body"):
         list(read_documents(directory))
 
 

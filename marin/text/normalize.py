@@ -1,0 +1,44 @@
+"""Clean text, and the words that duplicates and overlaps are judged by."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# C0 and C1 controls except tab and newline, the BOM, and what cannot be encoded (lone surrogates).
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x85]")
+_TRAILING_SPACE = re.compile(r"[^\S\n]+$", re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n{3,}")
+_WORD = re.compile(r"[^\W_]+")
+
+
+def normalize(text: str) -> str:
+    """The text in NFC, with ``\\n`` line ends and no control characters, trailing space or runs of blank lines.
+
+    Indentation is kept (it means something in code). Lone surrogates become U+FFFD.
+    normalize(normalize(text)) == normalize(text).
+    """
+    text = _LINE_ENDS.sub("\n", text)
+    text = _CONTROLS.sub("", text)
+    text = _SURROGATES.sub("\ufffd", text)
+    text = unicodedata.normalize("NFC", text)
+    text = _TRAILING_SPACE.sub("", text)
+    text = _BLANK_LINES.sub("\n\n", text)
+    return text.strip("\n").rstrip()
+
+
+def light(text: str) -> str:
+    """Lower-case alphanumeric words, one space between: what stays when punctuation, case and layout change.
+
+    NFKC first, so that ligatures and full-width digits do not hide a copy.
+    """
+    return " ".join(light_words(text))
+
+
+def light_words(text: str) -> list[str]:
+    """The words of light()."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return _WORD.findall(text.lower())
