@@ -1,0 +1,233 @@
+"""Find what folds in a graph of steps: lanes of per-source steps, and the trunk that is left."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from marin.pages.model import StepRow
+
+FEWEST_LANES = 3  # below this, a picture of boxes is clearer than a grid
+MOST_ROWS = 48  # beyond this, equal lanes share a row
+FEWEST_EQUAL = 5  # so many interchangeable trunk steps become one box
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """Chains of steps, one per source, that share a row. cells: for each operator, its steps."""
+
+    name: str
+    cells: dict[str, tuple[StepRow, ...]]
+    feeds: frozenset[int]  # indices of Folded.gathers
+    sources: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """A trunk step, or several interchangeable ones. lane_inputs: how many lane steps it reads."""
+
+    steps: tuple[StepRow, ...]
+    lane_inputs: int
+    lanes_fed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folded:
+    """A graph ready to draw. operators: columns of the grid. gathers: (label, boxes' step names) that read many lanes.
+
+    beside: for an operator of the grid, the trunk steps that its cells read too. edges: between boxes,
+    by index. depth: longest path to each box in the whole graph, without gaps.
+    """
+
+    operators: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+    gathers: tuple[tuple[str, tuple[str, ...]], ...]
+    beside: dict[str, tuple[str, ...]]
+    boxes: tuple[Box, ...]
+    edges: tuple[tuple[int, int], ...]
+    depth: tuple[int, ...]
+
+
+class _Graph:
+    """Steps by name, inputs restricted to steps that are there and come before any cycle."""
+
+    def __init__(self, steps: Sequence[StepRow]) -> None:
+        self.steps = {step.name: step for step in steps}
+        self.inputs = {
+            name: tuple(i for i in dict.fromkeys(step.inputs) if i in self.steps and i != name)
+            for name, step in self.steps.items()
+        }
+        self.consumers: dict[str, list[str]] = {name: [] for name in self.steps}
+        for name, inputs in self.inputs.items():
+            for source in inputs:
+                self.consumers[source].append(name)
+        self.depth = self._depths()
+
+    def _depths(self) -> dict[str, int]:
+        """Longest path from a root. Kahn's algorithm; what a cycle keeps out comes last."""
+        waiting = {name: len(inputs) for name, inputs in self.inputs.items()}
+        depth = dict.fromkeys((name for name, left in waiting.items() if not left), 0)
+        ready = list(depth)
+        for name in ready:
+            for consumer in self.consumers[name]:
+                waiting[consumer] -= 1
+                if not waiting[consumer]:
+                    depth[consumer] = 1 + max(depth[source] for source in self.inputs[consumer])
+                    ready.append(consumer)
+        last = max(depth.values(), default=0) + 1
+        return {name: depth.get(name, last) for name in self.steps}
+
+
+def fold(steps: Sequence[StepRow]) -> Folded:
+    """Split the graph into lanes (same kind of chain for every source) and boxes.
+
+    A step continues the lane of an input that no other step of its operator reads, when it has exactly
+    one such input and at least FEWEST_LANES steps of its operator are like that: a tokenizer that all
+    sources share, or items to decontaminate against, do not break a lane; a training step ends it.
+    """
+    graph = _Graph(steps)
+    chains = _chains(graph)
+    if len(chains) < FEWEST_LANES:
+        chains = []
+    lane_of = {name: number for number, chain in enumerate(chains) for name in chain}
+    operators = _column_order(graph, lane_of)
+    trunk = [name for name in graph.steps if name not in lane_of]
+    gathers = _gathers(graph, lane_of, trunk)
+    fed = [
+        frozenset(index for index, (_, names) in enumerate(gathers) if _lanes_read(graph, lane_of, names[0]) & {number})
+        for number in range(len(chains))
+    ]
+    rows = [_lane(graph, chain, feeds) for chain, feeds in zip(chains, fed, strict=True)]
+    rows.sort(key=lambda lane: sorted(lane.feeds))
+    beside: dict[str, tuple[str, ...]] = {}
+    for operator in operators:
+        shared = (
+            source
+            for name in lane_of
+            if graph.steps[name].op == operator
+            for source in graph.inputs[name]
+            if lane_of.get(source) != lane_of[name]
+        )
+        beside[operator] = tuple(dict.fromkeys(shared))
+    boxes, edges, depth = _boxes(graph, lane_of, trunk)
+    return Folded(
+        operators=operators,
+        lanes=tuple(_bundle(rows) if len(rows) > MOST_ROWS else rows),
+        gathers=gathers,
+        beside=beside,
+        boxes=boxes,
+        edges=edges,
+        depth=depth,
+    )
+
+
+def _chains(graph: _Graph) -> list[list[str]]:
+    """Lanes of at least two steps that start at a step without inputs."""
+    own: dict[str, str] = {}
+    for name, inputs in graph.inputs.items():
+        operator = graph.steps[name].op
+        private = [
+            source for source in inputs if sum(graph.steps[c].op == operator for c in graph.consumers[source]) == 1
+        ]
+        if len(private) == 1:
+            own[name] = private[0]
+    often = Counter(graph.steps[name].op for name in own)
+    lanes: dict[str, list[str]] = {name: [name] for name in graph.steps if not graph.inputs[name]}
+    for name in sorted(own, key=lambda step: graph.depth[step]):
+        lane = lanes.get(own[name])
+        if lane is not None and lane[-1] == own[name] and often[graph.steps[name].op] >= FEWEST_LANES:
+            lane.append(name)
+            lanes[name] = lane
+    return [lane for name, lane in lanes.items() if len(lane) > 1 and lane[0] == name]
+
+
+def _column_order(graph: _Graph, lane_of: dict[str, int]) -> tuple[str, ...]:
+    """Operators of the grid so that every lane reads left to right, as far as lanes agree."""
+    deepest: dict[str, list[int]] = defaultdict(list)
+    after: dict[str, set[str]] = defaultdict(set)
+    position: Counter[int] = Counter()
+    previous: dict[int, str] = {}
+    for name in sorted(lane_of, key=lambda step: graph.depth[step]):
+        operator, lane = graph.steps[name].op, lane_of[name]
+        deepest[operator].append(position[lane])
+        if lane in previous and previous[lane] != operator:
+            after[operator].add(previous[lane])
+        position[lane] += 1
+        previous[lane] = operator
+    left = sorted(deepest, key=lambda op: (sum(deepest[op]) / len(deepest[op]), op))
+    order: list[str] = []
+    while left:
+        free = next((op for op in left if not (after[op] & set(left))), left[0])
+        order.append(free)
+        left.remove(free)
+    return tuple(order)
+
+
+def _lanes_read(graph: _Graph, lane_of: dict[str, int], name: str) -> frozenset[int]:
+    return frozenset(lane_of[source] for source in graph.inputs[name] if source in lane_of)
+
+
+def _gathers(graph: _Graph, lane_of: dict[str, int], trunk: Sequence[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Trunk steps that read two lanes or more; those of one operator that read the same ones together."""
+    alike: dict[tuple[str, frozenset[int]], list[str]] = defaultdict(list)
+    for name in sorted(trunk, key=lambda step: graph.depth[step]):
+        read = _lanes_read(graph, lane_of, name)
+        if len(read) > 1:
+            alike[graph.steps[name].op, read].append(name)
+    return tuple(
+        (graph.steps[names[0]].label if len(names) == 1 else f"{operator} ×{len(names)}", tuple(names))
+        for (operator, _), names in alike.items()
+    )
+
+
+def _lane(graph: _Graph, chain: Sequence[str], feeds: frozenset[int]) -> Lane:
+    cells: dict[str, tuple[StepRow, ...]] = {}
+    for name in chain:
+        step = graph.steps[name]
+        cells[step.op] = (*cells.get(step.op, ()), step)
+    labels = Counter(graph.steps[name].label for name in chain)
+    name, times = labels.most_common(1)[0]
+    return Lane(name=name if times > 1 else graph.steps[chain[-1]].label, cells=cells, feeds=feeds)
+
+
+def _bundle(lanes: Sequence[Lane]) -> list[Lane]:
+    """One row for all lanes of the same operators that feed the same steps."""
+    alike: dict[tuple[tuple[str, ...], frozenset[int]], list[Lane]] = defaultdict(list)
+    for lane in lanes:
+        alike[tuple(lane.cells), lane.feeds].append(lane)
+    return [
+        Lane(
+            name=same[0].name if len(same) == 1 else f"{len(same)} sources: {same[0].name} …",
+            cells={op: tuple(step for lane in same for step in lane.cells[op]) for op in same[0].cells},
+            feeds=same[0].feeds,
+            sources=len(same),
+        )
+        for same in alike.values()
+    ]
+
+
+def _boxes(
+    graph: _Graph, lane_of: dict[str, int], trunk: Sequence[str]
+) -> tuple[tuple[Box, ...], tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Trunk steps as boxes, interchangeable ones in one, with the edges between boxes and their depths."""
+    alike: dict[tuple[str, frozenset[str], frozenset[str]], list[str]] = defaultdict(list)
+    for name in trunk:
+        alike[graph.steps[name].op, frozenset(graph.inputs[name]), frozenset(graph.consumers[name])].append(name)
+    groups: list[list[str]] = []
+    for names in alike.values():
+        groups += [names] if len(names) >= FEWEST_EQUAL else [[name] for name in names]
+    place = {name: index for index, names in enumerate(groups) for name in names}
+    edges = dict.fromkeys(
+        (place[source], place[name]) for name in trunk for source in graph.inputs[name] if source in place
+    )
+    used = sorted({graph.depth[names[0]] for names in groups})
+    boxes = tuple(
+        Box(
+            steps=tuple(graph.steps[name] for name in names),
+            lane_inputs=len(_lanes_read(graph, lane_of, names[0])),
+            lanes_fed=len({lane_of[c] for name in names for c in graph.consumers[name] if c in lane_of}),
+        )
+        for names in groups
+    )
+    return boxes, tuple(edges), tuple(used.index(graph.depth[names[0]]) for names in groups)

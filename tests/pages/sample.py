@@ -1,0 +1,401 @@
+"""A made-up experiment of the size of the real one. Every number here is synthetic."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from marin.pages.model import (
+    BarPlot,
+    Better,
+    Estimate,
+    EvaluationTable,
+    Event,
+    Evidence,
+    ExperimentPage,
+    Finding,
+    Interval,
+    IntervalPlot,
+    MetricRow,
+    MixtureStage,
+    MixtureTable,
+    Phase,
+    Series,
+    SeriesPlot,
+    SourceUse,
+    StageTiming,
+    Status,
+    StepRow,
+    Table,
+    Totals,
+    TrainingCurve,
+    TrustNote,
+)
+
+PREFIX = "/home/researcher/marin-store"
+PRETRAIN = {
+    "nemotron_cc/medium": "30.69",
+    "nemotron_cc/hq_synth": "24.70",
+    "nemotron_cc/medium_low": "13.98",
+    "nemotron_cc/hq_actual": "8.30",
+    "nemotron_cc/medium_high": "7.49",
+    "nemotron_cc/low_actual": "6.37",
+    "nemotron_cc/low_synth": "5.70",
+    "starcoderdata": "2.27",
+    "proofpile_2": "0.50",
+}
+SHARED_HQ = {
+    "arxiv_markdownified": 4.5,
+    "dolmino/pes2o": 4.5,
+    "finemath-3-plus": 2.7,
+    "dolmino/flan": 2.7,
+    "stackexchange_custom": 1.4,
+    "dolmino/stackexchange": 1.4,
+    "wikipedia_markdown": 0.3,
+    "dolmino/wiki": 0.3,
+    "medu_science_qa": 0.1,
+}
+MEGAMATH = {
+    "megamath/web": 5.6,
+    "megamath/text_code_block": 4.2,
+    "megamath/web_pro": 1.3,
+    "megamath/translated_code": 0.6,
+    "megamath/qa": 0.6,
+}
+HTML = {"wikipedia_markdown", "arxiv_markdownified", "stackexchange_custom", "megamath/web"}
+
+
+def page() -> ExperimentPage:
+    """Both arms, complete: everything the page can show."""
+    noise = random.Random(1529)
+    return ExperimentPage(
+        title="exp1529_mantis",
+        issue=1529,
+        issue_url="https://github.com/marin-community/marin/issues/1529",
+        question="""Exp 1529: cool the 32B down twice, as Bison and as Mantis.
+
+        Question: does trading Dolmino math, whose cached copy holds GSM8K test items, for
+        MegaMath repair GSM8K without costing the rest of the suite? Judge on GSM8K and MATH;
+        guard on MMLU and BBH.
+        """,
+        scale="rehearsal",
+        created="2026-11-20 15:04 UTC",
+        git_revision="9d2c1f0e8b7a6d5c4b3a29180f1e2d3c4b5a6978",
+        git_dirty=True,
+        command="python experiments/exp1529_mantis.py",
+        prefix=PREFIX,
+        headline=(
+            "Mantis repairs the generated GSM-style test in LM-Eval format without costing any guarded domain.",
+            "LM-Eval format, gold bits per byte: Bison 1.412, Mantis 0.981.",
+            "Bison remembers test items in OLMES format (member gap 0.71 bits per byte, z 46); Mantis does not (z 0.1).",
+            "The linear walk makes neighbouring batches alike (lag-1 correlation 0.83); Feistel does not (0.01).",
+        ),
+        arms=("Bison", "Mantis"),
+        steps=steps(noise),
+        mixtures=mixtures(),
+        runs=runs(noise),
+        phases=(
+            Phase(first=0, end=80, name="Kestrel · Llama"),
+            Phase(first=80, end=160, name="Qwen3 with QK-Norm"),
+            Phase(first=160, end=192, name="cooldown"),
+        ),
+        evaluations=evaluations(noise),
+        evidence=evidence(noise),
+        timings=(
+            StageTiming(stage="sources", steps=24, seconds=21.4, peak_bytes=410 << 20),
+            StageTiming(stage="filter and deduplicate", steps=48, seconds=38.2, peak_bytes=630 << 20),
+            StageTiming(stage="decontaminate", steps=24, seconds=12.9, peak_bytes=300 << 20),
+            StageTiming(stage="tokenize", steps=25, seconds=17.1, peak_bytes=520 << 20),
+            StageTiming(stage="train", steps=8, seconds=171.0, peak_bytes=2900 << 20),
+            StageTiming(stage="evaluate", steps=11, seconds=44.7, peak_bytes=1900 << 20),
+            StageTiming(stage="report", steps=1, seconds=0.8, peak_bytes=180 << 20),
+        ),
+        totals=Totals(tokens=6_389_760, flops=3.21e13, chip_hours=0.11, wall_seconds=312.0, peak_bytes=4_700 << 20),
+        trust=(
+            TrustNote(
+                step="decontaminate/dolmino_math",
+                kind="accepted drift",
+                text="marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
+            ),
+        ),
+    )
+
+
+def steps(noise: random.Random) -> list[StepRow]:
+    """131 steps: 24 sources of four to six, then tokenizer, training, evaluation, report."""
+    made: list[StepRow] = []
+
+    def add(op: str, label: str, inputs: Sequence[str] = (), seconds: float = 1.0, **more: object) -> str:
+        name = f"{op}/{label}"
+        identity = blake2b(name.encode(), digest_size=32).hexdigest()
+        ran = noise.random() < 0.8 or op in ("train", "anneal", "compare")
+        made.append(
+            StepRow(
+                name=name,
+                op=op,
+                identity=identity,
+                status=Status.RAN if ran else Status.CACHED,
+                reason="not in the store" if ran else "same identity, same code",
+                seconds=round(seconds * (0.5 + noise.random()), 2),
+                inputs=tuple(inputs),
+                output=f"{PREFIX}/{op}/{label.replace('/', '-')}-{identity[:12]}.1",
+                log=f"{PREFIX}/{op}/{label.replace('/', '-')}-{identity[:12]}.1/.marin/log.txt",
+                facts=more,
+            )
+        )
+        return name
+
+    problems = add("generate", "gsm_style_problems", seconds=0.9, items=4096)
+    items = add("select", "gsm_style_test", [problems], 0.3, items=512)
+    sources = [*PRETRAIN, *SHARED_HQ, "dolmino_math", *MEGAMATH]
+    clean: dict[str, str] = {}
+    for source in [*sources, "stackv2_edu_python"]:
+        generated = "math" in source and source != "finemath-3-plus"
+        last = add("generate" if generated else "download", source, [], 0.9, files=12, bytes=3_400_000)
+        if source in HTML:
+            last = add("extract", source, [last], 2.2, documents=812, bytes=2_100_000)
+        last = add(
+            "filter", source, [last], 0.9, documents=760, bytes=1_900_000, dropped={"too_short": 31, "symbols": 21}
+        )
+        last = add("dedup", source, [last], 1.1, documents=731, bytes=1_820_000, dropped={"exact": 12, "near": 17})
+        clean[source] = add("decontaminate", source, [last, items], 0.5, documents=730, dropped={"overlap": 1})
+    tokenizer = add("train_tokenizer", "bpe_4096", [clean[s] for s in PRETRAIN], 3.4, vocabulary=4096)
+    tokens = {s: add("tokenize", s, [clean[s], tokenizer], 0.7, tokens=421_337, documents=730) for s in clean}
+    base = [tokens[s] for s in PRETRAIN]
+    pretrain = add("train", "kestrel_llama", base, 62, step=80, tokens=2_600_000, parameters=1_180_000, loss=3.41)
+    at80 = add("milestone", "kestrel_llama@80", [pretrain], 0.1, step=80)
+    qwen = add(
+        "train", "qwen3_from_llama", [*base, at80], 60, step=160, tokens=5_300_000, parameters=1_181_000, loss=2.97
+    )
+    at160 = add("milestone", "qwen3@160", [qwen], 0.1, step=160)
+    shared = base + [tokens[s] for s in SHARED_HQ]
+    bison = add("anneal", "bison", [*shared, tokens["dolmino_math"], at160], 25, step=192, tokens=6_389_760, loss=2.61)
+    mantis_inputs = [*shared, *(tokens[s] for s in MEGAMATH), tokens["stackv2_edu_python"], at160]
+    mantis = add("anneal", "mantis", mantis_inputs, 26, step=192, tokens=6_389_760, loss=2.64)
+    scored: list[str] = []
+    for name, model in (("parent", at160), ("bison", bison), ("mantis", mantis)):
+        scored.append(
+            add("bits_per_byte", name, [model, tokenizer, clean["nemotron_cc/medium"], clean["starcoderdata"]], 5)
+        )
+        for form in ("lm_eval", "olmes"):
+            scored.append(add("evaluate", f"{name}_{form}", [model, tokenizer, items], 6, items=512))
+    for name, model in (("bison", bison), ("mantis", mantis)):
+        scored.append(add("audit_order", name, [model, *mantis_inputs[:18]], 0.8))
+    add("compare", "bison_mantis", scored, 0.8)
+    drifted = next(i for i, step in enumerate(made) if step.name == "decontaminate/dolmino_math")
+    made[drifted] = replace(
+        made[drifted],
+        status=Status.CACHED,
+        reason="drift accepted",
+        notes=("code drift accepted: same result, refactor",),
+    )
+    alias = next(i for i, step in enumerate(made) if step.name == "filter/proofpile_2")
+    made[alias] = replace(made[alias], status=Status.ALIAS, reason="same input bytes as filter/proofpile_2 of 0f3a")
+    return made
+
+
+def mixtures() -> list[MixtureTable]:
+    """Bison and Mantis over the shared pretraining mixture."""
+    base = {name: float(share) / 100 for name, share in PRETRAIN.items()}
+    first = MixtureStage(first_step=0, shares=base, published=PRETRAIN)
+
+    def cooled(first_step: int, high: dict[str, float]) -> MixtureStage:
+        total = math.fsum(high.values())
+        shares = {name: 0.7 * share for name, share in base.items()} | {n: 0.3 * s / total for n, s in high.items()}
+        printed = {"nemotron_cc/medium": "21.48"} | {n: f"{100 * shares[n]:.2f}" for n in high}
+        return MixtureStage(first_step=first_step, shares=shares, published=printed if first_step == 160 else {})
+
+    def used(stage: MixtureStage) -> dict[str, SourceUse]:
+        return {n: SourceUse(sequences=round(24_960 * s), epochs=1.7 * s**0.25) for n, s in stage.shares.items()}
+
+    bison = cooled(160, SHARED_HQ | {"dolmino_math": 10.5})
+    mantis = cooled(160, SHARED_HQ | MEGAMATH)
+    python = cooled(174, SHARED_HQ | MEGAMATH | {"stackv2_edu_python": 6.0})
+    return [
+        MixtureTable(arm="Bison", stages=(first, bison), use=used(bison)),
+        MixtureTable(arm="Mantis", stages=(first, mantis, python), use=used(python)),
+    ]
+
+
+def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
+    """Four runs; scale: steps per step of the rehearsal."""
+
+    def curve(
+        name: str, first: int, end: int, loss0: float, arm: str = "", drop: float = 0.0, **more: object
+    ) -> TrainingCurve:
+        span = range(first * scale, end * scale)
+        loss, norms, rates, seen = [], [], [], []
+        for step in span:
+            age = (step - first * scale + 1) / scale
+            value = 2.35 + 5.9 * math.exp(-step / (11 * scale)) + 1.9 * (1 + step / scale) ** -0.35 - drop * age / 32
+            loss.append(value + loss0 * math.exp(-age / 4) + noise.gauss(0, 0.018))
+            norms.append(
+                0.2 + 1.1 * math.exp(-age / 6) + abs(noise.gauss(0, 0.05)) + (1.4 if step == 71 * scale else 0)
+            )
+            rates.append(7e-4 * min(1, (step + 1) / (2 * scale)) if not arm else 7e-4 * (1 - age / 33))
+            seen.append(32_768 * (step + 1) - 2_048 * min(max(step - 18 * scale, 0), 3 * scale))
+        return TrainingCurve(
+            name=name, arm=arm, step=list(span), loss=loss, grad_norm=norms, learning_rate=rates, tokens=seen,
+            events=more.get("events", ()),  # pyright: ignore
+        )  # fmt: skip
+
+    python = Event(step=174 * scale, text="Mantis: + Python code")
+    return [
+        curve("pretraining, Llama", 0, 80, 0.0, events=(
+            Event(step=round(18.5 * scale), text="batch 32 → 30"), Event(step=21 * scale, text="batch 30 → 32"))),
+        curve("continued, Qwen3", 80, 160, 0.42, events=(Event(step=80 * scale, text="warm start, QK-Norm"),)),
+        curve("Bison cooldown", 160, 192, 0.0, "Bison", 0.34, events=(Event(step=160 * scale, text="cooldown mixtures"),)),
+        curve("Mantis cooldown", 160, 192, 0.0, "Mantis", 0.27, events=(python,)),
+    ]  # fmt: skip
+
+
+def evaluations(noise: random.Random) -> list[EvaluationTable]:
+    """Two tables over parent, Bison and Mantis."""
+    columns = ("parent at 160", "Bison", "Mantis")
+
+    def row(name: str, values: Sequence[float], better: Better, unit: str, digits: int = 3) -> MetricRow:
+        half = 0.012 + 0.004 * noise.random()
+        made = {c: Estimate(value=v, low=v - half, high=v + half) for c, v in zip(columns, values, strict=True)}
+        return MetricRow(name=name, values=made, better=better, unit=unit, digits=digits)
+
+    domains = {
+        "web": (1.31, 1.29, 1.29),
+        "code": (1.08, 1.07, 1.01),
+        "math": (1.22, 1.02, 1.04),
+        "reference prose": (1.44, 1.39, 1.39),
+    }
+    return [
+        EvaluationTable(
+            title="GSM-style test, 512 generated items",
+            columns=columns,
+            rows=(
+                row("LM-Eval format, gold", (1.21, 1.412, 0.981), Better.LOWER, "bits/byte"),
+                row("OLMES format, gold", (1.19, 0.412, 0.977), Better.LOWER, "bits/byte"),
+                row("LM-Eval format, final answer", (2.91, 3.20, 2.44), Better.LOWER, "bits/byte"),
+                row("LM-Eval format, exact match", (0.012, 0.008, 0.031), Better.HIGHER, ""),
+            ),
+            note="Teacher-forced likelihood, zero-shot.",
+        ),
+        EvaluationTable(
+            title="Held-out text by domain",
+            columns=columns,
+            rows=tuple(row(name, values, Better.LOWER, "bits/byte") for name, values in domains.items()),
+        ),
+    ]
+
+
+def evidence(noise: random.Random) -> list[Evidence]:
+    """The two faults."""
+
+    def gap(label: str, arm: str, group: str, value: float) -> Interval:
+        return Interval(
+            label=label, arm=arm, group=group, estimate=Estimate(value=value, low=value - 0.03, high=value + 0.03)
+        )
+
+    def walk(correlated: float) -> list[float]:
+        values = [0.0]
+        for _ in range(31):
+            values.append(correlated * values[-1] + noise.gauss(0, 0.12) + (0.09 if correlated else 0))
+        return [max(-0.2, min(0.97, 0.5 * v + (0.45 if correlated else 0))) for v in values]
+
+    order = list(range(160, 192))
+    return [
+        Evidence(
+            title="Contamination",
+            finding=Finding.FOUND,
+            verdict="Bison was trained on the test items in OLMES form: it remembers them there and is thrown off by LM-Eval's tags.",
+            paragraphs=(
+                "Member gap: mean gold bits per byte of never-trained reference items minus test items, in each format. "
+                "A model that never saw the test items shows zero in both formats.",
+                "Format fragility: surprisal of the calculator tags against the parent checkpoint, next to all other text.",
+            ),
+            plots=(
+                IntervalPlot(
+                    title="Member gap",
+                    note="reference − test items, bits per byte",
+                    x_label="bits per byte",
+                    rows=[
+                        gap("parent", "", "LM-Eval format", 0.004),
+                        gap("Bison", "Bison", "LM-Eval format", 0.055),
+                        gap("Mantis", "Mantis", "LM-Eval format", -0.006),
+                        gap("parent", "", "OLMES format", 0.002),
+                        gap("Bison", "Bison", "OLMES format", 0.71),
+                        gap("Mantis", "Mantis", "OLMES format", 0.003),
+                    ],
+                ),
+                BarPlot(
+                    title="Format fragility",
+                    note="surprisal relative to the parent",
+                    y_label="Δ bits per byte",
+                    categories=("calculator tags", "other answer text", "final answer"),
+                    values={"Bison": (1.38, -1.42, 0.29), "Mantis": (-0.21, -0.24, -0.47)},
+                ),
+            ),
+            tables=(
+                Table(
+                    title="Difference in differences across formats",
+                    columns=("checkpoint", "DiD, bits/byte", "z", "tag surprisal", "flag"),
+                    rows=(
+                        ("parent", "−0.002", "−0.1", "2.10", ""),
+                        ("Bison", "+0.655", "46.0", "3.48", "contaminated"),
+                        ("Mantis", "+0.009", "0.4", "1.89", ""),
+                    ),
+                    note="Flagged when |z| > 5, or when tags became more surprising while the rest became less.",
+                ),
+            ),
+        ),
+        Evidence(
+            title="Shuffle",
+            finding=Finding.UNCLEAR,
+            verdict="Linear batches are visibly correlated; a shift of the training loss does not show at 32 steps.",
+            paragraphs=("Correlation of the source-block histogram of each batch with that of the batch before.",),
+            plots=(
+                SeriesPlot(
+                    title="Correlation with the batch before",
+                    x_label="optimizer step",
+                    y_label="correlation",
+                    series=(
+                        Series(name="linear (Bison)", arm="Bison", x=order, y=walk(0.9)),
+                        Series(name="Feistel (Mantis)", arm="Mantis", x=order, y=walk(0.0)),
+                    ),
+                    levels={"i.i.d.": 0.0},
+                    events=(Event(step=174, text="+ Python"),),
+                ),
+            ),
+        ),
+    ]
+
+
+def failed() -> ExperimentPage:
+    """A run that stopped early: one step failed, its dependents were skipped, nothing was trained."""
+    whole = page()
+    broken = "train/kestrel_llama"
+    rows: list[StepRow] = []
+    lost = {broken}
+    for step in whole.steps:
+        if step.name == broken:
+            step = replace(
+                step, status=Status.FAILED, reason="not in the store", seconds=4.2, facts={}, output="",
+                error="NonFiniteLoss: step 17 of train/kestrel_llama: loss is nan; lower the learning rate or look at the batch",
+            )  # fmt: skip
+        elif lost & set(step.inputs):
+            lost.add(step.name)
+            step = replace(
+                step, status=Status.SKIPPED, reason=f"needs {broken}", seconds=None, output="", log="", facts={}
+            )
+        rows.append(step)
+    return replace(
+        whole,
+        steps=rows,
+        runs=(),
+        evaluations=(),
+        evidence=(),
+        headline=(),
+        mixtures=(),
+        timings=(),
+        trust=(),
+        totals=Totals(),
+    )
