@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from marin.evaluation.formats import Format
@@ -31,10 +32,18 @@ class Sets:
     reference: str
 
 
-@dataclass(frozen=True)
+class Sign(Enum):
+    """What a flag would mean: test items were trained on, or one prompt format became strange to the model."""
+
+    CONTAMINATION = "contamination"
+    FRAGILITY = "format fragility"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One measured sign. unit: of the estimate and of detectable, the effect that would be flagged 4 times in 5."""
 
+    sign: Sign
     name: str
     unit: str
     estimate: Estimate
@@ -55,6 +64,7 @@ class Finding:
     def as_json(self) -> dict[str, Any]:
         e = self.estimate
         return {
+            "sign": self.sign.value,
             "name": self.name,
             "unit": self.unit,
             "value": e.value,
@@ -131,23 +141,27 @@ def format_gap(results: Results, sets: Sets, what: str, beyond: Results | None =
 def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Finding:
     """How many bits a tag's ``<<`` costs more than it cost the parent.
 
-    Flagged only while the text outside the tags got cheaper: a model that got worse at everything has no
-    trouble with tags in particular.
+    Flagged only while the same solutions without tags got cheaper: a model that got worse at everything has no
+    trouble with tags in particular. A cooldown in the other format does this to any model, with or without the
+    test items, so it is a sign of fragility and not by itself of contamination.
     """
-    now = [one for one in results.of(task, Format.LM_EVAL) if one.openings]
-    before = {one.id: one for one in parent.of(task, Format.LM_EVAL)}
-    pairs = [(one, before[one.id]) for one in now if one.id in before]
-    openings = paired_difference(
-        [one.opening_bits / one.openings for one, _ in pairs], [old.opening_bits / old.openings for _, old in pairs]
-    )
-    rest = paired_difference(
-        [one.untagged_bits_per_byte for one, _ in pairs], [old.untagged_bits_per_byte for _, old in pairs]
+
+    def opening(one: ItemResult) -> float:
+        return one.opening_bits / one.openings
+
+    def tagged(held: Results) -> dict[str, float]:
+        return {one.id: opening(one) for one in held.of(task, Format.LM_EVAL) if one.openings}
+
+    openings = _change(tagged(results), tagged(parent))
+    plain = _change(
+        _measured(results, task, Format.OLMES, gold, None), _measured(parent, task, Format.OLMES, gold, None)
     )
     return Finding(
-        name=f"surprise at '<<' above the parent's on {who}, other text {rest.value:+.3f} bits/byte (z {rest.z:+.1f}),",
+        sign=Sign.FRAGILITY,
+        name=f"surprise at '<<' beyond the parent's on {who} (without tags {plain.value:+.3f} bits/byte)",
         unit="bits",
         estimate=openings,
-        flagged=openings.z > THRESHOLD and rest.z < -THRESHOLD,
+        flagged=openings.z > THRESHOLD and plain.z < -THRESHOLD,
         detectable=detectable_effect(openings.se, THRESHOLD),
     )
 
@@ -181,4 +195,16 @@ def _measured(
 
 
 def _finding(name: str, unit: str, estimate: Estimate) -> Finding:
-    return Finding(name, unit, estimate, abs(estimate.z) > THRESHOLD, detectable_effect(estimate.se, THRESHOLD))
+    return Finding(
+        sign=Sign.CONTAMINATION,
+        name=name,
+        unit=unit,
+        estimate=estimate,
+        flagged=abs(estimate.z) > THRESHOLD,
+        detectable=detectable_effect(estimate.se, THRESHOLD),
+    )
+
+
+def _change(now: Mapping[str, float], before: Mapping[str, float]) -> Estimate:
+    shared = [id for id in now if id in before]
+    return paired_difference([now[id] for id in shared], [before[id] for id in shared])

@@ -47,10 +47,6 @@ class ItemResult:
     def final_bits_per_byte(self) -> float:
         return self.final_bits / self.final_bytes
 
-    @property
-    def untagged_bits_per_byte(self) -> float:
-        return (self.bits - self.tag_bits) / (self.bytes - self.tag_bytes)
-
 
 @dataclass(frozen=True)
 class DocumentResult:

@@ -51,7 +51,7 @@ def mean(values: Sequence[float]) -> Estimate:
 
 def paired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
     """Mean of a - b over items that both have, in the same order (paired t interval)."""
-    return mean(np.asarray(a, np.float64) - np.asarray(b, np.float64))
+    return mean((np.asarray(a, np.float64) - np.asarray(b, np.float64)).tolist())
 
 
 def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:

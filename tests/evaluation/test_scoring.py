@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marin.directory import Directory
-from marin.errors import BadField, InputError, NonFiniteLoss
-from marin.evaluation.encoder import load_encoder
+from marin.errors import BadField, NonFiniteLoss
+from marin.evaluation.encoder import OffsetEncoder
 from marin.evaluation.scoring import Scoring, bits_per_byte, windows
 from tests.evaluation.models import Bytes, NGram, Pairs, unigram
 from tests.shared_data import shared
@@ -121,10 +121,8 @@ def test_a_token_without_a_finite_probability_is_an_error_that_shows_the_text():
 def test_a_real_tokenizer_covers_the_text_and_its_answer_tokens(tmp_path):
     where = Directory(str(tmp_path))
     where.write_bytes("tokenizer.json", (shared("gpt2-tokenizer") / "tokenizer.json").read_bytes())
-    with pytest.raises(InputError, match="eos_token"):
-        load_encoder(where)
-    where.write_text("tokenizer_config.json", '{"eos_token": {"content": "<|endoftext|>"}}')
-    encoder = load_encoder(where)
+    where.write_text("tokenizer_config.json", '{"eos_token": "<|endoftext|>"}')
+    encoder = OffsetEncoder(where)
     assert encoder.start == 50256
     text = "Answer: It costs 80,000+50,000=$<<80000+50000=130000>>130,000 — naïve 漢字.\n#### 130000"
     (encoded,) = encoder.encode([text])

@@ -1,0 +1,126 @@
+"""Arms against a baseline, metric by metric, on the same documents and items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from marin.errors import CorruptOutput
+from marin.evaluation.results import DocumentResult, ItemResult, Results
+from marin.evaluation.statistics import Estimate, detectable_effect, paired_difference, paired_rate_difference
+
+# |z| of a 95 % interval that excludes zero.
+EXCLUDES_ZERO = 1.96
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One arm minus the baseline. shown: the 95 % interval over items excludes zero."""
+
+    estimate: Estimate
+    higher_is_better: bool
+
+    @property
+    def shown(self) -> bool:
+        return self.estimate.excludes_zero
+
+    @property
+    def detectable(self) -> float:
+        return detectable_effect(self.estimate.se, EXCLUDES_ZERO)
+
+    @property
+    def verdict(self) -> str:
+        """In words; never more than items can say."""
+        if not self.shown:
+            return f"no difference shown (one of {self.detectable:.4f} would be, 4 times in 5)"
+        better = (self.estimate.value > 0) is self.higher_is_better
+        return f"{'better' if better else 'worse'} by {abs(self.estimate.value):.4f} on these items"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric: each arm's value, and each other arm's difference to the baseline."""
+
+    metric: str
+    unit: str
+    higher_is_better: bool
+    values: Mapping[str, float]
+    differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "unit": self.unit,
+            "higher_is_better": self.higher_is_better,
+            "values": dict(self.values),
+            "differences": {
+                arm: {**asdict(one.estimate), "shown": one.shown, "detectable": one.detectable, "verdict": one.verdict}
+                for arm, one in self.differences.items()
+            },
+        }
+
+
+def compare(arms: Mapping[str, Results], baseline: str) -> list[Row]:
+    """Bits per byte of every domain, then bits per byte, final answer and accuracy of every task and format.
+
+    Raises CorruptOutput if an arm was not scored on the same texts as the baseline.
+    """
+    rows: list[Row] = []
+    for domain in sorted(arms[baseline].documents):
+        scored = {arm: _same(results.documents.get(domain, []), arm, domain) for arm, results in arms.items()}
+        rows.append(_rate_row(f"bpb/{domain}", scored, baseline, lambda d: d.bits, lambda d: d.bytes))
+    for task, form in sorted(arms[baseline].items, key=lambda key: (key[0], key[1].value)):
+        name = f"{task}/{form.value}"
+        items = {arm: _same(results.items.get((task, form), []), arm, name) for arm, results in arms.items()}
+        rows.append(_rate_row(f"{name}/bpb", items, baseline, lambda i: i.bits, lambda i: i.bytes))
+        rows.append(_rate_row(f"{name}/final_bpb", items, baseline, lambda i: i.final_bits, lambda i: i.final_bytes))
+        if all(one.correct is not None for held in items.values() for one in held.values()):
+            rows.append(_accuracy_row(f"{name}/accuracy", items, baseline))
+    return rows
+
+
+def _same[T: (DocumentResult, ItemResult)](results: Sequence[T], arm: str, what: str) -> dict[str, T]:
+    if not results:
+        raise CorruptOutput(f"arm {arm} was not scored on {what}, the baseline was; evaluate all arms alike")
+    # Two documents may hold the same text; their order tells them apart.
+    return {f"{one.id}#{index}": one for index, one in enumerate(results)}
+
+
+def _pairs[T](scored: Mapping[str, Mapping[str, T]], arm: str, baseline: str, what: str) -> list[tuple[T, T]]:
+    if scored[arm].keys() != scored[baseline].keys():
+        raise CorruptOutput(
+            f"{what}: arm {arm} and baseline {baseline} were scored on different texts "
+            f"({len(scored[arm])} and {len(scored[baseline])}); evaluate both with the same fields"
+        )
+    return [(mine, scored[baseline][id]) for id, mine in scored[arm].items()]
+
+
+def _rate_row[T](
+    metric: str,
+    scored: Mapping[str, Mapping[str, T]],
+    baseline: str,
+    bits: Callable[[T], float],
+    size: Callable[[T], int],
+) -> Row:
+    values = {arm: sum(map(bits, held.values())) / sum(map(size, held.values())) for arm, held in scored.items()}
+    differences: dict[str, Difference] = {}
+    for arm in sorted(scored.keys() - {baseline}):
+        pairs = _pairs(scored, arm, baseline, metric)
+        estimate = paired_rate_difference(
+            [bits(mine) for mine, _ in pairs], [bits(theirs) for _, theirs in pairs], [size(mine) for mine, _ in pairs]
+        )
+        differences[arm] = Difference(estimate, higher_is_better=False)
+    return Row(metric, "bits/byte", False, dict(sorted(values.items())), differences)
+
+
+def _accuracy_row(metric: str, scored: Mapping[str, Mapping[str, ItemResult]], baseline: str) -> Row:
+    values = {arm: sum(bool(i.correct) for i in held.values()) / len(held) for arm, held in sorted(scored.items())}
+    differences: dict[str, Difference] = {}
+    for arm in sorted(scored.keys() - {baseline}):
+        pairs = _pairs(scored, arm, baseline, metric)
+        estimate = paired_difference(
+            [float(bool(a.correct)) for a, _ in pairs], [float(bool(b.correct)) for _, b in pairs]
+        )
+        differences[arm] = Difference(estimate, higher_is_better=True)
+    return Row(metric, "share", True, values, differences)

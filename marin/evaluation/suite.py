@@ -1,0 +1,92 @@
+"""One checkpoint, everything that is asked of it: bits per byte by domain, and items in every prompt format."""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from marin.data.documents import Document
+from marin.errors import NothingScored
+from marin.evaluation.formats import Format
+from marin.evaluation.harness import ItemTask, ScoringModel, evaluate_items
+from marin.evaluation.items import Item
+from marin.evaluation.results import DocumentResult, Results, document_result, item_result
+from marin.evaluation.scoring import Scoring, bits_per_byte
+
+
+@dataclass(frozen=True)
+class TaskItems:
+    """Items under the name of their task. choices: candidate finals per item, 1 for likelihood only."""
+
+    name: str
+    items: Sequence[Item]
+    choices: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """metrics: the headline numbers. stderr: of those that have one, over items. results: one by one."""
+
+    metrics: Mapping[str, float]
+    stderr: Mapping[str, float]
+    results: Results
+
+
+def evaluate_checkpoint(
+    scoring: Scoring, domains: Mapping[str, Sequence[Document]], tasks: Sequence[TaskItems], formats: Sequence[Format]
+) -> Outcome:
+    """Metrics ``bpb/<domain>``, ``bpb_stripped/<domain>`` and, for every task and format,
+    ``<task>/<format>/bpb``, ``…/final_bpb``, ``…/accuracy`` and ``…/choice_probability``.
+
+    Raises NothingScored naming the domain or task that has nothing to score, and NonFiniteLoss.
+    """
+    metrics: dict[str, float] = {}
+    stderr: dict[str, float] = {}
+    documents: dict[str, list[DocumentResult]] = {}
+    for domain, held in sorted(domains.items()):
+        if not sum(len(document.text) for document in held):
+            raise NothingScored(f"domain {domain}: {len(held)} documents without text; look at the step that made them")
+        scored = scoring.documents([document.text for document in held])
+        documents[domain] = [document_result(domain, d.id, bits) for d, bits in zip(held, scored, strict=True)]
+        metrics[f"bpb/{domain}"] = bits_per_byte([s.bits for s in scored], [s.bytes for s in scored])
+        if stripped := sum(s.stripped_bytes for s in scored):
+            metrics[f"bpb_stripped/{domain}"] = sum(s.stripped_bits for s in scored) / stripped
+
+    model = ScoringModel(scoring)
+    asked = {
+        f"{task.name}/{form.value}": (task, form, ItemTask(f"{task.name}/{form.value}", task.items, form, task.choices))
+        for task in tasks
+        for form in formats
+    }
+    answers = evaluate_items(model, [harness_task for _, _, harness_task in asked.values()]) if asked else {}
+    items = {}
+    for name, (task, form, _) in asked.items():
+        answer = answers[name]
+        items[task.name, form] = [
+            item_result(task.name, form, item, model.scored[form.prompt(item), form.gold(item)], choice)
+            for item, choice in zip(task.items, answer["items"], strict=True)
+        ]
+        finals = items[task.name, form]
+        metrics[f"{name}/bpb"] = answer["metrics"]["bits_per_byte"]
+        metrics[f"{name}/final_bpb"] = bits_per_byte([i.final_bits for i in finals], [i.final_bytes for i in finals])
+        for ours, theirs in (("accuracy", "acc"), ("choice_probability", "choice_probability")):
+            if theirs in answer["metrics"]:
+                metrics[f"{name}/{ours}"] = answer["metrics"][theirs]
+        for ours, theirs in (("item_bpb", "gold_bits_per_byte"), ("accuracy", "acc")):
+            if f"{theirs}_stderr" in answer["metrics"]:
+                stderr[f"{name}/{ours}"] = answer["metrics"][f"{theirs}_stderr"]
+    return Outcome(metrics, stderr, Results(items, documents))
+
+
+def excerpt(documents: Iterable[Document], bytes_per_document: int, total_bytes: int) -> Iterator[Document]:
+    """The first documents, each cut to its first bytes_per_document, until total_bytes are reached."""
+    left = total_bytes
+    for document in documents:
+        if left <= 0:
+            return
+        data = document.text.encode()[: min(bytes_per_document, left)]
+        text = data.decode(errors="ignore")  # a character cut in two is left out
+        left -= len(data)
+        if text:
+            yield Document(text, document.source)

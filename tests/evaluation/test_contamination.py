@@ -1,0 +1,132 @@
+"""The Bison incident with byte n-gram models: a clean cooldown, and one whose math holds the test items."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from marin.directory import Directory
+from marin.errors import CorruptOutput
+from marin.evaluation.contamination import THRESHOLD, Finding, Sets, Sign, contrast, evidence, summary
+from marin.evaluation.formats import Format
+from marin.evaluation.items import Item
+from marin.evaluation.results import Results, document_result, item_result, read_results, write_results
+from marin.evaluation.scoring import DocumentBits, Scoring
+from tests.evaluation.models import Bytes, NGram
+from tests.evaluation.problems import problems
+
+MEMBERS, REFERENCE = problems(60, seed=11), problems(60, seed=12)
+SETS = Sets(members="gsm", reference="gsm_reference")
+
+
+def score(model: NGram) -> Results:
+    scoring = Scoring(model, Bytes(), 512, 256, 8)
+
+    def results(task: str, form: Format, items: Sequence[Item]):
+        golds = scoring.continuations([(form.prompt(item), form.gold(item)) for item in items])
+        return [item_result(task, form, item, bits, {}) for item, bits in zip(items, golds, strict=True)]
+
+    return Results(
+        {
+            (task, form): results(task, form, items)
+            for task, items in ((SETS.members, MEMBERS), (SETS.reference, REFERENCE))
+            for form in Format
+        }
+    )
+
+
+def trained(extra: Sequence[str]) -> NGram:
+    """Pretraining holds both formats; the cooldown holds whatever is extra."""
+    pretraining = [form.text(item) for item in problems(60, seed=13) for form in Format]
+    return NGram(10).train(pretraining).train(extra, times=4)
+
+
+@pytest.fixture(scope="module")
+def parent() -> Results:
+    return score(trained([]))
+
+
+@pytest.fixture(scope="module")
+def clean() -> Results:
+    return score(trained([form.text(item) for item in problems(60, seed=14) for form in Format]))
+
+
+@pytest.fixture(scope="module")
+def contaminated() -> Results:
+    return score(trained([Format.OLMES.text(item) for item in (*problems(60, seed=14), *MEMBERS)]))
+
+
+def flagged(findings: Sequence[Finding]) -> set[str]:
+    return {one.name.partition(" (")[0] for one in findings if one.flagged}
+
+
+TAGS = {f"surprise at '<<' beyond the parent's on {who} items" for who in ("test", "reference")}
+
+
+def test_a_clean_cooldown_is_not_flagged(parent: Results, clean: Results):
+    findings = evidence(clean, parent, SETS)
+    assert flagged(findings) == set()
+    for finding in findings:
+        assert finding.wording.startswith("not shown at this size")
+        assert finding.detectable > THRESHOLD * finding.estimate.se
+        assert finding.sign is Sign.FRAGILITY or abs(finding.estimate.z) < 3
+
+
+def test_test_items_in_the_cooldown_are_flagged_in_their_format(parent: Results, clean: Results, contaminated: Results):
+    findings = evidence(contaminated, parent, SETS)
+    assert flagged(findings) >= {
+        "surprise at '<<' beyond the parent's on test items",
+        "member gap of the gold, olmes format",
+        "member gap of the final answer, olmes format",
+        "member gap of the gold beyond the parent, olmes format",
+        "difference in member gaps across formats",
+        "difference in member gaps across formats beyond the parent",
+    }
+    assert "member gap of the gold, lm_eval format" not in flagged(findings)
+    values = {one.name.partition(" (")[0]: one.estimate.value for one in findings}
+    assert values["difference in member gaps across formats"] == pytest.approx(
+        values["member gap of the gold, olmes format"] - values["member gap of the gold, lm_eval format"]
+    )
+    assert values["surprise at '<<' beyond the parent's on test items"] > 1
+    assert flagged(contrast(contaminated, clean, SETS, "clean")) == {
+        "member gap of the gold beyond clean, olmes format",
+        "difference in member gaps across formats beyond clean",
+    }
+
+
+def test_another_format_alone_is_fragility_and_not_contamination():
+    tagged = [Format.LM_EVAL.text(item) for item in problems(15, seed=13)]
+    parent = score(NGram(6).train(tagged))
+    cooled = score(NGram(6).train(tagged).train([Format.OLMES.text(item) for item in problems(100, seed=14)], times=4))
+    findings = evidence(cooled, parent, SETS)
+    assert flagged(findings) == TAGS
+    assert {one.sign for one in findings if one.flagged} == {Sign.FRAGILITY}
+
+
+def test_a_finding_says_what_it_found(parent: Results, contaminated: Results):
+    for finding in evidence(contaminated, parent, SETS):
+        row = finding.as_json()
+        assert row["wording"].startswith("flagged: " if finding.flagged else "not shown at this size: ")
+        assert row["low"] <= row["value"] <= row["high"]
+        assert json.loads(json.dumps(row, allow_nan=False)) == row
+
+
+def test_the_table_holds_both_roles_in_both_formats(contaminated: Results):
+    table = summary(contaminated, SETS)
+    assert set(table) == {f"{role}/{form.value}" for role in ("members", "reference") for form in Format}
+    assert table["members/olmes"]["gold_bits_per_byte"] < table["reference/olmes"]["gold_bits_per_byte"] / 2
+    assert "opening_bits" in table["members/lm_eval"]
+    assert "opening_bits" not in table["members/olmes"]
+
+
+def test_results_survive_the_disk(tmp_path, parent: Results):
+    out = Directory(str(tmp_path))
+    document = document_result("web", "d1", DocumentBits(12.5, 10, 11.5, 9))
+    kept = Results(parent.items, {"web": [document]})
+    write_results(out, kept)
+    assert read_results(out) == kept
+    with pytest.raises(CorruptOutput, match="other/olmes"):
+        kept.of("other", Format.OLMES)
+    out.write_text("items.jsonl", '{"task": "x"}\n')
+    with pytest.raises(CorruptOutput, match="line 1"):
+        read_results(out)
