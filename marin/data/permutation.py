@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,7 +68,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Feistel:
-    """A Feistel network on the bits of x over at least the next power of two, walked on until it lands in [0, length).
+    """A Feistel network on the bits of x, applied again until it lands in [0, length).
 
     keys: one per round, below 2^(bits of the right half).
     """
@@ -81,14 +80,19 @@ class Feistel:
         _check_length(self.length)
 
     def __call__(self, x: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        keys = [np.uint64(key) for key in self.keys]
-        bits = np.uint64(right_bits(self.length))
-        return _walk(_inside(x, self.length), self.length, lambda x: feistel_rounds(x, bits, keys))
+        return feistel(_inside(x, self.length), *self._parameters(x)).astype(np.int64)
 
     def inverse(self, y: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        keys = [np.uint64(key) for key in self.keys]
-        bits = np.uint64(right_bits(self.length))
-        return _walk(_inside(y, self.length), self.length, lambda y: _feistel_back(y, bits, keys))
+        return feistel(_inside(y, self.length), *self._parameters(y), backwards=True).astype(np.int64)
+
+    def _parameters(self, x: NDArray[np.integer[Any]]) -> tuple[U64, U64, U64]:
+        keys = np.array(self.keys, np.uint64)[:, None]
+        shape = (x.size,)
+        return (
+            np.broadcast_to(np.uint64(self.length), shape),
+            np.broadcast_to(np.uint64(right_bits(self.length)), shape),
+            np.broadcast_to(keys, (len(self.keys), x.size)),
+        )
 
 
 def draw_linear(length: int, *material: object) -> Linear:
@@ -126,12 +130,24 @@ def affine(x: U64, a: int | U64, b: int | U64, length: int | U64) -> U64:
     return (np.asarray(a, np.uint64) * x + np.asarray(b, np.uint64)) % np.asarray(length, np.uint64)
 
 
-def feistel_rounds(x: U64, bits: np.uint64 | U64, keys: list[Any]) -> U64:
-    """(L, R) ← (R, L xor F(R, k)) for each key; F(R, k) = (R · 2654435761 + k) mod 2^bits.
+def feistel(x: U64, lengths: U64, bits: U64, keys: U64, *, backwards: bool = False) -> U64:
+    """Each x through its own network, applied again while the result is not below its length.
 
-    bits: of the right half. Both halves take that many bits after a round, as in Levanter, so this
-    is a bijection of [0, 2^(2·bits)), which is up to four times the length.
+    x, lengths, bits: (n,). keys: (rounds, n). bits: of the right half. Rounds are
+    (L, R) ← (R, L xor F(R, k)), F(R, k) = (R · 2654435761 + k) mod 2^bits. Both halves take that many
+    bits after a round, as in Levanter, so one pass is a bijection of [0, 2^(2·bits)), which is up to
+    four times the length.
     """
+    rounds = _backward if backwards else _forward
+    out = rounds(x, bits, keys)
+    outside = np.flatnonzero(out >= lengths)
+    while outside.size:
+        out[outside] = rounds(out[outside], bits[outside], keys[:, outside])
+        outside = outside[out[outside] >= lengths[outside]]
+    return out
+
+
+def _forward(x: U64, bits: U64, keys: U64) -> U64:
     mask = (np.uint64(1) << bits) - np.uint64(1)
     right, left = x & mask, x >> bits
     for key in keys:
@@ -139,23 +155,12 @@ def feistel_rounds(x: U64, bits: np.uint64 | U64, keys: list[Any]) -> U64:
     return (left << bits) | right
 
 
-def _feistel_back(y: U64, bits: np.uint64, keys: list[np.uint64]) -> U64:
+def _backward(y: U64, bits: U64, keys: U64) -> U64:
     mask = (np.uint64(1) << bits) - np.uint64(1)
     right, left = y & mask, y >> bits
-    for key in reversed(keys):
+    for key in keys[::-1]:
         left, right = right ^ ((left * MULTIPLIER + key) & mask), left
     return (left << bits) | right
-
-
-def _walk(x: U64, length: int, once: Callable[[U64], U64]) -> NDArray[np.int64]:
-    if length == 1:
-        return np.zeros(x.shape, np.int64)
-    out = once(x)
-    outside = np.flatnonzero(out >= length)
-    while outside.size:
-        out[outside] = once(out[outside])
-        outside = outside[out[outside] >= length]
-    return out.astype(np.int64)
 
 
 def _inside(x: NDArray[np.integer[Any]], length: int) -> U64:

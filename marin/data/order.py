@@ -1,0 +1,325 @@
+"""The order of a run: which sequence of which source is global sequence number i, for any i at once.
+
+Within every block of ``block`` sequences each source of the stage's mixture gets a whole number of
+places (marin.data.apportion), shuffled by the seed. The k-th draw from a source, counted over all
+stages, is the k-th of its permutation, so a run that forks at a step goes on where its parent
+stood. Batch b of optimizer step s is the sequences [sequences_before(s), sequences_before(s + 1)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marin.data.apportion import Apportionment
+from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, source_name
+from marin.data.permutation import Linear, affine, draw_feistel, draw_linear, feistel, raw_stream, right_bits
+from marin.data.token_store import TokenStore, one_tokenizer
+from marin.errors import BadField, LabelClash, StarvedSource, TooManyEpochs
+from marin.value import digest, encode, value
+
+I64 = NDArray[np.int64]
+MAX_BLOCK = 1 << 20
+CACHED_BLOCKS = 64
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """step, sequence: where it starts. sources: (k,) numbers into DataOrder.sources, as the shares' order.
+
+    before: (sources,) draws of every source in earlier stages.
+    """
+
+    step: int
+    sequence: int
+    sources: NDArray[np.int64]
+    apportionment: Apportionment
+    before: I64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starved:
+    """A source of a mixture that gets no sequence in its stage of a run.
+
+    stage: first optimizer step of the stage. sequences: what the stage draws in all. steps_needed:
+    steps of this stage after which the source surely has its first sequence.
+    """
+
+    name: str
+    stage: int
+    weight: float
+    sequences: int
+    steps_needed: int
+
+
+class DataOrder[S]:
+    """Random access to the order of a run; building and asking cost nothing per earlier step.
+
+    sequences_per_source: windows in each store. block: places among which a mixture is exact.
+    keys: what each source's permutation is drawn from; by default the source itself. Give the
+    content's digest to make the order depend on nothing but content.
+    Raises BadField for sources without length, StarvedSource for an empty one.
+    """
+
+    def __init__(
+        self,
+        stages: Stages[S],
+        sequences_per_source: Mapping[S, int],
+        batch: BatchSchedule,
+        shuffle: Shuffle,
+        seed: int,
+        block: int,
+        keys: Mapping[S, str] | None = None,
+    ) -> None:
+        if not 1 <= block <= MAX_BLOCK:
+            raise BadField(f"data order: the block is {block} sequences, wanted 1 … {MAX_BLOCK}")
+        self._arguments = (stages, sequences_per_source, batch, shuffle, seed, block, keys)
+        self.stages, self.batch, self.shuffle, self.seed, self.block = stages, batch, shuffle, seed, block
+        for source in stages.sources:
+            length = sequences_per_source.get(source)
+            if length is None:
+                raise BadField(f"data order: no length was given for {source_name(source)}, a source of the mixture")
+            if length < 1:
+                raise StarvedSource(
+                    f"{source_name(source)} holds {length} whole sequences; it needs at least one: "
+                    "give it more text or use a shorter seq_len"
+                )
+        self.sources, self._keys = _in_key_order(stages.sources, keys)
+        self.names = tuple(source_name(source) for source in self.sources)
+        if len(set(self.names)) < len(self.names):
+            twice = sorted({name for name in self.names if self.names.count(name) > 1})
+            raise LabelClash(f"data order: several sources are called {', '.join(twice)}; give each its own label")
+        self.lengths: I64 = np.array([sequences_per_source[source] for source in self.sources], dtype=np.int64)
+        self._bits = np.array([right_bits(int(n)) for n in self.lengths], np.uint64)
+        self._linear = lru_cache(maxsize=None)(self._draw_linear)
+        self._feistel_keys = lru_cache(maxsize=65536)(self._draw_feistel_keys)
+        self._block = lru_cache(maxsize=CACHED_BLOCKS)(self._make_block)
+        self._stages = self._lay_out()
+        self._starts = np.array([stage.sequence for stage in self._stages], np.int64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (DataOrder, self._arguments)
+
+    def at(self, indices: NDArray[np.integer[Any]] | range) -> tuple[I64, I64]:
+        """Global sequence numbers (n,) → number of the source in ``sources`` (n,), sequence in its store (n,)."""
+        wanted = np.asarray(indices, dtype=np.int64)
+        if wanted.size and int(wanted.min()) < 0:
+            raise IndexError(f"data order: sequence {int(wanted.min())} was asked for; sequences start at 0")
+        source, drawn = self._draws(wanted)
+        return source, self._sequences(source, drawn)
+
+    def batch_at(self, step: int) -> tuple[I64, I64]:
+        """The batch of one optimizer step, as ``at``."""
+        return self.at(range(self.batch.sequences_before(step), self.batch.sequences_before(step + 1)))
+
+    def draws_before(self, sequence: int) -> I64:
+        """(sources,) how often each source was drawn before this global sequence number."""
+        stage = int(np.searchsorted(self._starts, sequence, side="right")) - 1
+        return self._stages[stage].before + self._draws_in(self._stages[stage], stage, sequence)
+
+    def effective_counts(self, first_step: int, end_step: int) -> dict[S, int]:
+        """Sequences that optimizer steps first … end - 1 draw from each source. Exact."""
+        before, after = (self.draws_before(self.batch.sequences_before(step)) for step in (first_step, end_step))
+        return {source: int(n) for source, n in zip(self.sources, after - before, strict=True)}
+
+    def epochs(self, end_step: int) -> dict[S, float]:
+        """Passes over each store when ``end_step`` steps are done, earlier stages included."""
+        drawn = self.draws_before(self.batch.sequences_before(end_step))
+        return {source: float(n / length) for source, n, length in zip(self.sources, drawn, self.lengths, strict=True)}
+
+    def starved(self, first_step: int, end_step: int) -> tuple[Starved, ...]:
+        """Sources that get nothing in a stage of steps first … end - 1, by stage and weight."""
+        found: list[Starved] = []
+        ends = [*self.stages.starts[1:], end_step]
+        for stage, stage_end in zip(self._stages, ends, strict=True):
+            first, end = max(first_step, stage.step), min(end_step, stage_end)
+            if first >= end:
+                continue
+            mixture: Mixture[S] = self.stages.at[stage.step]
+            start = self.batch.sequences_before(first)
+            drawn = self.effective_counts(first, end)
+            before = self.draws_before(start) - stage.before
+            for place, number in enumerate(stage.sources):
+                source: S = self.sources[int(number)]
+                if drawn[source] == 0:
+                    needed = stage.apportionment.draws_until(place, int(before[number]) + 1)
+                    last = stage.sequence - (-needed // self.block) * self.block - 1
+                    found.append(
+                        Starved(
+                            name=self.names[int(number)],
+                            stage=stage.step,
+                            weight=mixture.weights[source],
+                            sequences=self.batch.sequences_before(end) - start,
+                            steps_needed=self.batch.step_of(last) + 1 - first,
+                        )
+                    )
+        return tuple(sorted(found, key=lambda starved: (starved.stage, -starved.weight, starved.name)))
+
+    def check(
+        self, first_step: int, end_step: int, *, max_epochs: float, allow_starved: tuple[str, ...] = ()
+    ) -> tuple[Starved, ...]:
+        """Refuse a run that would silently not do what its mixture says; returns the starvations allowed.
+
+        allow_starved: names of sources that may get nothing.
+        Raises StarvedSource, TooManyEpochs, or BadField for an allowance that names no source.
+        """
+        for name in allow_starved:
+            if name not in self.names:
+                raise BadField(f"allow_starved names {name!r}, which is no source; there are {', '.join(self.names)}")
+        starved = self.starved(first_step, end_step)
+        refused = [each for each in starved if each.name not in allow_starved]
+        if refused:
+            raise StarvedSource(
+                "; ".join(
+                    f"{each.name} (weight {each.weight:.4%}) gets none of the {each.sequences} sequences of the stage "
+                    f"at step {each.stage}: it needs {each.steps_needed} steps of this stage, or a weight of "
+                    f"about {1 / each.sequences:.2%}"
+                    for each in refused
+                )
+                + f"; drop it from the mixture, or allow it: allow_starved={tuple(each.name for each in refused)}"
+            )
+        passes, source = max((passes, source_name(source)) for source, passes in self.epochs(end_step).items())
+        if passes > max_epochs:
+            raise TooManyEpochs(
+                f"{source} is read {passes:.2f} times by step {end_step}, at most {max_epochs:g} were "
+                "allowed; lower its weight, give it more text, or raise max_epochs"
+            )
+        return starved
+
+    def _lay_out(self) -> list[_Stage]:
+        laid: list[_Stage] = []
+        before = np.zeros(len(self.sources), np.int64)
+        for step, mixture in self.stages.at.items():
+            sequence = self.batch.sequences_before(step)
+            if laid:
+                before = laid[-1].before + self._draws_in(laid[-1], len(laid) - 1, sequence)
+            active = [number for number, source in enumerate(self.sources) if source in mixture.weights]
+            shares = Apportionment([mixture.weights[self.sources[number]] for number in active])
+            laid.append(_Stage(step, sequence, np.array(active), shares, before))
+            self._stages = laid
+        return laid
+
+    def _draws_in(self, stage: _Stage, number: int, sequence: int) -> I64:
+        """(sources,) draws within a stage before a global sequence number."""
+        whole, rest = divmod(sequence - stage.sequence, self.block)
+        drawn = np.zeros(len(self.sources), np.int64)
+        drawn[stage.sources] = stage.apportionment.counts(whole * self.block)
+        if rest:
+            drawn += np.bincount(self._block(number, whole)[0][:rest], minlength=len(self.sources))
+        return drawn
+
+    def _make_block(self, stage_number: int, block: int) -> tuple[I64, I64]:
+        """Source (block,) and its draw number within the stage (block,) at each place of a block."""
+        stage = self._stages[stage_number]
+        before = np.array(stage.apportionment.counts(block * self.block))
+        after = np.array(stage.apportionment.counts((block + 1) * self.block))
+        random = raw_stream("block", self.seed, stage.step, block).random_raw(self.block)
+        shuffled = np.argsort(random, kind="stable")
+        label = np.repeat(np.arange(len(before), dtype=np.uint16), after - before)[shuffled]
+        by_label = np.argsort(label, kind="stable")
+        drawn = np.empty(self.block, np.int64)
+        drawn[by_label] = np.arange(self.block) + np.repeat(
+            before - np.cumsum(after - before) + (after - before), after - before
+        )
+        return stage.sources[label], drawn
+
+    def _draws(self, wanted: I64) -> tuple[I64, I64]:
+        source, drawn = np.empty_like(wanted), np.empty_like(wanted)
+        stage_of = np.searchsorted(self._starts, wanted, side="right") - 1
+        block_of, place = np.divmod(wanted - self._starts[stage_of], self.block)
+        # Runs of equal (stage, block): a batch is a few runs, so this is a few slices.
+        changes = np.flatnonzero((np.diff(stage_of) != 0) | (np.diff(block_of) != 0)) + 1
+        for start, end in zip([0, *changes], [*changes, len(wanted)], strict=True):
+            if start == end:
+                continue
+            number = int(stage_of[start])
+            sources, draws = self._block(number, int(block_of[start]))
+            chosen = sources[place[start:end]]
+            source[start:end] = chosen
+            drawn[start:end] = self._stages[number].before[chosen] + draws[place[start:end]]
+        return source, drawn
+
+    def _sequences(self, source: I64, drawn: I64) -> I64:
+        lengths = self.lengths[source]
+        epoch, x = np.divmod(drawn, lengths)
+        if self.shuffle is Shuffle.LINEAR:
+            made = [self._linear(number) for number in range(len(self.sources))]
+            a, b = (np.array([getattr(p, name) for p in made], np.uint64)[source] for name in "ab")
+            return affine(x.astype(np.uint64), a, b, lengths.astype(np.uint64)).astype(np.int64)
+        pairs, which = np.unique(source + len(self.sources) * epoch, return_inverse=True)
+        keys = [self._feistel_keys(int(pair % len(self.sources)), int(pair // len(self.sources))) for pair in pairs]
+        table = np.array(keys, np.uint64).reshape(len(pairs), -1).T
+        out = feistel(x.astype(np.uint64), lengths.astype(np.uint64), self._bits[source], table[:, which])
+        return out.astype(np.int64)
+
+    def _draw_linear(self, number: int) -> Linear:
+        return draw_linear(int(self.lengths[number]), self.seed, self._keys[number])
+
+    def _draw_feistel_keys(self, number: int, epoch: int) -> tuple[int, ...]:
+        return draw_feistel(int(self.lengths[number]), self.seed, self._keys[number], epoch).keys
+
+
+@value("order_spec")
+class OrderSpec[S]:
+    """The order of a run's data as a field: everything but the lengths of the stores.
+
+    first, end: optimizer steps, the end excluded. block: sequences among which a mixture is exact.
+    max_epochs: passes over a source by the end (4: Muennighoff 2023, little is lost up to there).
+    allow_starved: names of sources that may get no sequence at this size.
+    """
+
+    stages: Stages[S]
+    batch: BatchSchedule
+    shuffle: Shuffle
+    seed: int
+    block: int
+    seq_len: int
+    first: int
+    end: int
+    max_epochs: float = 4.0
+    allow_starved: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < self.end:
+            raise BadField(f"order: steps {self.first} to {self.end}: the end must come after the first, from 0")
+        if self.seq_len < 1 or not 1 <= self.block <= MAX_BLOCK:
+            raise BadField(
+                f"order: seq_len {self.seq_len} and block {self.block}; wanted positive, block ≤ {MAX_BLOCK}"
+            )
+        if not self.max_epochs > 0:
+            raise BadField(f"order: max_epochs is {self.max_epochs}, wanted a positive number")
+
+    def order(self, stores: Mapping[S, TokenStore]) -> DataOrder[S]:
+        """The order over these stores, gates passed; it depends on their content, not on their names.
+
+        Raises TokenizerMismatch, StarvedSource, TooManyEpochs and what DataOrder raises.
+        """
+        held = {source: stores[source] for source in self.stages.sources if source in stores}
+        one_tokenizer({source_name(source): store.meta.tokenizer for source, store in held.items()})
+        order = DataOrder(
+            self.stages,
+            {source: store.sequences(self.seq_len) for source, store in held.items()},
+            self.batch,
+            self.shuffle,
+            self.seed,
+            self.block,
+            {source: store.meta.sha256 for source, store in held.items()},
+        )
+        order.check(self.first, self.end, max_epochs=self.max_epochs, allow_starved=self.allow_starved)
+        return order
+
+
+def _in_key_order[S](sources: tuple[S, ...], keys: Mapping[S, str] | None) -> tuple[tuple[S, ...], tuple[str, ...]]:
+    """Sources by key, so that the order in which a mixture was written changes nothing.
+
+    Equal keys (two stores of equal bytes) are told apart by their rank.
+    """
+    own = {source: digest(encode(source, "source", [])) for source in sources}
+    ranked = sorted(sources, key=lambda source: (keys[source] if keys else own[source], own[source]))
+    chosen = [keys[source] if keys else own[source] for source in ranked]
+    return tuple(ranked), tuple(f"{key}#{chosen[:place].count(key)}" for place, key in enumerate(chosen))
