@@ -14,27 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from marin.text.near_rule import NearDuplicates
 from marin.text.shingles import U64, shingle_set
-from marin.value import value
 
 SEED = 0x6D6172696E  # any; fixed so that output does not change
 CHUNK = 1024  # texts whose signatures are computed together
-
-
-@value("near_duplicates")
-class NearDuplicates:
-    """What counts as a copy.
-
-    words: per shingle. bands, rows: of the signature; a pair of Jaccard similarity s is proposed with
-    probability 1 - (1 - s^rows)^bands: .998 at .8, .92 at .7. jaccard: at least this similar.
-    containment: or at least this share of the later text's shingles occurs in the earlier one.
-    """
-
-    words: int = 5
-    bands: int = 20
-    rows: int = 6
-    jaccard: float = 0.8
-    containment: float = 0.9
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,94 @@
+"""Removing documents: every one that goes is written down with its reason, and how many may go is bounded."""
+
+# pyright: basic
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from marin.data.documents import Document, read_rows, read_shard, shard_names, write_rows, write_shard
+from marin.directory import Directory
+from marin.errors import OverRemoval
+
+# Below the documents, with the same shard names.
+FOLDER = "dropped"
+SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id", "reason", "detail")])
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """id: of the document (or the name of what should have become one). detail: JSON-able evidence."""
+
+    id: str
+    reason: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sieved:
+    """What happened: documents and UTF-8 bytes that stay, and how many went, by reason."""
+
+    documents: int
+    bytes: int
+    dropped: dict[str, int]
+
+    @property
+    def seen(self) -> int:
+        return self.documents + sum(self.dropped.values())
+
+
+def sieve(inputs: Directory, name: str, out: Directory, judge: Callable[[Document], Document | Dropped]) -> Sieved:
+    """Pass one shard through judge; what stays goes to a shard of the same name, the rest to its sidecar."""
+    index, shards = int(name[6:11]), int(name[15:20])
+    return write_sieved(out, index, shards, map(judge, read_shard(inputs, name)))
+
+
+def write_sieved(out: Directory, index: int, shards: int, verdicts: Iterable[Document | Dropped]) -> Sieved:
+    """Write one shard and its sidecar."""
+    gone: list[Dropped] = []
+
+    def staying() -> Iterator[Document]:
+        for verdict in verdicts:
+            if isinstance(verdict, Dropped):
+                gone.append(verdict)
+            else:
+                yield verdict
+
+    documents, size = write_shard(out, index, shards, staying())
+    rows = [(drop.id, drop.reason, json.dumps(dict(drop.detail), sort_keys=True, ensure_ascii=False)) for drop in gone]
+    write_rows(out / FOLDER, f"shard-{index:05d}-of-{shards:05d}.parquet", SCHEMA, rows)
+    return Sieved(documents, size, dict(sorted(Counter(drop.reason for drop in gone).items())))
+
+
+def read_dropped(directory: Directory) -> Iterator[Dropped]:
+    """What a stage removed, in the order of its input."""
+    for name in shard_names(directory / FOLDER):
+        for key, reason, detail in read_rows(directory / FOLDER, name, SCHEMA):
+            yield Dropped(key, reason, json.loads(detail))
+
+
+def total(parts: Iterable[Sieved]) -> Sieved:
+    """All shards together; reasons by name."""
+    held = list(parts)
+    dropped = Counter[str]()
+    for part in held:
+        dropped.update(part.dropped)
+    return Sieved(sum(part.documents for part in held), sum(part.bytes for part in held), dict(sorted(dropped.items())))
+
+
+def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Directory) -> None:
+    """Raises OverRemoval if more than ``bound`` of the documents went."""
+    removed = sum(sieved.dropped.values())
+    if not removed or removed <= bound * sieved.seen:
+        return
+    top = sorted(sieved.dropped.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
+    raise OverRemoval(
+        f"{step} removed {removed} of {sieved.seen} documents ({removed / sieved.seen:.1%}) of {source}; "
+        f"at most {bound:.1%} may go. Top reasons: {', '.join(f'{reason} {count}' for reason, count in top)}. "
+        f"Each is in {out.url}/{FOLDER}; if they should go, raise max_removed, else choose other rules"
+    )

@@ -1,0 +1,60 @@
+"""Filter: documents by quality rules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marin.artifact import Documents
+from marin.context import Context
+from marin.directory import Directory
+from marin.errors import BadField
+from marin.step import ExecutorStep
+from marin.text.quality import Quality
+
+if TYPE_CHECKING:
+    from marin.data.documents import Document
+    from marin.data.dropped import Dropped, Sieved
+
+
+class Filter(ExecutorStep[Documents], op="filter", version=1):
+    """The documents that the rules keep, without the lines that the line rules take out.
+
+    quality: a preset of marin.text.presets (WEB, PROSE, CODE, SHORT) or rules of your own.
+    Raises OverRemoval if more than max_removed of the documents go.
+    """
+
+    documents: ExecutorStep[Documents]
+    quality: Quality
+    max_removed: float = 0.5
+
+    def check(self) -> None:
+        if not (self.quality.rules or self.quality.lines):
+            raise BadField("Filter.quality has no rule; give a preset, or leave the step out")
+        if not 0 <= self.max_removed <= 1:
+            raise BadField(f"Filter.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+
+    def run(self, ctx: Context) -> Documents:
+        from marin.data.documents import shard_names
+        from marin.data.dropped import check_removed, total
+
+        inputs = ctx[self.documents].directory
+        names = shard_names(inputs)
+        sieved = total(ctx.map(filter_shard, [(inputs, name, ctx.out, self.quality) for name in names]))
+        check_removed(self.name, self.documents.name, sieved, self.max_removed, ctx.out)
+        return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(names), dropped=sieved.dropped)
+
+
+def filter_shard(work: tuple[Directory, str, Directory, Quality]) -> Sieved:
+    """Judge one shard."""
+    from marin.data.documents import Document
+    from marin.data.dropped import Dropped, sieve
+
+    inputs, name, out, quality = work
+
+    def judge(document: Document) -> Document | Dropped:
+        verdict = quality.judge(document.text)
+        if verdict.reason is not None:
+            return Dropped(document.id, verdict.reason)
+        return Document(verdict.text, document.source, document.metadata)
+
+    return sieve(inputs, name, out, judge)
