@@ -21,7 +21,7 @@ LEFT_OUT = frozenset(
     """
     test tests idle_test site-packages dist-packages __pycache__ lib2to3 turtledemo idlelib ensurepip encodings
     pydoc_data __phello__ lib-dynload
-    """.split()
+    """.split()  # noqa: SIM905
 )
 LEFT_OUT_PREFIXES = ("config-", "_sysconfigdata", "_sysconfig_vars")
 DOCUMENT_CHARACTERS = 6000

@@ -21,6 +21,7 @@ LETTERS = "ABCD"
 class Form(Enum):
     """LM_EVAL and OLMES are the two prompt formats of the evaluation; the others carry no calculator tags."""
 
+    _value_: str
     LM_EVAL = "lm_eval"
     OLMES = "olmes"
     FORUM = "forum"

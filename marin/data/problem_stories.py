@@ -352,6 +352,7 @@ def _ages(draw: Draw) -> Problem:
     return problem
 
 
-STORIES: tuple[Callable[[Draw], Problem], ...] = (
+type Story = Callable[[Draw], Problem]
+STORIES: tuple[Story, ...] = (
     *(_collection,) * 9, _wages, _journey, _plot, _recipe, _purchase, _ages
 )  # fmt: skip

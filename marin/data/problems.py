@@ -7,12 +7,12 @@ eight words in a row and decontamination can tell a test item from its training 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 import xxhash
 
-from marin.data.problem_stories import STORIES, Draw
+from marin.data.problem_stories import STORIES, Draw, Story
 from marin.errors import BadField
 from marin.evaluation.items import Item
 from marin.value import value
@@ -24,6 +24,7 @@ TEST_ONE_IN = 8
 class Split(Enum):
     """Which side a question falls on is decided by a hash of its text: the two never share one, whatever the seeds."""
 
+    _value_: str
     TRAIN = "train"
     TEST = "test"
 
@@ -33,14 +34,14 @@ def split_of(question: str) -> Split:
     return Split.TEST if xxhash.xxh3_64_intdigest(question.encode()) % TEST_ONE_IN == 0 else Split.TRAIN
 
 
-def generate_items(seed: int, count: int, split: Split) -> Iterator[Item]:
-    """``count`` items of one split, all questions different. Raises BadField if the grammar runs dry."""
+def generate_items(seed: int, count: int, split: Split, stories: Sequence[Story] = STORIES) -> Iterator[Item]:
+    """``count`` items of one split, all questions different. Raises BadField if the stories run dry."""
     draw = Draw(seed)
     seen: set[str] = set()
     for _ in range(1000 + 4 * TEST_ONE_IN * count):
         if len(seen) == count:
             return
-        problem = draw.pick(STORIES)(draw)
+        problem = draw.pick(stories)(draw)
         question = " ".join(problem.sentences)
         if question in seen or split_of(question) is not split:
             continue

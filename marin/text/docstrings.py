@@ -18,6 +18,7 @@ type Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 class DocstringForm(Enum):
     """PROSE: a heading and paragraphs. QUESTION: "What does X do?" and the answer. MARKDOWN: a question thread."""
 
+    _value_: str
     PROSE = "prose"
     QUESTION = "question"
     MARKDOWN = "markdown"
