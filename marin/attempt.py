@@ -17,7 +17,7 @@ from typing import Any
 
 from marin.artifact import Artifact, Checkpoint
 from marin.directory import Directory
-from marin.errors import CorruptOutput, LeaseLost, MarinError, StepFailed, StoreFull
+from marin.errors import CorruptOutput, CorruptRecord, LeaseLost, MarinError, StepFailed, StoreFull
 from marin.lease import Held, Lease, LeaseDocument, acquire, this_process
 from marin.objects import store_errors
 from marin.reasons import describe_fields
@@ -98,10 +98,16 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
     """
     store = Store(job.prefix)
     step = job.step
-    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), job.may_take_over)
+    try:
+        lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), job.may_take_over)
+    except MarinError as error:
+        return Outcome(ending=Ending.FAILED, error=f"{type(error).__name__}: {error}")
     if isinstance(lease, Held):
         return Outcome(ending=Ending.HELD, held_by=lease.by.describe())
-    newer = store.record(step.identity) if job.replaces or step.identity in store.identities() else None
+    try:
+        newer = store.record(step.identity)
+    except CorruptRecord:
+        newer = None  # the plan was told to make this step again; the commit replaces the garbled record
     if newer is not None and newer.attempt != job.replaces:
         lease.release()
         return Outcome(ending=Ending.CACHED, record=newer)

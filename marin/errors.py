@@ -16,6 +16,7 @@ MarinError
 │   ├── StoreFull            no space left
 │   └── LeaseLost            another driver took this step over; this attempt may not commit
 ├── StepFailed               a step's run() raised; carries the step, the cause and the log
+├── TrainingFailed           the training process died; carries how it ended and the end of its log
 ├── InputError               outside data is missing, garbled or not what was pinned
 │   ├── MissingRevision      a dataset's pinned revision does not exist
 │   ├── TruncatedShard       a shard ends early or does not decompress
@@ -83,6 +84,9 @@ class LeaseLost(StoreError): ...
 
 
 class StepFailed(MarinError): ...
+
+
+class TrainingFailed(MarinError): ...
 
 
 class InputError(MarinError): ...

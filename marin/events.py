@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -17,7 +18,8 @@ class Events:
 
     def __init__(self, store: Store, experiment: str) -> None:
         self.store = store
-        self.name = f".marin/runs/{time.strftime('%Y%m%dT%H%M%S')}-{slug(experiment)}.jsonl"
+        moment = f"{time.strftime('%Y%m%dT%H%M%S')}.{time.time_ns() // 1_000_000 % 1000:03d}"
+        self.name = f".marin/runs/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
 
     def note(self, event: str, **details: object) -> None:
         line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **details}

@@ -81,13 +81,17 @@ class Plan:
         return [decision for decision in self.decisions if decision.action in actions]
 
     def must_not_stop(self) -> None:
-        """Raises Drift listing every drifted step, what changed, and the three ways on."""
+        """Raises CorruptRecord for damage, else Drift listing every drifted step, what changed, and the ways on."""
         stopped = self.having(Action.STOP)
+        damaged = [decision for decision in stopped if not decision.drift]
+        if damaged:
+            lines = [f"{decision.step.name}: {decision.reason}" for decision in damaged]
+            raise CorruptRecord("\n".join([*lines, "Nothing was started."]))
         if not stopped:
             return
         lines = [f"{len(stopped)} committed output(s) are not what today's experiment would make:"]
         for decision in stopped:
-            lines.append(f"  {decision.step.name}: {decision.reason}")
+            lines.append(f"  {decision.step.name}")
             lines += [f"      {change}" for change in decision.drift]
         lines += [
             "Nothing was started. Three ways on:",
@@ -142,7 +146,7 @@ def _states(
         if record is not None:
             drift, notes = _compare(step, record, store, today[step], states)
             if not store.output(record).exists(".marin/record.json"):
-                damage = f"the output {record.attempt} is missing from the store"
+                damage = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
         states[step] = _State(record, drift, damage, notes)
     return states
 
@@ -270,8 +274,7 @@ def _own_decision(
     if forced:
         return Decision(step, Action.RUN, "asked for by --rebuild", record, state.drift, notes)
     if state.damage:
-        reason = f"{state.damage}; --rebuild {step.name} makes it again"
-        return Decision(step, Action.STOP, reason, record, (), notes)
+        return Decision(step, Action.STOP, state.damage, record, (), notes)
     if record is None:
         return Decision(step, Action.RUN, why_missing(step, store, listings), None, (), notes)
     if state.drift:

@@ -71,7 +71,7 @@ class Record(BaseModel):
 
 def parse_record(content: bytes, where: str) -> Record:
     """Raises CorruptRecord naming the file and what is wrong with it."""
-    remedy = "restore it from the attempt's .marin/record.json, or delete it and the step runs again"
+    remedy = "make the step again with --rebuild, or restore the record from its attempt's .marin/record.json"
     try:
         record = Record.model_validate_json(content)
     except ValidationError as error:

@@ -29,3 +29,12 @@ class Resources:
 
 
 CPU = Resources()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a training step will do: optimizer steps, tokens read, floating-point operations."""
+
+    steps: int
+    tokens: int
+    flops: float

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 
 from marin.artifact import Artifact
 from marin.errors import BadField, ExperimentError
-from marin.resources import CPU, Resources
+from marin.resources import CPU, Resources, Work
 from marin.value import EXECUTION, digest, encode_fields, execution, freeze_mappings, since
 
 if TYPE_CHECKING:
@@ -88,6 +88,10 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         Called when planning, so it must be cheap. A change later is drift.
         """
         return {}
+
+    def work(self) -> Work | None:
+        """How much training this step is, known from its fields alone; None for steps that do not train."""
+        return None
 
     @property
     def name(self) -> str:

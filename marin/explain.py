@@ -1,0 +1,88 @@
+"""Everything known about one step: what it is, what is committed, what changed, and why it would run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from marin.fingerprint import CodeFingerprint, compare, source_diff
+from marin.plan import Plan
+from marin.reasons import describe_fields
+from marin.step import ExecutorStep
+
+
+def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
+    """JSON-able; ``diffs`` holds the source difference of every changed function, class or constant."""
+    decision, today = plan.of(step), plan.today[step]
+    record = decision.record
+    told: dict[str, Any] = {
+        "step": step.name,
+        "identity": step.identity,
+        "operator": f"{type(step).__module__}.{type(step).__qualname__} version {step.version}",
+        "action": decision.action,
+        "reason": decision.reason,
+        "drift": list(decision.drift),
+        "notes": list(decision.notes),
+        "fields": describe_fields(step),
+        "inputs": [dependency.name for dependency in step.dependencies],
+        "code": {"digest": today.code.digest, "units": sorted(today.code.units), "opaque": list(today.code.opaque)},
+        "packages": dict(today.code.packages),
+        "outside": today.outside,
+        "diffs": {},
+    }
+    if record is not None:
+        told["committed"] = {
+            "output": record.attempt,
+            "root": record.root,
+            "files": record.files,
+            "bytes": record.bytes,
+            "facts": record.facts,
+            "inputs": [held.model_dump() for held in record.inputs],
+            **record.provenance.model_dump(),
+        }
+        stored = plan.store.code(record.code) if record.code != today.code.digest else None
+        if stored is not None:
+            old = CodeFingerprint.from_json(stored)
+            told["diffs"] = {
+                change.name: source_diff(change, old.sources, today.code.sources) for change in compare(old, today.code)
+            }
+    return told
+
+
+def print_explanation(console: Console, told: dict[str, Any]) -> None:
+    def line(text: str, style: str = "") -> None:
+        console.print(Text(text, style=style), soft_wrap=True)
+
+    line(f"{told['step']}  {told['identity']}", "bold")
+    line(f"  {told['operator']}")
+    line(f"  {told['action']}: {told['reason']}", "cyan")
+    for text in told["drift"]:
+        line(f"    {text}", "yellow")
+    for text in told["notes"]:
+        line(f"    {text}", "yellow")
+    for name, diff in told["diffs"].items():
+        line(f"  {name}:", "bold")
+        for text in str(diff).splitlines():
+            line(f"    {text}", "green" if text.startswith("+") else "red" if text.startswith("-") else "dim")
+    line("  fields")
+    for name, held in told["fields"].items():
+        line(f"    {name} = {held}")
+    committed = told.get("committed")
+    if committed:
+        line(f"  committed {committed['started']} by {committed['who']} in {committed['seconds']:.1f} s")
+        line(f"    {committed['output']}  {committed['files']} files, {committed['bytes']:,} bytes")
+        line(f"    content {committed['root']}")
+        if committed["git"]:
+            line(f"    git {committed['git']} ({committed['experiment']})")
+        for held in committed["inputs"]:
+            line(f"    read {held['name']} {held['root'][:12]}")
+    code = told["code"]
+    line(f"  code {code['digest'][:12]}: {len(code['units'])} functions, classes and constants")
+    for name in code["units"]:
+        line(f"    {name}", "dim")
+    for text in code["opaque"]:
+        line(f"    cannot be followed: {text}", "yellow")
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(told["packages"].items()))
+    line(f"  packages {packages}")

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Python with everything this project needs: makes .venv on first use, then runs what it is given in it.
+#   ./py experiments/exp1529_mantis.py      ./py -m marin.cli plan experiments/exp1529_mantis.py
+set -euo pipefail
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+venv="$here/.venv"
+stamp="$venv/.installed"
+
+# A Python >= 3.12 that really starts (a shim on the PATH may not).
+find_python() {
+  local candidate
+  for candidate in "${MARIN_PYTHON:-}" python3.12 python3.13 python3 python \
+    "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-3]*/bin/python \
+    /opt/homebrew/bin/python3.1[2-3] /usr/local/bin/python3.1[2-3]; do
+    [ -n "$candidate" ] || continue
+    if "$candidate" -c 'import sys; sys.exit(not (3, 12) <= sys.version_info < (3, 14))' >/dev/null 2>&1; then
+      echo "$candidate"
+      return
+    fi
+  done
+  # uv brings a Python of its own where there is none.
+  if command -v uv >/dev/null 2>&1 && uv python find '>=3.12,<3.14' 2>/dev/null; then
+    return
+  fi
+  # A login shell's Pythons are on the PATH of whoever owns the machine, even when HOME is not theirs.
+  local shim
+  shim="$(command -v pyenv || true)"
+  if [ -n "$shim" ]; then
+    for candidate in "$(dirname "$(dirname "$(readlink -f "$shim")")")"/versions/3.1[2-3]*/bin/python \
+      "$(pyenv root 2>/dev/null)"/versions/3.1[2-3]*/bin/python; do
+      if [ -x "$candidate" ]; then
+        echo "$candidate"
+        return
+      fi
+    done
+  fi
+  return 1
+}
+
+wanted="$(cksum <"$here/pyproject.toml")"
+if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
+  if ! python="$(find_python)"; then
+    cat >&2 <<'MISSING'
+marin needs Python 3.12 or 3.13 (the trainer requires it) and found none.
+Install one (apt install python3.12, brew install python@3.12, pyenv install 3.12, or uv python install 3.12),
+or name one: MARIN_PYTHON=/path/to/python3.12 ./py …
+MISSING
+    exit 1
+  fi
+  echo "setting up .venv with $("$python" --version) (once; about 2.5 GB)" >&2
+  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  "$venv/bin/python" -m pip install -q uv >&2
+  # copy: the cache may lie on another file system, and a warning per file would hide what matters.
+  UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" -e "$here[dev]" >&2
+  echo "$wanted" >"$stamp"
+fi
+exec "$venv/bin/python" "$@"

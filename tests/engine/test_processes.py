@@ -1,0 +1,273 @@
+"""The engine as a person meets it: fresh processes, edited code, kill -9, two drivers at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+EXPERIMENT = '''
+"""Does it run?"""
+from marin import Context, ExecutorStep
+from marin.experiment import Experiment
+from marin.main import executor_main
+from marin.scale import Scale
+from tests.engine.toy import Blob
+from lib.words import shout
+
+
+class Say(ExecutorStep[Blob], op="say"):
+    text: str
+
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", shout(self.text))
+        return Blob(bytes=1)
+
+
+class Repeat(ExecutorStep[Blob], op="repeat"):
+    source: ExecutorStep[Blob]
+
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", ctx[self.source].directory.read_text("text.txt") * 2)
+        return Blob(bytes=1)
+
+
+def build(scale: Scale) -> Experiment:
+    say = Say(text="hello", label="say")
+    return Experiment(issue=1, question=__doc__, results={"end": Repeat(source=say, label="repeat")})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+WORDS = '''
+"""Words."""
+MARK = "!"
+
+
+def shout(text: str) -> str:
+    """Loud."""
+    return text.upper() + ending()
+
+
+def ending(times: int = 2) -> str:
+    return MARK * times
+
+
+def unrelated() -> int:
+    return 1
+'''
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Project:
+    def __init__(self, folder: Path, experiment: str = EXPERIMENT) -> None:
+        self.folder = folder
+        (folder / "lib").mkdir(parents=True)
+        (folder / "lib/__init__.py").write_text("")
+        self.words = folder / "lib/words.py"
+        self.words.write_text(WORDS)
+        self.file = folder / "exp1_toy.py"
+        self.file.write_text(experiment)
+        self.store = folder / "store"
+
+    def command(self, *arguments: str, backend: str = "inline") -> list[str]:
+        return [sys.executable, str(self.file), "--prefix", str(self.store), "--backend", backend, *arguments]
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": f"{self.folder}:{ROOT}", "COLUMNS": "200"}
+
+    def run(self, *arguments: str, expect: int = 0, backend: str = "inline") -> str:
+        done = subprocess.run(
+            self.command(*arguments, backend=backend),
+            capture_output=True,
+            text=True,
+            env=self.environment(),
+            check=False,
+        )
+        said = done.stdout + done.stderr
+        assert done.returncode == expect, said
+        return said
+
+    def ran(self) -> list[str]:
+        """Steps that ran in the latest run, in order; every run's events are in the store."""
+        runs = sorted((self.store / ".marin/runs").glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+        events = [json.loads(line) for line in runs[-1].read_text().splitlines()]
+        return [event["step"] for event in events if event["event"] == "ended" and event.get("status") == "ran"]
+
+    def edit(self, old: str, new: str) -> None:
+        source = self.words.read_text()
+        assert old in source
+        self.words.write_text(source.replace(old, new))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project")
+
+
+def test_a_changed_helper_in_another_module_stops_the_run_and_names_it(project: Project) -> None:
+    project.run()
+    assert project.ran() == ["say/say", "repeat/repeat"]
+    project.edit("MARK * times", "MARK * times * 2")
+    said = project.run(expect=3)
+    assert "lib.words.ending changed" in said
+    assert "--on-drift rebuild" in said
+    assert "Nothing was started" in said
+    project.run("--on-drift", "rebuild")
+    assert project.ran() == ["say/say", "repeat/repeat"]
+    project.run()
+
+
+def test_a_refactoring_with_the_same_bytes_reruns_only_its_own_step(project: Project) -> None:
+    project.run()
+    project.edit("MARK * times", "''.join([MARK] * times)")
+    project.run("--on-drift", "rebuild")
+    assert project.ran() == ["say/say"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"""Loud."""', '"""Louder."""'),
+        ("def shout", "# a comment\n\n\ndef shout"),
+        ("text: str) -> str", "text) -> object"),
+        ("return 1", "return 2"),
+    ],
+)
+def test_cosmetic_and_unrelated_changes_run_nothing(project: Project, old: str, new: str) -> None:
+    project.run()
+    project.edit(old, new)
+    assert "2 cached" in project.run()
+
+
+@pytest.mark.parametrize(("old", "new"), [('MARK = "!"', 'MARK = "?"'), ("times: int = 2", "times: int = 3")])
+def test_constants_and_default_arguments_count(project: Project, old: str, new: str) -> None:
+    project.run()
+    project.edit(old, new)
+    assert "lib.words" in project.run(expect=3)
+
+
+def test_accepting_drift_needs_and_records_a_reason(project: Project) -> None:
+    project.run()
+    project.edit("MARK * times", "''.join([MARK] * times)")
+    assert "--because" in project.run("--on-drift", "accept", expect=4)
+    project.run("--on-drift", "accept", "--because", "a refactoring: same bytes")
+    said = project.run()
+    assert "a refactoring: same bytes" in said
+    project.edit("MARK] * times", "MARK] * times * 2")
+    project.run(expect=3)
+
+
+def test_raising_the_version_makes_a_new_output_beside_the_old(project: Project) -> None:
+    project.run()
+    project.file.write_text(EXPERIMENT.replace('op="say"', 'op="say", version=2'))
+    said = project.run()
+    assert "version 1 → 2" in said
+    assert len(list((project.store / "say").iterdir())) == 2
+
+
+def test_dry_run_changes_nothing_and_starts_no_ray(project: Project) -> None:
+    said = project.run("--dry-run", backend="ray")
+    assert "nothing was started" in said
+    assert not project.store.exists()
+
+
+def test_a_cached_run_imports_no_ray(project: Project) -> None:
+    project.run()
+    script = (
+        f"import sys, runpy; sys.argv=['x', '--prefix', {str(project.store)!r}]\n"
+        f"try: runpy.run_path({str(project.file)!r}, run_name='__main__')\n"
+        "except SystemExit as end: assert end.code == 0, end.code\n"
+        "assert 'ray' not in sys.modules and 'jax' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=project.environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+SLOW_STEP = EXPERIMENT.replace(
+    '        ctx.out.write_text("text.txt", shout(self.text))\n',
+    "        import pathlib, time\n"
+    "        ctx.out.write_text('half.txt', 'half')\n"
+    "        pathlib.Path(GATE + '.started').touch()\n"
+    "        while not pathlib.Path(GATE).exists(): time.sleep(0.02)\n"
+    '        ctx.out.write_text("text.txt", shout(self.text))\n',
+)
+
+
+def gated(folder: Path) -> tuple[Project, Path]:
+    gate = folder / "gate"
+    return Project(folder / "project", SLOW_STEP.replace("class Say", f"GATE = {str(gate)!r}\n\n\nclass Say")), gate
+
+
+def wait_for(path: Path, seconds: float = 60.0) -> None:
+    limit = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < limit, f"{path} did not appear"
+        time.sleep(0.02)
+
+
+def test_kill_9_in_the_middle_leaves_nothing_visible_and_is_taken_over_at_once(tmp_path: Path) -> None:
+    project, gate = gated(tmp_path)
+    first = subprocess.Popen(project.command(), env=project.environment(), stdout=subprocess.DEVNULL)
+    wait_for(Path(f"{gate}.started"))
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    assert not (project.store / ".marin/records").exists()
+    gate.touch()
+    began = time.monotonic()
+    project.run()
+    assert time.monotonic() - began < 30  # the lease of a dead process on this host needs no expiry
+    assert project.ran() == ["say/say", "repeat/repeat"]
+    committed = next((project.store / "repeat").iterdir())
+    assert not (committed / "half.txt").exists()
+
+
+def test_two_drivers_at_once_run_each_step_once(tmp_path: Path) -> None:
+    project, gate = gated(tmp_path)
+    first = subprocess.Popen(project.command(), env=project.environment(), stdout=subprocess.DEVNULL)
+    wait_for(Path(f"{gate}.started"))
+    second = subprocess.Popen(
+        project.command(), env=project.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert second.stdout is not None
+    said = ""
+    while "held by" not in said:
+        line = second.stdout.readline()
+        assert line, f"the second driver ended: {said}"
+        said += line
+    gate.touch()
+    rest, _ = second.communicate(timeout=60)
+    assert first.wait(timeout=60) == 0
+    assert second.returncode == 0, said + rest
+    assert len(list((project.store / "say").iterdir())) == 1
+    assert len(list((project.store / "repeat").iterdir())) == 1
+
+
+def test_bad_prefixes_are_refused_before_anything_runs(project: Project, tmp_path: Path) -> None:
+    def refused(prefix: str) -> str:
+        command = [sys.executable, str(project.file), "--backend", "inline", "--prefix", prefix]
+        done = subprocess.run(command, capture_output=True, text=True, env=project.environment(), check=False)
+        assert done.returncode == 5, done.stdout + done.stderr
+        return done.stderr
+
+    assert "empty" in refused("")
+    assert "does not exist" in refused(str(tmp_path / "missing/store"))
+    (tmp_path / "file").write_text("x")
+    assert "is a file" in refused(str(tmp_path / "file"))
+    assert "conditional" in refused("ftp://host/store")
+
+
+def test_exit_code_1_and_the_log_when_a_step_fails(project: Project) -> None:
+    project.edit("return text.upper() + ending()", "raise RuntimeError(text)")
+    said = project.run(expect=1)
+    assert "RuntimeError: hello" in said
+    assert "log.txt" in said
+    assert textwrap.dedent("not run") in said
