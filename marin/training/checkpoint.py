@@ -17,19 +17,20 @@ A run keeps its checkpoints side by side as ``step-160``, ``step-170`` …
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import re
 import shutil
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import xxhash
 
 from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
-from marin.training.model import Architecture, ModelShape
+from marin.training.model import ModelShape
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 MARKER = "checkpoint.json"
 METRICS = "metrics.jsonl"
@@ -57,31 +58,24 @@ class Facts:
         return self.model.parameters(self.vocabulary)
 
 
-def shape_to_json(model: ModelShape) -> dict[str, Any]:
-    return {**dataclasses.asdict(model), "architecture": model.architecture.value}
+@dataclass(frozen=True, kw_only=True)
+class _Marker:
+    """files: size and xxh3-128 digest (None on object stores) by name."""
 
-
-def shape_from_json(held: dict[str, Any]) -> ModelShape:
-    return ModelShape(**{**held, "architecture": Architecture(held["architecture"])})
+    format: int
+    facts: Facts
+    files: dict[str, tuple[int, str | None]]
 
 
 def read_facts(directory: Directory) -> Facts:
     """Raises UnreadableCheckpoint if there is no complete checkpoint in the directory."""
-    held = _read_marker(directory)
-    try:
-        return Facts(**{**held["facts"], "model": shape_from_json(held["facts"]["model"])})
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableCheckpoint(f"{directory.url}/{MARKER} does not describe a checkpoint: {error!r}") from error
+    return _read_marker(directory).facts
 
 
 def complete(directory: Directory, facts: Facts) -> None:
     """Write the marker: from now on the directory counts as a checkpoint."""
-    files = {name: [directory.size(name), _digest(directory, name)] for name in directory.names() if name != MARKER}
-    described = {
-        **{f.name: getattr(facts, f.name) for f in dataclasses.fields(facts)},
-        "model": shape_to_json(facts.model),
-    }
-    text = json.dumps({"format": FORMAT, "facts": described, "files": files}, indent=1, sort_keys=True)
+    files = {name: (directory.size(name), _digest(directory, name)) for name in directory.names() if name != MARKER}
+    text = _adapter().dump_json(_Marker(format=FORMAT, facts=facts, files=files), indent=1).decode()
     if directory.is_local:
         directory.write_text(MARKER + ".tmp", text)
         os.replace(directory.path / (MARKER + ".tmp"), directory.path / MARKER)
@@ -91,9 +85,8 @@ def complete(directory: Directory, facts: Facts) -> None:
 
 def verify(directory: Directory) -> None:
     """Check every file against the marker. Raises UnreadableCheckpoint naming the first that differs."""
-    held = _read_marker(directory)
     present = set(directory.names())
-    for name, (size, digest) in cast(dict[str, tuple[int, str | None]], held["files"]).items():
+    for name, (size, digest) in _read_marker(directory).files.items():
         where = f"checkpoint {directory.url}: {name}"
         if name not in present:
             raise UnreadableCheckpoint(f"{where} is missing; resume from an earlier checkpoint or rebuild the run")
@@ -137,9 +130,8 @@ def remove(directory: Directory) -> None:
 
 
 def copy(source: Directory, target: Directory) -> None:
-    """Copy a complete checkpoint; the marker comes last."""
-    _read_marker(source)
-    for name in (*(name for name in source.names() if name != MARKER), MARKER):
+    """Copy a complete checkpoint and nothing else that lies there; the marker comes last."""
+    for name in (*_read_marker(source).files, MARKER):
         with source.open(name) as reading, target.open(name, "wb") as writing:
             shutil.copyfileobj(reading, writing, 1 << 22)
 
@@ -154,25 +146,30 @@ def _steps(directory: Directory) -> dict[int, bool]:
     return found
 
 
-def _read_marker(directory: Directory) -> dict[str, Any]:
+def _read_marker(directory: Directory) -> _Marker:
     if not directory.exists(MARKER):
         raise UnreadableCheckpoint(
             f"{directory.url} holds no complete checkpoint: {MARKER}, which is written last, is missing; "
             "check the path, or rebuild the training run"
         )
     try:
-        held = json.loads(directory.read_text(MARKER))
-        found = held["format"]
-        held["files"], held["facts"]
-    except (ValueError, KeyError, TypeError) as error:
+        held = _adapter().validate_json(directory.read_bytes(MARKER))
+    except ValueError as error:  # pydantic's ValidationError is one
         raise UnreadableCheckpoint(
-            f"{directory.url}/{MARKER} is garbled ({error!r}); resume from an earlier checkpoint or rebuild the run"
+            f"{directory.url}/{MARKER} is garbled; resume from an earlier checkpoint or rebuild the run: {error}"
         ) from error
-    if found != FORMAT:
+    if held.format != FORMAT:
         raise UnreadableCheckpoint(
-            f"{directory.url} has checkpoint format {found}, this build reads {FORMAT}; use the build that wrote it"
+            f"{directory.url} has checkpoint format {held.format}, this build reads {FORMAT}; "
+            "use the build that wrote it"
         )
     return held
+
+
+def _adapter() -> TypeAdapter[_Marker]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_Marker)
 
 
 def _digest(directory: Directory, name: str) -> str | None:

@@ -10,6 +10,7 @@ from marin.value import value
 
 @value("architecture")
 class Architecture(Enum):
+    _value_: str
     LLAMA = "llama"
     QWEN3 = "qwen3"  # Llama with an RMS norm on queries and keys (QK-Norm)
 
@@ -18,6 +19,7 @@ class Architecture(Enum):
 class Precision(Enum):
     """Parameters are always float32; the value is what the matrix products compute in."""
 
+    _value_: str
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
 

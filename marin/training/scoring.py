@@ -106,4 +106,4 @@ def _load(directory: Directory, facts: checkpoint.Facts, averaged: bool) -> Any:
         )
     except (FileNotFoundError, ValueError) as error:
         raise UnreadableCheckpoint(f"{directory.url}: the {weights} weights cannot be read: {error}") from error
-    return eqx.tree_inference(model, True)
+    return model

@@ -1,0 +1,102 @@
+"""Batches of a run: sequence i of our own data order, as the examples that Levanter trains on.
+
+Stateless: the batch of a step depends on nothing but the step, so resuming needs no replay.
+Shapes: b sequences of a batch, n of them, t tokens.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+Index = np.ndarray
+
+
+class Order(Protocol):
+    """As marin.data.order.DataOrder."""
+
+    names: tuple[str, ...]
+
+    def at(self, indices: Index) -> tuple[Index, Index]:
+        """Global sequence numbers → (source number, sequence number within that source), (n,) each."""
+        ...
+
+
+class Store(Protocol):
+    def read(self, indices: Index, seq_len: int) -> np.ndarray: ...
+
+
+class Batches:
+    """stores: as the order numbers its sources.
+
+    eos: token id after which attention starts anew, None for attention across documents.
+    """
+
+    def __init__(
+        self, order: Order, stores: Sequence[Store], schedule: Any, *, seq_len: int, eos: int | None, trainer: Any
+    ) -> None:
+        self._order, self._stores, self._schedule = order, stores, schedule
+        self._seq_len, self._eos = seq_len, eos
+        self._mesh, self._mapping = trainer.device_mesh, trainer.compute_axis_mapping
+        self._batch_axis = trainer.config.batch_axis_name or "batch"
+
+    def numbers(self, step: int) -> np.ndarray:
+        """Global numbers of the sequences in the batch of a step: (b,) int64."""
+        return np.arange(self._schedule.sequences_before(step), self._schedule.sequences_before(step + 1))
+
+    def tokens(self, numbers: Index) -> np.ndarray:
+        """(n,) global sequence numbers → (n, t) int32."""
+        sources, sequences = self._order.at(numbers)
+        out = np.empty((len(numbers), self._seq_len), np.int32)
+        for source in np.unique(sources):
+            rows = sources == source
+            out[rows] = self._stores[int(source)].read(sequences[rows], self._seq_len)
+        return out
+
+    def source_counts(self, step: int) -> dict[str, int]:
+        """How many sequences of the batch come from each source, by name; sources without any are left out."""
+        counts = np.bincount(self._order.at(self.numbers(step))[0], minlength=len(self._stores))
+        return {name: int(n) for name, n in sorted(zip(self._order.names, counts, strict=True)) if n}
+
+    def example(self, step: int) -> Any:
+        """The LmExample of a step; each process reads only the rows that its devices hold."""
+        import haliax
+        import jax
+        from levanter.layers.attention import AttentionMask
+        from levanter.models.lm_model import LmExample
+
+        numbers = self.numbers(step)
+        axes = (haliax.Axis(self._batch_axis, len(numbers)), haliax.Axis("position", self._seq_len))
+        sharding: Any = haliax.partitioning.sharding_for_axis(axes, self._mapping, self._mesh)
+
+        def placed(rows_of: Any) -> Any:
+            def held(at: Any) -> np.ndarray:
+                rows, positions = at
+                return rows_of(numbers[rows])[:, positions]
+
+            shape = (len(numbers), self._seq_len)
+            return haliax.NamedArray(jax.make_array_from_callback(shape, sharding, held), axes)
+
+        mask = AttentionMask.causal()
+        if self._eos is not None:
+            mask = mask.with_segment_ids(placed(lambda rows: segments(self.tokens(rows), self._eos)))
+        weights = placed(lambda rows: np.ones((len(rows), self._seq_len), np.float32))
+        return LmExample(tokens=placed(self.tokens), loss_weight=weights, attn_mask=mask)
+
+    def from_step(self, step: int) -> Iterator[Any]:
+        while True:
+            yield self.example(step)
+            step += 1
+
+
+def segments(tokens: np.ndarray, eos: int | None) -> np.ndarray:
+    """Number of the document that each token belongs to, from 0 in each row: (n, t) → (n, t) int32.
+
+    The end-of-sequence token belongs to the document that it ends.
+    """
+    ended = np.zeros(tokens.shape, np.int32)
+    ended[:, 1:] = tokens[:, :-1] == eos
+    return np.cumsum(ended, axis=1, dtype=np.int32)

@@ -1,0 +1,166 @@
+"""Where a run's weights and optimizer state come from: scratch, another run, or its own last checkpoint."""
+
+# pyright: basic
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from levanter.checkpoint import load_checkpoint_or_initialize
+from levanter.checkpoint_manifest import read_manifest
+from levanter.trainer_state import TrainerState, saveable_training_mask
+
+from marin.directory import Directory
+from marin.errors import UnreadableCheckpoint
+from marin.training import checkpoint
+from marin.training.levanter_model import array_shapes, build_model
+from marin.training.levanter_optimizer import with_count
+from marin.training.spec import StartMode, TrainingSpec
+
+Shapes = dict[str, tuple[int, ...]]
+WEIGHTS, AVERAGED = "model", "model_averaging/model"
+
+
+class InitialState:
+    """Makes the state that a run begins or resumes with."""
+
+    def __init__(self, spec: TrainingSpec, trainer: Any) -> None:
+        self._spec, self._trainer = spec, trainer
+        self._model_key, self._training_key = jax.random.split(jax.random.PRNGKey(spec.seed))
+
+    def begin(self) -> tuple[TrainerState, dict[str, Any] | None]:
+        """The state after ``first_step`` steps, and the report on what another checkpoint gave to it.
+
+        Raises UnreadableCheckpoint if that checkpoint is unreadable or does not fit.
+        """
+        spec = self._spec
+        if spec.start is None:
+            return self._at_first_step(self._load(self._fresh, None, (self._model_key,))), None
+        source = Directory(spec.start.checkpoint)
+        checkpoint.verify(source)
+        facts = checkpoint.read_facts(source)
+        if facts.vocabulary != spec.vocabulary:
+            raise UnreadableCheckpoint(
+                f"{source.url} has a vocabulary of {facts.vocabulary}, this run's tokens have {spec.vocabulary}; "
+                "start from a model that was trained with the same tokenizer"
+            )
+        report = transfer_report(_stored_shapes(source), self._wanted_shapes(), source.url)
+        if spec.start.mode is StartMode.ALL:
+            self._refuse_partial(report, source)
+            state = self._load(self._fresh, source, (self._model_key,))
+            if int(state.step) != spec.first_step:
+                raise UnreadableCheckpoint(
+                    f"{source.url} is at step {int(state.step)}, this run begins at step {spec.first_step}; "
+                    "fork from that step, or without the optimizer state"
+                )
+            return state, report
+        if spec.start.mode is StartMode.WEIGHTS:
+            self._refuse_partial(report, source)
+        model = self._load(self._build, source, (self._model_key,), subpath=WEIGHTS, partial=True)
+        state = self._trainer.initial_state(self._training_key, model=model)
+        if state.model_averaging is not None:
+            if spec.start.mode is StartMode.WEIGHTS and facts.averaged:
+                average = self._load(self._build, source, (self._model_key,), subpath=AVERAGED)
+            else:
+                # A copy, because the training step gives up the buffers of model and average both.
+                average = jax.tree.map(jnp.copy, state.model_averaging.model)
+            state = dataclasses.replace(
+                state, model_averaging=dataclasses.replace(state.model_averaging, model=average)
+            )
+        return self._at_first_step(state), report
+
+    def resume(self, source: Directory) -> TrainerState:
+        """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint."""
+        checkpoint.verify(source)
+        return self._load(self._fresh, source, (self._model_key,))
+
+    def _build(self, key: Any) -> Any:
+        model = build_model(self._spec.model, self._spec.vocabulary, key, self._spec.recompute)
+        return self._trainer.mp.cast_to_param(model)
+
+    def _fresh(self, key: Any) -> TrainerState:
+        return TrainerState.init(
+            self._trainer.optimizer,
+            self._build(key),
+            key=self._training_key,
+            is_trainable=True,
+            mp=self._trainer.mp,
+            model_averaging=self._trainer.config.model_averaging,
+        )
+
+    def _load(
+        self,
+        make: Callable[[Any], Any],
+        source: Directory | None,
+        arguments: tuple[Any, ...],
+        *,
+        subpath: str | None = None,
+        partial: bool = False,
+    ) -> Any:
+        """What ``make`` makes, with every array that ``source`` holds taken from there."""
+        shape = eqx.filter_eval_shape(make, *arguments)
+        saved = saveable_training_mask(shape) if isinstance(shape, TrainerState) else True
+        loading = load_checkpoint_or_initialize(
+            make,
+            [source.url if source else ""],
+            subpath=subpath,
+            discover_latest=False,
+            axis_mapping=self._trainer.parameter_axis_mapping,
+            mesh=self._trainer.device_mesh,
+            is_checkpointed=saved,
+            do_load=source is not None,
+            allow_partial=partial,
+        )
+        try:
+            return loading(*arguments)
+        except (FileNotFoundError, ValueError) as error:
+            if source is None:
+                raise
+            raise UnreadableCheckpoint(f"{source.url} does not fit this run: {error}") from error
+
+    def _wanted_shapes(self) -> Shapes:
+        return array_shapes(eqx.filter_eval_shape(self._build, self._model_key))
+
+    def _at_first_step(self, state: TrainerState) -> TrainerState:
+        step = self._spec.first_step
+        return dataclasses.replace(state, step=jnp.asarray(step), opt_state=with_count(state.opt_state, step))
+
+    def _refuse_partial(self, report: dict[str, Any], source: Directory) -> None:
+        if report["fresh"] or report["dropped"]:
+            raise UnreadableCheckpoint(
+                f"{source.url} holds another architecture: it lacks {sorted(report['fresh'])} and has no use for "
+                f"{sorted(report['dropped'])}; a fork needs the same model, use WarmStart for another"
+            )
+
+
+def transfer_report(stored: Shapes, wanted: Shapes, where: str) -> dict[str, Any]:
+    """Which parameters are loaded, fresh (only wanted) and dropped (only stored), with shapes and counts.
+
+    Raises UnreadableCheckpoint if a parameter has one shape there and another here.
+    """
+    for path in sorted(stored.keys() & wanted.keys()):
+        if stored[path] != wanted[path]:
+            raise UnreadableCheckpoint(
+                f"{where}: {path} has shape {stored[path]}, the model wants {wanted[path]}; "
+                "start from a model with the same sizes"
+            )
+    groups = {
+        "loaded": {path: wanted[path] for path in wanted if path in stored},
+        "fresh": {path: wanted[path] for path in wanted if path not in stored},
+        "dropped": {path: stored[path] for path in stored if path not in wanted},
+    }
+    counts = {f"parameters_{name}": sum(math.prod(s) for s in shapes.values()) for name, shapes in groups.items()}
+    return {**counts, **{name: dict(sorted(shapes.items())) for name, shapes in groups.items()}}
+
+
+def _stored_shapes(source: Directory) -> Shapes:
+    manifest = read_manifest(source.url)
+    if manifest is None:
+        raise UnreadableCheckpoint(f"{source.url} has no manifest.json; rebuild the run that made it")
+    prefix = WEIGHTS + "/"
+    return {a.path.removeprefix(prefix): tuple(a.shape) for a in manifest.arrays if a.path.startswith(prefix)}

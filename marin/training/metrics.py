@@ -1,0 +1,57 @@
+"""Metrics of a run: one JSON line for each optimizer step, each step exactly once.
+
+A line's ``step`` is the number of updates before it: loss and gradient are those of the weights
+after ``step`` updates. ``tokens`` counts all phases, this step included. ``loss`` includes the
+z-loss term. ``seconds`` and ``tokens_per_second`` are the only values that differ between two
+executions of the same run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from marin.directory import Directory
+from marin.errors import UnreadableCheckpoint
+
+TIMINGS = ("seconds", "tokens_per_second")
+
+
+class MetricsLog:
+    """Lines so far, and the live file ``metrics.jsonl`` in a local ``directory`` (elsewhere: none)."""
+
+    def __init__(self, directory: Directory, name: str, lines: Iterable[str]) -> None:
+        """Begins with ``lines``; whatever the live file held beyond them is cut."""
+        self._lines = list(lines)
+        self._live = None
+        if directory.is_local:
+            path = directory.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Replaced, not truncated: a reader of the old file never sees half a line.
+            temporary = path.with_name(name + ".tmp")
+            temporary.write_text(self.text())
+            os.replace(temporary, path)
+            self._live = path.open("a", encoding="utf-8")
+
+    def add(self, row: dict[str, Any]) -> None:
+        line = json.dumps(row)
+        self._lines.append(line)
+        if self._live is not None:
+            self._live.write(line + "\n")
+            self._live.flush()
+
+    def text(self) -> str:
+        return "".join(line + "\n" for line in self._lines)
+
+
+def read_metrics(directory: Directory, name: str = "metrics.jsonl") -> list[dict[str, Any]]:
+    """All lines, in order. Raises UnreadableCheckpoint naming a line that is not JSON."""
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(directory.read_text(name).splitlines(), start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            raise UnreadableCheckpoint(f"{directory.url}/{name}, line {number} is not JSON: {line[:80]!r}") from error
+    return rows

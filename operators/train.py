@@ -1,0 +1,274 @@
+"""Train: a language model on staged mixtures, from scratch, from another architecture, or as a fork."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
+from marin.data.mixture import BatchSchedule, Shuffle, Stages
+from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.resources import Work
+from marin.training.model import ModelShape, Precision, Recompute
+from marin.training.optimizer import Adam
+from marin.training.schedule import Schedule
+
+
+@value("fork_optimizer")
+class OptimizerState(Enum):
+    """What a fork does with the optimizer state and the moving average's history."""
+
+    _value_: str
+    KEPT = "kept"
+    FRESH = "fresh"
+
+
+@value("warm_start")
+class WarmStart:
+    """Begin with the weights of another architecture; what it lacks (QK-Norm) and the optimizer are fresh."""
+
+    checkpoint: ExecutorStep[Checkpoint]
+
+
+@value("fork")
+class Fork:
+    """Go on from a checkpoint of the same model, with its optimizer state or a fresh one."""
+
+    checkpoint: ExecutorStep[Checkpoint]
+    optimizer_state: OptimizerState = OptimizerState.KEPT
+
+
+class Train(ExecutorStep[Checkpoint], op="train", isolated=True):
+    """The last checkpoint of a run over the optimizer steps first_step … end_step, with metrics.jsonl.
+
+    vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step
+    of the whole run, so that a fork names its parent's stages too. block: sequences among which a
+    mixture is exact. max_epochs, allow_starved: the gates of marin.data.order. separate_documents:
+    whether attention stops at document boundaries. checkpoint_every: steps between resumable
+    checkpoints. recompute: what the backward pass computes again.
+
+    Output: the final checkpoint (marin.training.checkpoint), warm_start.json if it began from another
+    one, and below ``kept/`` the checkpoints that milestones asked for.
+    """
+
+    model: ModelShape
+    vocabulary: int
+    optimizer: Adam
+    schedule: Schedule
+    data: Stages[ExecutorStep[Tokens]]
+    batch: BatchSchedule
+    seq_len: int
+    shuffle: Shuffle
+    seed: int
+    block: int
+    end_step: int
+    first_step: int = 0
+    start: WarmStart | Fork | None = None
+    precision: Precision = Precision.FLOAT32
+    separate_documents: bool = True
+    max_epochs: float = 4.0
+    allow_starved: tuple[str, ...] = ()
+    checkpoint_every: int = execution(default=1000)
+    recompute: Recompute = execution(default=Recompute.NOTHING)
+
+    def check(self) -> None:
+        if self.end_step <= self.first_step:
+            verb = "train" if self.start is None else "anneal"
+            raise BadField(
+                f"{self.called()}: cannot {verb} from step {self.first_step} to {self.end_step}: end must come later"
+            )
+        if self.seq_len > self.model.seq_len:
+            raise BadField(
+                f"{self.called()}: seq_len is {self.seq_len}, the model was shaped for {self.model.seq_len}; "
+                "shorten the one or lengthen the other"
+            )
+        if self.vocabulary < 2 or self.checkpoint_every < 1:
+            raise BadField(
+                f"{self.called()}: vocabulary {self.vocabulary} and checkpoint_every {self.checkpoint_every}; "
+                "wanted at least 2 and 1"
+            )
+        if self.start is None and self.first_step:
+            raise BadField(
+                f"{self.called()}: begins at step {self.first_step} with nothing to begin from; "
+                "give start=WarmStart(…) or start=Fork(…), or first_step=0"
+            )
+        if self.start is not None:
+            self._check_start(self.start)
+
+    def at(self, step: int) -> Milestone:
+        """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
+        return Milestone(training=self, step=step, label=f"{self.label}@{step}" if self.label else "")
+
+    def name_so_far(self) -> str:
+        return f"Train {self.label!r}" if self.label else "Train"
+
+    def tokens_trained(self) -> int:
+        """Tokens of this run's own steps."""
+        return self.batch.tokens(self.seq_len, self.first_step, self.end_step)
+
+    def flops(self) -> float:
+        """Floating-point operations of this run's own steps: see ModelShape.flops_per_token."""
+        return self.tokens_trained() * self.model.flops_per_token(self.vocabulary, self.seq_len)
+
+    def work(self) -> Work:
+        return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
+
+    def run(self, ctx: Context) -> Checkpoint:
+        from pathlib import Path
+
+        from marin.training import checkpoint
+        from marin.training.process import Listeners, run_training
+
+        spec = self._spec(ctx)
+        saved = ctx.state / "checkpoints"
+        published: set[int] = set()
+
+        def on_step(done: int, loss: float) -> None:
+            ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}")
+
+        def on_checkpoint(done: int) -> None:
+            if done in ctx.milestones and done not in published:
+                source = checkpoint.step_directory(saved, done)
+                ctx.publish(self.at(done), artifact_of(source), source)
+                published.add(done)
+
+        # Written by an attempt that died before it could publish them.
+        for done in checkpoint.complete_steps(saved):
+            on_checkpoint(done)
+        folder = ctx.state.path if ctx.state.is_local else Path.cwd() / f"training-{self.identity[:12]}"
+        timings = run_training(
+            spec,
+            folder / "training.log",
+            Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log),
+            accelerator=self.resources.accelerator is not None,
+        )
+        ctx.log(
+            f"imported in {timings.imported:.1f} s, began at step {timings.began_at} {timings.prepared:.1f} s later"
+        )
+        checkpoint.copy(checkpoint.step_directory(saved, self.end_step), ctx.out)
+        for done in checkpoint.complete_steps(saved):
+            if done in spec.keep_steps:
+                checkpoint.copy(
+                    checkpoint.step_directory(saved, done), checkpoint.step_directory(ctx.out / "kept", done)
+                )
+        if self.start is not None:
+            ctx.out.write_text("warm_start.json", ctx.state.read_text("warm_start.json"))
+        return artifact_of(ctx.out)
+
+    def _check_start(self, start: WarmStart | Fork) -> None:
+        source = start.checkpoint
+        training = source.training if isinstance(source, Milestone) else source
+        if not isinstance(training, Train):
+            return
+        theirs, ours = training.model, self.model
+        if isinstance(start, WarmStart):
+            theirs = replace(theirs, architecture=ours.architecture)
+        if replace(theirs, seq_len=ours.seq_len, rope_theta=ours.rope_theta) != ours:
+            remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
+            raise BadField(f"{self.called()}: its model is not that of {training.called()}; {remedy}")
+        if training.vocabulary != self.vocabulary:
+            raise BadField(
+                f"{self.called()}: vocabulary {self.vocabulary}, but it begins from one of {training.vocabulary}"
+            )
+        reached = source.step if isinstance(source, Milestone) else training.end_step
+        kept = isinstance(start, Fork) and start.optimizer_state is OptimizerState.KEPT
+        if kept and reached != self.first_step:
+            raise BadField(
+                f"{self.called()}: begins at step {self.first_step}, but forks from step {reached} with the "
+                "optimizer state; fork from that step or with OptimizerState.FRESH"
+            )
+
+    def _spec(self, ctx: Context) -> Any:
+        from marin.training.process import compiled_folder
+        from marin.training.spec import Source, Start, StartMode, TrainingSpec
+
+        for tokens in self.data.sources:
+            if ctx[tokens].vocabulary > self.vocabulary:
+                raise InputError(
+                    f"{self.name}: {tokens.name} has token ids up to {ctx[tokens].vocabulary - 1}, the model has a "
+                    f"vocabulary of {self.vocabulary}; raise it"
+                )
+        start = None
+        if self.start is not None:
+            modes = {OptimizerState.KEPT: StartMode.ALL, OptimizerState.FRESH: StartMode.WEIGHTS}
+            mode = modes[self.start.optimizer_state] if isinstance(self.start, Fork) else StartMode.WARM
+            start = Start(mode=mode, checkpoint=ctx[self.start.checkpoint].directory.url)
+        return TrainingSpec(
+            model=self.model,
+            vocabulary=self.vocabulary,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            precision=self.precision,
+            recompute=self.recompute,
+            sources=tuple(Source(name=t.name, store=ctx[t].directory.url) for t in self.data.sources),
+            stages={
+                step: {tokens.name: share for tokens, share in mixture.weights.items()}
+                for step, mixture in self.data.at.items()
+            },
+            batch=dict(self.batch.at),
+            shuffle=self.shuffle.value,
+            seed=self.seed,
+            block=self.block,
+            seq_len=self.seq_len,
+            separate_documents=self.separate_documents,
+            max_epochs=self.max_epochs,
+            allow_starved=self.allow_starved,
+            first_step=self.first_step,
+            end_step=self.end_step,
+            start=start,
+            state=ctx.state.url,
+            checkpoint_every=self.checkpoint_every,
+            keep_steps=tuple(ctx.milestones),
+            compiled=str(compiled_folder() / "programs"),
+        )
+
+
+class Milestone(ExecutorStep[Checkpoint], op="milestone"):
+    """The checkpoint of a run after ``step`` optimizer steps; committed while the run goes on."""
+
+    training: Train
+    step: int
+
+    def check(self) -> None:
+        run = self.training
+        if not run.first_step < self.step <= run.end_step:
+            raise BadField(
+                f"{run.called()}.at({self.step}): the run makes the steps {run.first_step} to {run.end_step}; "
+                f"ask for a step from {run.first_step + 1} to {run.end_step}"
+            )
+
+    @property
+    def producer(self) -> Train:
+        return self.training
+
+    def run(self, ctx: Context) -> Checkpoint:
+        from marin.training import checkpoint
+
+        kept = ctx[self.training].directory
+        if self.step == self.training.end_step:
+            checkpoint.copy(kept, ctx.out)
+            return artifact_of(ctx.out)
+        source = checkpoint.step_directory(kept / "kept", self.step)
+        if not source.exists(checkpoint.MARKER):
+            steps = [*checkpoint.complete_steps(kept / "kept"), self.training.end_step]
+            raise UnreadableCheckpoint(
+                f"{self.name}: the finished run {self.training.name} kept no checkpoint of step {self.step}; it has "
+                f"{', '.join(map(str, steps))}. Ask for one of those, or rebuild the run with this milestone"
+            )
+        checkpoint.copy(source, ctx.out)
+        return artifact_of(ctx.out)
+
+
+def artifact_of(directory: Directory) -> Checkpoint:
+    """The artifact that describes the checkpoint in a directory. Raises UnreadableCheckpoint."""
+    from marin.training.checkpoint import read_facts
+
+    facts = read_facts(directory)
+    return Checkpoint(
+        step=facts.step,
+        tokens=facts.tokens,
+        parameters=facts.parameters,
+        architecture=facts.model.architecture.value,
+        loss=facts.loss,
+    )
