@@ -218,12 +218,11 @@ class Closures:
                     scope = f"{reference.scope}: " if reference.start is not None and reference.scope else ""
                     table[f"{scope}{chain} is {label}"] = None
                 self._enter(found, reference, used.calls_run, leads, packages)
+                at = f"{_place(module)}:{reference.line}: {key.name}"
                 if found.kind == "dynamic":
-                    notes.append(
-                        f"{_place(module)}: {key.name} takes a computed name from {label}; all of it is counted"
-                    )
+                    notes.append(f"{at} takes a computed name from {label}; all of it is counted")
                 elif found.kind == "missing":
-                    notes.append(f"{_place(module)}: {key.name} uses {chain}, which {label} does not define visibly")
+                    notes.append(f"{at} uses {chain}, which {label} does not define visibly")
 
         text = ast.unparse(ast.Module(statements, []))
         if table:

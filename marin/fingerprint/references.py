@@ -40,6 +40,7 @@ class Reference(NamedTuple):
     attributes: tuple[str, ...]
     start: Target | None
     scope: str
+    line: int
     base: bool
 
 
@@ -130,17 +131,15 @@ class _Walker:
                 return []
         return None
 
-    def _refer(self, name: str, attributes: tuple[str, ...] = (), *, base: bool = False) -> None:
+    def _refer(self, node: ast.Name, attributes: tuple[str, ...] = (), *, base: bool = False) -> None:
         scope = self._scopes[-1].label if self._scopes else ""
-        leads = self._leads(name)
-        if leads is None:
-            self.found.references.append(Reference(name, attributes, None, scope, base))
-        else:
-            self.found.references += [Reference(name, attributes, target, scope, base) for target in leads]
+        leads = self._leads(node.id)
+        for target in [None] if leads is None else leads:
+            self.found.references.append(Reference(node.id, attributes, target, scope, node.lineno, base))
 
     def _name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load) or any(node.id in scope.outer for scope in self._scopes):
-            self._refer(node.id)
+            self._refer(node)
             if node.id == "__file__":
                 self._note(node, "uses __file__; files beside the code are not in the fingerprint")
 
@@ -155,11 +154,11 @@ class _Walker:
         if "__doc__" in attributes:
             self._note(node, "reads __doc__; docstrings are not in the fingerprint")
         if isinstance(inner, ast.Name):
-            self._refer(inner.id, tuple(attributes), base=base)
+            self._refer(inner, tuple(attributes), base=base)
         else:
             imported = self._imported_by_call(inner) if isinstance(inner, ast.Call) else None
             if imported is not None:
-                self._import_by_name(imported, tuple(attributes))
+                self._import_by_name(node, imported, tuple(attributes))
             else:
                 self.visit(inner)
 
@@ -186,7 +185,7 @@ class _Walker:
             self._note(node, f"{_UNSEEN[called]} ({called})")
         elif called == "globals":
             self._note(node, "uses globals(); everything in the module is counted")
-            self._import_by_name(self._module.name, (ANY,))
+            self._import_by_name(node, self._module.name, ())
         elif isinstance(node.func, ast.Attribute) and node.func.attr == "__subclasses__":
             self._note(node, "uses __subclasses__(); subclasses that nothing else names are not seen")
         elif called in _IMPORTERS:
@@ -194,7 +193,7 @@ class _Walker:
             if name is None:
                 self._note(node, f"imports a module whose name is computed ({called})")
             else:
-                self._import_by_name(name, ())
+                self._import_by_name(node, name, ())
                 return
         elif called == "getattr" and len(node.args) >= 2 and self._getattr(node):
             return
@@ -222,18 +221,18 @@ class _Walker:
             return None
         return self._module.absolute(name.value)
 
-    def _import_by_name(self, module: str, attributes: tuple[str, ...]) -> None:
+    def _import_by_name(self, node: ast.expr, module: str, attributes: tuple[str, ...]) -> None:
         target = Target(module)
         self.found.loads.append(target)
         scope = self._scopes[-1].label if self._scopes else ""
-        self.found.references.append(Reference(module, attributes, target, scope, False))
+        self.found.references.append(Reference(module, attributes, target, scope, node.lineno, False))
 
     def _command(self, node: ast.List | ast.Tuple) -> None:
         """``[sys.executable, "-m", "package.module"]`` runs that module."""
         words = [e.value if isinstance(e, ast.Constant) else None for e in node.elts]
         for flag, module in pairwise(words):
             if flag == "-m" and isinstance(module, str):
-                self._import_by_name(module, (SCRIPT,))
+                self._import_by_name(node, module, (SCRIPT,))
             elif flag == "-m":
                 self._note(node, "runs a module whose name is computed (-m)")
 
@@ -273,7 +272,7 @@ class _Walker:
         for base in node.bases:
             plain = base.value if isinstance(base, ast.Subscript) else base
             if isinstance(plain, ast.Name):
-                self._refer(plain.id, base=True)
+                self._refer(plain, base=True)
             elif isinstance(plain, ast.Attribute):
                 self._attribute(plain, base=True)
             else:

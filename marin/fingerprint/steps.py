@@ -101,7 +101,7 @@ class Fingerprinter:
 
 def _collect(held: Any, found: set[type]) -> None:
     """Classes of @value dataclasses and enums, at any depth, not inside other steps."""
-    kind = cast(type, type(held))
+    kind: type[Any] = type(held)
     if kind in _LEAVES or isinstance(held, ExecutorStep):
         return
     if isinstance(held, Enum):

@@ -128,7 +128,9 @@ def build():
     return Step(mode=Mode.FAST, size=Size())
 ''',
     "lib/__init__.py": "from lib.text import clean\n\nVERSION = 1\n",
-    "lib/text.py": "from lib.deep import deeper\n\n\ndef clean(x):\n    return deeper(x)\n\n\ndef dirty(x):\n    return x\n",
+    "lib/text.py": (
+        "from lib.deep import deeper\n\n\ndef clean(x):\n    return deeper(x)\n\n\ndef dirty(x):\n    return x\n"
+    ),
     "lib/text2.py": "def clean(x):\n    return x\n",
     "lib/deep.py": "def deeper(x):\n    return x - 1\n",
     "lib/rules.py": (

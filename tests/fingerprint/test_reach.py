@@ -1,0 +1,446 @@
+"""What is followed, what is not, and what is reported because it cannot be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.fingerprint.project import read_each, write
+
+HEAD = """
+from marin.artifact import Artifact, Documents, Tokens
+from marin.step import ExecutorStep
+from marin.value import value
+"""
+STEP = """
+class Step(ExecutorStep[Tokens], op="step"):
+    def run(self, ctx):
+        {body}
+
+def build():
+    return Step()
+"""
+REGISTRY = """
+TABLE = {}
+
+def register(name):
+    def add(f):
+        TABLE[name] = f
+        return f
+    return add
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A step whose run() is body; has, lacks: units; opaque: parts of each note, in order; packages: names."""
+
+    name: str
+    body: str
+    top: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    whole: str = ""
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+RULES = {"lib/__init__.py": "", "lib/rules.py": "def keep(x):\n    return x\n\n\ndef drop(x):\n    return -x\n"}
+OTHER_STEP = """
+class Other(ExecutorStep[Tokens], op="other"):
+    def run(self, ctx):
+        return helper()
+
+def helper():
+    return 1
+"""
+
+CASES = [
+    # Registries
+    Case(
+        "registered by a decorator",
+        "return registry.TABLE['a']()",
+        "from lib import registry",
+        {
+            "lib/__init__.py": "from lib import plugins\n",
+            "lib/registry.py": REGISTRY,
+            "lib/plugins.py": "from lib.registry import register\n\n@register('a')\ndef a():\n    return b()\n\n"
+            "def b():\n    return 1\n\ndef c():\n    return 1\n",
+        },
+        has=("lib.plugins.a", "lib.plugins.b", "lib.registry.register", "lib.registry.TABLE"),
+        lacks=("lib.plugins.c",),
+    ),
+    Case(
+        "registered by a method of the table",
+        "return TABLE.make('a')",
+        "from lib.registry import TABLE\nimport lib.plugins",
+        {
+            "lib/__init__.py": "",
+            "lib/registry.py": "class Table:\n    def add(self, f):\n        return f\n\nTABLE = Table()\n",
+            "lib/plugins.py": "from lib.registry import TABLE\n\n@TABLE.add\ndef a():\n    return 1\n",
+        },
+        has=("lib.plugins.a", "lib.registry.Table"),
+    ),
+    Case(
+        "registered by subclassing",
+        "return Base.kinds['a']()",
+        "from lib.base import Base\nimport lib.plugins",
+        {
+            "lib/__init__.py": "",
+            "lib/base.py": "class Base:\n    kinds = {}\n\n    def __init_subclass__(cls):\n"
+            "        Base.kinds[cls.__name__] = cls\n\nclass Middle(Base):\n    pass\n",
+            "lib/plugins.py": "from lib.base import Middle\n\nclass A(Middle):\n    pass\n",
+        },
+        has=("lib.plugins.A",),
+    ),
+    Case(
+        "registered by a statement",
+        "return TABLE['a']()",
+        "from lib.registry import TABLE\nimport lib.plugins",
+        {
+            "lib/__init__.py": "",
+            "lib/registry.py": "TABLE = {}\n",
+            "lib/plugins.py": "from lib.registry import TABLE\n\ndef a():\n    return 1\n\nTABLE['a'] = a\n",
+        },
+        has=("lib.plugins.a", "lib.plugins.<on import>"),
+    ),
+    Case(
+        "registered with singledispatch",
+        "return show(1)",
+        "from lib.show import show",
+        {
+            "lib/__init__.py": "",
+            "lib/show.py": "from functools import singledispatch\n\n@singledispatch\ndef show(x):\n    return 0\n\n"
+            "@show.register\ndef _(x: int):\n    return helper(x)\n\ndef helper(x):\n    return x\n",
+        },
+        has=("lib.show._", "lib.show.helper"),
+    ),
+    Case(
+        "registered in a table that the step does not use",
+        "return keep(1)",
+        "from lib.rules import keep\nimport lib.plugins",
+        {
+            **RULES,
+            "lib/registry.py": REGISTRY,
+            "lib/plugins.py": "from lib.registry import register\n\n@register('a')\ndef a():\n    return 1\n",
+        },
+        has=("lib.rules.keep",),
+        lacks=("lib.plugins.a", "lib.registry.TABLE", "lib.registry.register"),
+    ),
+    Case(
+        "decorated by what the step uses too, without a registry",
+        "return a()",
+        "import functools\n\ndef plain(f):\n    return functools.wraps(f)(f)\n\n@plain\ndef a():\n    return 1\n\n"
+        "@plain\ndef b():\n    return 2\n",
+        has=("op.a", "op.plain"),
+        lacks=("op.b",),
+    ),
+    # Statements that run on import
+    Case(
+        "a setting made on import",
+        "return keep(1)",
+        "from lib.rules import keep",
+        {**RULES, "lib/__init__.py": "import lib.setup\n", "lib/setup.py": "import numpy\nnumpy.seterr(all='raise')\n"},
+        has=("lib.setup.<on import>",),
+        packages=("numpy",),
+    ),
+    Case(
+        "the experiment's own call",
+        "return 1",
+        whole=HEAD
+        + "from marin.step import identity_fields\n"
+        + STEP.format(body="return 1")
+        + "\nidentity_fields(build())\n"
+        "if __name__ == '__main__':\n    identity_fields(build())\n",
+        lacks=("op.<on import>", "op.build"),
+    ),
+    # Scopes
+    Case(
+        "local names are not global ones",
+        "a = 1\n        [b for b in (lambda c: c)([])]\n        for d in (): pass\n        with ctx as e: pass\n"
+        "        try: pass\n        except ValueError as f: f\n        match ctx:\n            case [g, *h]: pass\n"
+        "            case {'k': i, **j}: pass\n        def k(l, *m, n=1, **o): return l, m, n, o\n"
+        "        if (p := 1): pass\n        import q\n        return a, d, e, g, h, i, j, k, p",
+        "\n".join(f"{name} = 1" for name in "abcdefghijklmnop"),
+        has=("op.Step",),
+        lacks=tuple(f"op.{name}" for name in "abcdefghijklmnop"),
+    ),
+    Case(
+        "global names beside local ones",
+        "return [a for a in b], (lambda c, d=e: c), inner(f=g)",
+        "a = b = c = d = e = f = g = 1\ndef inner(f):\n    global h\n    h = f\n    return h\nh = 2\n",
+        has=("op.b", "op.e", "op.g", "op.h"),
+        lacks=("op.a", "op.c", "op.d", "op.f"),
+    ),
+    Case(
+        "names of a class body are not seen by its methods",
+        "return Holder().get()",
+        "keep = 1\nclass Holder:\n    keep = 2\n    def get(self):\n        return keep\n",
+        has=("op.keep",),
+    ),
+    # Indirection
+    Case(
+        "functions in tables, partials and lambdas",
+        "return TABLE['a'](1) + part(1)",
+        "from functools import partial\nfrom lib.rules import keep, drop\nTABLE = {'a': lambda x: keep(x)}\n"
+        "part = partial(drop, 1)\n",
+        RULES,
+        has=("lib.rules.keep", "lib.rules.drop"),
+    ),
+    Case(
+        "getattr with a constant",
+        "return getattr(lib.rules, 'keep')(1)",
+        "import lib.rules",
+        RULES,
+        has=("lib.rules.keep",),
+        lacks=("lib.rules.drop",),
+    ),
+    Case(
+        "getattr with a computed name",
+        "return getattr(rules, ctx.name)(1)",
+        "from lib import rules",
+        RULES,
+        has=("lib.rules.keep", "lib.rules.drop"),
+        opaque=("op.py:9: Step takes a computed name from lib.rules",),
+    ),
+    Case(
+        "a module as a value",
+        "return list(vars(rules))",
+        "from lib import rules",
+        RULES,
+        has=("lib.rules.keep", "lib.rules.drop"),
+    ),
+    Case(
+        "import_module with a constant",
+        "return import_module('lib.rules').keep(1)",
+        "from importlib import import_module",
+        RULES,
+        has=("lib.rules.keep",),
+        lacks=("lib.rules.drop",),
+    ),
+    Case(
+        "import_module held in a variable",
+        "import importlib\n        held = importlib.import_module('lib.rules')\n        return held.keep(1)",
+        files=RULES,
+        has=("lib.rules.keep", "lib.rules.drop"),
+    ),
+    Case(
+        "import_module with a computed name",
+        "import importlib\n        return importlib.import_module(ctx.name).keep(1)",
+        opaque=("op.py:10: Step imports a module whose name is computed",),
+    ),
+    Case(
+        "a module run with -m",
+        "import subprocess, sys\n        subprocess.run([sys.executable, '-m', 'lib.work', '--fast'])",
+        files={
+            "lib/__init__.py": "",
+            "lib/work.py": "def main():\n    return 1\n\nif __name__ == '__main__':\n    main()\n",
+        },
+        has=("lib.work.main", "lib.work.<as script>"),
+    ),
+    Case("eval", "return eval('1 + 1')", opaque=("op.py:9: Step evaluates a string",)),
+    Case("exec", "exec('x = 1')", opaque=("Step executes a string",)),
+    Case(
+        "globals",
+        "return globals()[ctx.name](1)",
+        "def hidden(x):\n    return x\n",
+        has=("op.hidden",),
+        opaque=("Step uses globals()",),
+    ),
+    Case("data beside the code", "return open(__file__)", opaque=("Step uses __file__",)),
+    Case("docstrings that matter", "return Step.__doc__", opaque=("Step reads __doc__",)),
+    Case(
+        "the module's docstring",
+        "return __doc__",
+        whole='"""Question."""' + HEAD + STEP.format(body="return __doc__"),
+        has=("op.__doc__",),
+    ),
+    Case(
+        "subclasses", "return Base.__subclasses__()", "class Base:\n    pass\n", opaque=("Step uses __subclasses__()",)
+    ),
+    Case(
+        "a name that nothing binds",
+        "return rules.conjured(1)",
+        "from lib import rules",
+        RULES,
+        opaque=("op.py:9: Step uses rules.conjured, which lib.rules does not define visibly",),
+    ),
+    Case(
+        "a module's own __getattr__",
+        "return rules.conjured(1)",
+        "from lib import rules",
+        {
+            "lib/__init__.py": "",
+            "lib/rules.py": "def __getattr__(name):\n    return helper\n\ndef helper(x):\n    return x\n",
+        },
+        has=("lib.rules.__getattr__", "lib.rules.helper"),
+    ),
+    # Finding modules
+    Case(
+        "submodule of a package, never imported by name",
+        "import lib.inner.deep\n        return lib.inner.deep.f()",
+        files={"lib/__init__.py": "", "lib/inner/__init__.py": "", "lib/inner/deep.py": "def f():\n    return 1\n"},
+        has=("lib.inner.deep.f",),
+    ),
+    Case(
+        "folder without __init__",
+        "from lib.rules import keep\n        return keep(1)",
+        files={"pyproject.toml": "", "lib/rules.py": RULES["lib/rules.py"]},
+        has=("lib.rules.keep",),
+    ),
+    Case(
+        "relative imports",
+        "return f()",
+        "from lib.inner import f",
+        {
+            "lib/__init__.py": "",
+            "lib/inner/__init__.py": "from .deep import f\n",
+            "lib/inner/deep.py": "from ..rules import keep\nfrom . import beside\n\ndef f():\n"
+            "    return keep(beside.g())\n",
+            "lib/inner/beside.py": "def g():\n    return 1\n",
+            "lib/rules.py": RULES["lib/rules.py"],
+        },
+        has=("lib.inner.deep.f", "lib.inner.beside.g", "lib.rules.keep"),
+    ),
+    Case(
+        "circular imports and re-exports",
+        "return a.f()",
+        "from lib import a",
+        {
+            "lib/__init__.py": "",
+            "lib/a.py": "from lib import b\n\ndef f():\n    return b.g()\n",
+            "lib/b.py": "from lib import a\nfrom lib.a import *\n\ndef g():\n    return a.f()\n",
+        },
+        has=("lib.a.f", "lib.b.g"),
+    ),
+    Case(
+        "either of two imports",
+        "return f(1)",
+        "try:\n    from lib.fast import f\nexcept ImportError:\n    from lib.slow import f",
+        {"lib/__init__.py": "", "lib/fast.py": "def f(x):\n    return 1\n", "lib/slow.py": "def f(x):\n    return 2\n"},
+        has=("lib.fast.f", "lib.slow.f"),
+    ),
+    Case(
+        "a folder of the project named like an installed package",
+        "from lib.reader import load\n        return load()",
+        files={
+            "pyproject.toml": "",
+            "lib/__init__.py": "",
+            "lib/reader.py": "def load():\n    import datasets\n    return datasets.load()\n",
+            "lib/datasets/__init__.py": "def load():\n    return 1\n",
+        },
+        has=("lib.reader.load",),
+        lacks=("lib.datasets.load",),
+        packages=("datasets",),
+    ),
+    Case(
+        "packages",
+        "import os, yaml, numpy as np, nobody_has_this\n        return yaml, np.abs, nobody_has_this.x, os",
+        "import click",
+        packages=("PyYAML", "nobody_has_this", "numpy"),
+    ),
+    # Steps, values and artifacts
+    Case(
+        "another step in a field or a constructor",
+        "return 1",
+        whole=HEAD
+        + OTHER_STEP
+        + "class Step(ExecutorStep[Tokens], op='step'):\n    of: Other\n    def run(self, ctx):\n"
+        "        return isinstance(self.of, Other)\n    def again(self):\n        return Other()\n\n"
+        "def build():\n    return Step(of=Other())\n",
+        has=("op.Step",),
+        lacks=("op.Other", "op.helper"),
+    ),
+    Case(
+        "another step that is run inside",
+        "return Other().run(ctx)",
+        OTHER_STEP,
+        has=("op.Other", "op.helper"),
+    ),
+    Case(
+        "another step's method",
+        "return Other.run(self, ctx)",
+        OTHER_STEP,
+        has=("op.Other", "op.helper"),
+    ),
+    Case(
+        "base step",
+        "return 1",
+        whole=HEAD + OTHER_STEP + "class Step(Other, op='step'):\n    pass\n\ndef build():\n    return Step()\n",
+        has=("op.Step", "op.Other", "op.helper"),
+    ),
+    Case(
+        "artifacts: the step's own and those of its inputs",
+        "return 1",
+        whole=HEAD + "class Image(Artifact, kind='image'):\n    def open(self):\n        return helper()\n\n"
+        "class Sound(Artifact, kind='sound'):\n    pass\n\ndef helper():\n    return 1\n\n"
+        "class Step(ExecutorStep[Sound], op='step'):\n    of: 'tuple[ExecutorStep[Image], ...]' = ()\n"
+        "    def run(self, ctx):\n        return ctx[self.of[0]].open()\n\ndef build():\n    return Step()\n",
+        has=("op.Step", "op.Image", "op.Sound", "op.helper"),
+    ),
+    Case(
+        "values at any depth",
+        "return 1",
+        whole=HEAD + "from enum import Enum\nfrom typing import Any\n@value('leaf')\nclass Leaf:\n    x: int = 1\n"
+        "    def go(self):\n        return helper()\n\n@value('mode')\nclass Mode(Enum):\n    A = 1\n\n"
+        "@value('unused')\nclass Unused:\n    x: int = 1\n\ndef helper():\n    return 1\n\n"
+        "@value('tree')\nclass Tree:\n    at: Any\n\n"
+        "class Step(ExecutorStep[Tokens], op='step'):\n    tree: Any\n    def run(self, ctx):\n        return 1\n\n"
+        "def build():\n    return Step(tree={1: (Tree(at={Mode.A: frozenset([Leaf()])}),)})\n",
+        has=("op.Step", "op.Tree", "op.Mode", "op.Leaf", "op.helper"),
+        lacks=("op.Unused",),
+    ),
+    Case(
+        "a step class made in a function",
+        "return 1",
+        whole=HEAD + "def make():\n    class Step(ExecutorStep[Tokens], op='step'):\n        def run(self, ctx):\n"
+        "            return helper()\n    return Step()\n\ndef helper():\n    return 1\n\nbuild = make\n",
+        has=("op.make", "op.helper"),
+    ),
+    Case(
+        "a step class without source",
+        "return 1",
+        whole=HEAD + "space = {'ExecutorStep': ExecutorStep, 'Tokens': Tokens, '__name__': 'conjured'}\n"
+        "exec('class Step(ExecutorStep[Tokens], op=\"step\"):\\n    def run(self, ctx): return 1', space)\n"
+        "build = space['Step']\n",
+        opaque=("conjured.Step has no source file",),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def fingerprints(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reach")
+    projects = [
+        write(
+            folder / f"case-{number}",
+            {**case.files, "op.py": case.whole or HEAD + case.top + "\n" + STEP.format(body=case.body)},
+        )
+        for number, case in enumerate(CASES)
+    ]
+    return dict(zip((case.name for case in CASES), read_each(projects), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_reach(fingerprints, case):
+    found = fingerprints[case.name]
+    assert set(case.has) <= found.units.keys()
+    assert not set(case.lacks) & found.units.keys()
+    assert len(found.opaque) == len(case.opaque), found.opaque
+    for note, expected in zip(found.opaque, case.opaque, strict=True):
+        assert expected in note
+    assert set(found.packages) - {"python"} == set(case.packages)
+
+
+def test_a_package_that_is_not_installed_is_recorded(fingerprints):
+    packages = fingerprints["packages"].packages
+    assert packages["nobody_has_this"] == "not installed"
+    assert packages["numpy"][0].isdigit()
+    assert packages["python"].startswith("3.")
+
+
+def test_no_engine_unit(fingerprints):
+    for found in fingerprints.values():
+        engine = [name for name in found.units if name.startswith("marin.") and not name.startswith("marin.artifact.")]
+        assert engine == []
