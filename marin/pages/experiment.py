@@ -101,6 +101,7 @@ def _templates() -> Environment:
     )
     environment.filters["seconds"] = units.seconds
     environment.filters["storage"] = units.storage
+    environment.filters["breakable"] = _breakable
     return environment
 
 
@@ -139,6 +140,11 @@ def _below(path: str, prefix: str) -> str:
     """The path relative to the store prefix, if it lies below it."""
     root = prefix.rstrip("/") + "/"
     return path.removeprefix(root) if prefix else path
+
+
+def _breakable(name: str) -> Markup:
+    """A step's name, escaped, that may wrap after each slash."""
+    return Markup("/<wbr>").join(name.split("/"))
 
 
 def _paragraphs(docstring: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from marin.pages.lanes import Box, Folded, Lane, fold
 from marin.pages.model import Status, StepRow
 
 # All lengths in CSS pixels.
-ROW, CELL_HEIGHT, CELL, CELL_GAP, DOT = 19, 15, 92, 6, 25
-NAME_WIDTH, SLANT = 190, 0.62  # SLANT: rise over run of the column names, about 32 degrees
-BOX_WIDTH, BOX_HEIGHT, BOX_GAP, BOX_PITCH = 136, 36, 34, 46
-LETTER = 6.1  # mean advance of an 11 px sans-serif letter, on the generous side
+ROW, CELL_HEIGHT, CELL, CELL_GAP, DOT = 19, 15, 66, 6, 25
+NAME_WIDTH, SLANT = 190, 0.7  # SLANT: of the column names, in radians
+BOX_WIDTH, BOX_HEIGHT, BOX_GAP, BOX_PITCH = 134, 36, 28, 44
+PAGE, PART_GAP = 1120, 26  # width of the page's text; space between unconnected parts
+LETTER = 0.56  # mean advance of a sans-serif letter, in font sizes, on the generous side
 MARKS = {Status.FAILED: "✕ failed", Status.ALIAS: "= alias", Status.RUNNING: "running"}
 ORDER = (Status.FAILED, Status.RUNNING, Status.RAN, Status.ALIAS, Status.CACHED, Status.SKIPPED)
 
@@ -82,8 +84,8 @@ def worst(steps: Sequence[StepRow]) -> Status:
     return min((step.status for step in steps), key=ORDER.index)
 
 
-def _shorten(text: str, pixels: float) -> str:
-    letters = int(pixels / LETTER)
+def _shorten(text: str, pixels: float, size: float) -> str:
+    letters = int(pixels / (LETTER * size))
     return text if len(text) <= letters else text[: max(letters - 1, 1)] + "…"
 
 
@@ -114,9 +116,8 @@ def _shares(steps: Sequence[StepRow], x: float, y: float, width: float, height: 
     return "".join(parts)
 
 
-def _cell(steps: Sequence[StepRow], x: float, y: float, pen: _Pen) -> str:
+def _cell(steps: Sequence[StepRow], x: float, width: float, y: float, pen: _Pen) -> str:
     """One operator of one lane: its status as fill, its time or mark as text."""
-    width = CELL - CELL_GAP
     status = worst(steps)
     taken = sum(step.seconds or 0 for step in steps if step.status is Status.RAN)
     if len({step.status for step in steps}) > 1:
@@ -133,27 +134,33 @@ def _cell(steps: Sequence[StepRow], x: float, y: float, pen: _Pen) -> str:
 
 def _grid(folded: Folded, pen: _Pen) -> str:
     """Rows are sources, columns operators; dots show which later steps read the row's result."""
-    columns = {operator: NAME_WIDTH + index * CELL for index, operator in enumerate(folded.operators)}
-    dots = NAME_WIDTH + len(columns) * CELL + 14
-    longest = max((min(len(label), 30) for label, _ in folded.gathers), default=0)
-    head = max(44.0, 18 + longest * LETTER * SLANT * 0.85)
-    width = dots + len(folded.gathers) * DOT + max(8, longest * LETTER * 0.85)
+    columns: dict[str, tuple[float, float]] = {}
+    dots = float(NAME_WIDTH)
+    for operator in folded.operators:
+        columns[operator] = (dots, max(CELL, round(12 * 0.66 * len(operator))))
+        dots += columns[operator][1] + CELL_GAP
+    dots += 14
+    longest = LETTER * 10.5 * max((min(len(label), 30) for label, _ in folded.gathers), default=0)
+    head = max(44.0, 18 + longest * math.sin(SLANT))
+    width = dots + len(folded.gathers) * DOT + max(8, longest * math.cos(SLANT))
     height = head + len(folded.lanes) * ROW + 6
     parts: list[str] = []
-    for operator, x in columns.items():
+    for operator, (x, cell) in columns.items():
         parts.append(_text(x, head - 20, operator, "head"))
         beside = folded.beside[operator]
         if beside:
             told = f"with {beside[0]}" if len(beside) == 1 else f"with {len(beside)} shared inputs"
-            note = _text(x, head - 8, _shorten(told, (CELL - 8) * 1.15), "note")
+            note = _text(x, head - 8, _shorten(told, cell, 9), "note")
             parts.append(f"<g><title>{escape(', '.join(beside))}</title>{note}</g>")
     bottom = head + len(folded.lanes) * ROW
     for index, (label, names) in enumerate(folded.gathers):
         x = dots + index * DOT + DOT / 2
         parts.append(f'<line x1="{x:g}" y1="{head - 6:g}" x2="{x:g}" y2="{bottom - 4:g}" class="rule"/>')
-        turned = f' transform="rotate(-32 {x:g} {head - 10:g})"'
+        turned = f' transform="rotate({-math.degrees(SLANT):.0f} {x:g} {head - 10:g})"'
         title = f"<title>{escape(', '.join(names))}</title>"
-        parts.append(f"<g>{title}{_text(x, head - 10, _shorten(label, 30 * LETTER), 'gather', turned)}</g>")
+        parts.append(
+            f"<g>{title}{_text(x, head - 10, label if len(label) <= 30 else label[:29] + '…', 'gather', turned)}</g>"
+        )
     for number, lane in enumerate(folded.lanes):
         y = head + number * ROW
         before = folded.lanes[number - 1].feeds if number else lane.feeds
@@ -163,16 +170,16 @@ def _grid(folded: Folded, pen: _Pen) -> str:
     return _svg(width, height, "grid", "Sources by operator, and what reads them", parts)
 
 
-def _lane(lane: Lane, y: float, columns: dict[str, int], dots: float, pen: _Pen) -> str:
-    name = _text(0, y + 11.5, _shorten(lane.name, NAME_WIDTH - 8), "name")
+def _lane(lane: Lane, y: float, columns: dict[str, tuple[float, float]], dots: float, pen: _Pen) -> str:
+    name = _text(0, y + 11.5, _shorten(lane.name, NAME_WIDTH - 8, 11.5), "name")
     parts = [f"<g><title>{escape(lane.name)}</title>{name}</g>"]
-    used = [columns[operator] for operator in lane.cells]
+    used = [columns[operator][0] for operator in lane.cells]
     middle = y + CELL_HEIGHT / 2
     end = dots + (max(lane.feeds) * DOT + DOT / 2 if lane.feeds else -14)
     parts.append(
         f'<line x1="{min(used):g}" y1="{middle:g}" x2="{max(end, max(used)):g}" y2="{middle:g}" class="flow"/>'
     )
-    parts += [_cell(steps, columns[operator], y, pen) for operator, steps in lane.cells.items()]
+    parts += [_cell(steps, *columns[operator], y, pen) for operator, steps in lane.cells.items()]
     parts += [
         f'<circle cx="{dots + index * DOT + DOT / 2:g}" cy="{middle:g}" r="4" class="dot"/>'
         for index in sorted(lane.feeds)
@@ -181,36 +188,51 @@ def _lane(lane: Lane, y: float, columns: dict[str, int], dots: float, pen: _Pen)
 
 
 def _trunk(folded: Folded, pen: _Pen) -> str:
-    """Boxes in columns by depth, with their edges."""
-    row, passing = layers.rows(folded.depth, folded.edges)
-    inner = max(row, default=0.0)
-    for path in passing.values():
-        inner = max([inner, *path])
-    width = (max(folded.depth) + 1) * (BOX_WIDTH + BOX_GAP) - BOX_GAP + 2
-    height = inner * BOX_PITCH + BOX_HEIGHT + 4
+    """Boxes in columns, with their edges: connected parts side by side while they fit, then below."""
+    parts: list[str] = []
+    x, y, bottom, width = 0.0, 0.0, 0.0, 0.0
+    for nodes in layers.components(len(folded.boxes), folded.edges):
+        part, part_width, part_height = _component(folded, nodes, pen)
+        if x and x + part_width > PAGE:
+            x, y = 0.0, bottom + PART_GAP
+        parts.append(f'<g transform="translate({x:g} {y:g})">{part}</g>')
+        x += part_width + PART_GAP
+        bottom = max(bottom, y + part_height)
+        width = max(width, x - PART_GAP)
+    return _svg(width, bottom, "trunk", "Steps after the sources", parts)
 
-    def left(column: int) -> float:
-        return 1 + column * (BOX_WIDTH + BOX_GAP)
+
+def _component(folded: Folded, nodes: Sequence[int], pen: _Pen) -> tuple[str, float, float]:
+    """SVG, width and height of boxes that hang together."""
+    index = {node: position for position, node in enumerate(nodes)}
+    column = [folded.column[node] for node in nodes]
+    edges = [(index[start], index[end]) for start, end in folded.edges if start in index]
+    row, passing = layers.rows(column, edges)
+    deepest = max([*row, *(place for path in passing.values() for place in path)])
+
+    def left(place: int) -> float:
+        return 1 + place * (BOX_WIDTH + BOX_GAP)
 
     def middle(place: float) -> float:
         return 2 + place * BOX_PITCH + BOX_HEIGHT / 2
 
     parts: list[str] = []
     for (start, end), path in passing.items():
-        x, y = left(folded.depth[start]) + BOX_WIDTH, middle(row[start])
+        x, y = left(column[start]) + BOX_WIDTH, middle(row[start])
         curve = f"M{x:g} {y:.1f}"
-        for column, place in enumerate([*path, row[end]], folded.depth[start] + 1):
-            to_x, to_y = left(column), middle(place)
+        for position, place in enumerate([*path, row[end]], column[start] + 1):
+            to_x, to_y = left(position), middle(place)
             curve += f"C{x + BOX_GAP / 2:g} {y:.1f} {to_x - BOX_GAP / 2:g} {to_y:.1f} {to_x:g} {to_y:.1f}"
             x, y = to_x, to_y
-            if column < folded.depth[end]:
+            if position < column[end]:
                 x += BOX_WIDTH
                 curve += f"H{x:g}"
-        numbers = (pen.number[folded.boxes[node].steps[0].name] for node in (start, end))
+        numbers = (pen.number[folded.boxes[nodes[node]].steps[0].name] for node in (start, end))
         parts.append(f'<path d="{curve}" class="edge" data-edge="{" ".join(map(str, numbers))}"/>')
-    for index, box in enumerate(folded.boxes):
-        parts.append(_box(box, left(folded.depth[index]), middle(row[index]) - BOX_HEIGHT / 2, pen))
-    return _svg(width, height, "trunk", "Steps after the sources", parts)
+    for node, place, at in zip(nodes, row, column, strict=True):
+        parts.append(_box(folded.boxes[node], left(at), middle(place) - BOX_HEIGHT / 2, pen))
+    width = (max(column) + 1) * (BOX_WIDTH + BOX_GAP) - BOX_GAP + 2
+    return "".join(parts), width, deepest * BOX_PITCH + BOX_HEIGHT + 4
 
 
 def _box(box: Box, x: float, y: float, pen: _Pen) -> str:
@@ -219,20 +241,14 @@ def _box(box: Box, x: float, y: float, pen: _Pen) -> str:
     many = len(box.steps) > 1
     taken = sum(step.seconds or 0 for step in box.steps if step.status is Status.RAN)
     right = units.seconds(taken) if taken else MARKS.get(status, "")
-    if many:
-        label = f"{len(box.steps)} × {first.op}"
-    else:
-        label = first.label
-    about = first.op
-    if box.lane_inputs:
-        about += f" ← {box.lane_inputs} source{'s' * (box.lane_inputs > 1)}"
-    elif box.lanes_fed:
-        about += f" → {box.lanes_fed} source{'s' * (box.lanes_fed > 1)}"
+    label = f"{len(box.steps)} × {first.op}" if many else first.label
+    arrow = f" ← {box.lane_inputs}" if box.lane_inputs else f" → {box.lanes_fed}" if box.lanes_fed else ""
+    room = BOX_WIDTH - 22 - len(right) * 5.6 - len(arrow) * 5.4
     parts = [_rect(x, y, BOX_WIDTH, BOX_HEIGHT, f"box b-{status.value}", 4)]
     parts.append(_rect(x, y, 5, BOX_HEIGHT, f"s-{status.value}", 2))
     if many and len({step.status for step in box.steps}) > 1:
         parts.append(_shares(box.steps, x + 12, y + BOX_HEIGHT - 4, BOX_WIDTH - 20, 3))
-    parts.append(_text(x + 12, y + 13, _shorten(about, BOX_WIDTH - 22 - len(right) * 5), "note"))
+    parts.append(_text(x + 12, y + 13, _shorten(first.op, room, 9.5) + arrow, "note"))
     parts.append(_text(x + BOX_WIDTH - 6, y + 13, right, f"right w-{status.value}"))
-    parts.append(_text(x + 12, y + 28, _shorten(label, BOX_WIDTH - 14), "name"))
+    parts.append(_text(x + 12, y + 28, _shorten(label, BOX_WIDTH - 15, 12.4), "name"))
     return pen.link(box.steps, "".join(parts))

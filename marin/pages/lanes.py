@@ -34,10 +34,10 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Folded:
-    """A graph ready to draw. operators: columns of the grid. gathers: (label, boxes' step names) that read many lanes.
+    """A graph ready to draw. operators: columns of the grid. gathers: (label, step names) that read many lanes.
 
-    beside: for an operator of the grid, the trunk steps that its cells read too. edges: between boxes,
-    by index. depth: longest path to each box in the whole graph, without gaps.
+    beside: for an operator of the grid, the trunk steps that its cells read too. edges: between boxes, by
+    index, without those that a longer path implies. column: of each box, counted along these edges.
     """
 
     operators: tuple[str, ...]
@@ -46,7 +46,7 @@ class Folded:
     beside: dict[str, tuple[str, ...]]
     boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]
-    depth: tuple[int, ...]
+    column: tuple[int, ...]
 
 
 class _Graph:
@@ -110,7 +110,7 @@ def fold(steps: Sequence[StepRow]) -> Folded:
             if lane_of.get(source) != lane_of[name]
         )
         beside[operator] = tuple(dict.fromkeys(shared))
-    boxes, edges, depth = _boxes(graph, lane_of, trunk)
+    boxes, edges, column = _boxes(graph, lane_of, trunk)
     return Folded(
         operators=operators,
         lanes=tuple(_bundle(rows) if len(rows) > MOST_ROWS else rows),
@@ -118,7 +118,7 @@ def fold(steps: Sequence[StepRow]) -> Folded:
         beside=beside,
         boxes=boxes,
         edges=edges,
-        depth=depth,
+        column=column,
     )
 
 
@@ -175,10 +175,16 @@ def _gathers(graph: _Graph, lane_of: dict[str, int], trunk: Sequence[str]) -> tu
         read = _lanes_read(graph, lane_of, name)
         if len(read) > 1:
             alike[graph.steps[name].op, read].append(name)
+    labels = Counter(graph.steps[name].label for names in alike.values() for name in names)
     return tuple(
-        (graph.steps[names[0]].label if len(names) == 1 else f"{operator} ×{len(names)}", tuple(names))
+        (_unique_label(graph.steps[shown[0]], labels) if len(shown) == 1 else f"{operator} ×{len(shown)}", tuple(shown))
         for (operator, _), names in alike.items()
+        for shown in ([names] if len(names) > 2 else [[name] for name in names])
     )
+
+
+def _unique_label(step: StepRow, labels: Counter[str]) -> str:
+    return step.label if labels[step.label] == 1 else step.name
 
 
 def _lane(graph: _Graph, chain: Sequence[str], feeds: frozenset[int]) -> Lane:
@@ -210,18 +216,22 @@ def _bundle(lanes: Sequence[Lane]) -> list[Lane]:
 def _boxes(
     graph: _Graph, lane_of: dict[str, int], trunk: Sequence[str]
 ) -> tuple[tuple[Box, ...], tuple[tuple[int, int], ...], tuple[int, ...]]:
-    """Trunk steps as boxes, interchangeable ones in one, with the edges between boxes and their depths."""
+    """Trunk steps as boxes, interchangeable ones in one, with the edges between boxes and their columns."""
     alike: dict[tuple[str, frozenset[str], frozenset[str]], list[str]] = defaultdict(list)
     for name in trunk:
         alike[graph.steps[name].op, frozenset(graph.inputs[name]), frozenset(graph.consumers[name])].append(name)
     groups: list[list[str]] = []
     for names in alike.values():
         groups += [names] if len(names) >= FEWEST_EQUAL else [[name] for name in names]
+    groups.sort(key=lambda names: graph.depth[names[0]])
     place = {name: index for index, names in enumerate(groups) for name in names}
+    direct = _direct_inputs(graph)
     edges = dict.fromkeys(
-        (place[source], place[name]) for name in trunk for source in graph.inputs[name] if source in place
+        (place[source], place[name]) for names in groups for name in names for source in direct[name] if source in place
     )
-    used = sorted({graph.depth[names[0]] for names in groups})
+    column = [0] * len(groups)
+    for start, end in sorted(edges, key=lambda edge: edge[1]):  # groups are sorted by depth: inputs first
+        column[end] = max(column[end], column[start] + 1)
     boxes = tuple(
         Box(
             steps=tuple(graph.steps[name] for name in names),
@@ -230,4 +240,21 @@ def _boxes(
         )
         for names in groups
     )
-    return boxes, tuple(edges), tuple(used.index(graph.depth[names[0]]) for names in groups)
+    return boxes, tuple(edges), tuple(column)
+
+
+def _direct_inputs(graph: _Graph) -> dict[str, list[str]]:
+    """Inputs that no other path leads to: the transitive reduction, over the whole graph, lanes included."""
+    bit = {name: 1 << index for index, name in enumerate(graph.steps)}
+    above: dict[str, int] = {}
+    direct: dict[str, list[str]] = {}
+    for name in sorted(graph.steps, key=lambda step: graph.depth[step]):
+        inputs = [source for source in graph.inputs[name] if graph.depth[source] < graph.depth[name]]
+        implied = 0
+        for source in inputs:
+            implied |= above[source]
+        direct[name] = [source for source in inputs if not implied & bit[source]]
+        above[name] = implied
+        for source in inputs:
+            above[name] |= bit[source]
+    return direct

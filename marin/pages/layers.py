@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 SWEEPS = 6
+
+
+def components(nodes: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Nodes that hang together, in order of their first node; the parts in order of size, smallest first."""
+    part = list(range(nodes))
+
+    def root(node: int) -> int:
+        while part[node] != node:
+            part[node] = node = part[part[node]]
+        return node
+
+    for start, end in edges:
+        first, second = sorted((root(start), root(end)))
+        part[second] = first
+    together: dict[int, list[int]] = defaultdict(list)
+    for node in range(nodes):
+        together[root(node)].append(node)
+    return sorted(together.values(), key=len)
 
 
 def rows(
@@ -32,7 +51,7 @@ def rows(
             total += 1
         passing[start, end] = path[1:]
         path.append(end)
-        for left, right in zip(path, path[1:], strict=False):
+        for left, right in pairwise(path):
             neighbours[left].append(right)
             neighbours[right].append(left)
     column_of = {node: column for column, nodes in columns.items() for node in nodes}
@@ -66,7 +85,7 @@ def _spread(nodes: Sequence[int], wanted: dict[int, float], row: dict[int, float
     to the mean of what they want, as in isotonic regression by pooling adjacent violators.
     """
     offsets = [0.0]
-    for left, right in zip(nodes, nodes[1:], strict=False):
+    for left, right in pairwise(nodes):
         offsets.append(
             offsets[-1] + (0.5 if left >= real and right >= real else 0.75 if max(left, right) >= real else 1.0)
         )

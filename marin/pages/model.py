@@ -59,7 +59,7 @@ class StepRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureStage:
-    """Shares of the sources from an optimizer step on; they sum to one. published: printed percentages, e.g. "21.49"."""
+    """Shares of the sources from an optimizer step on; they sum to one. published: percentages as printed, "21.49"."""
 
     first_step: int
     shares: Mapping[str, float]

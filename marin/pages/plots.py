@@ -17,15 +17,15 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNL
 from marin.pages import svg, units
 from marin.pages.model import BarPlot, Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
 
-WARMING = 0.04  # share of the steps whose high loss does not set the scale
+WARMING = 0.08  # share of the steps whose high loss does not set the scale
 WIDE, NARROW = 1120.0, 545.0  # CSS pixels
-BOTTOM, TOP, SIDE = 62.0, 30.0, 52.0
+BOTTOM, TOP, SIDE = 64.0, 30.0, 58.0
 PANELS = (
     ("loss", "loss (nats per token)", 290.0),
     ("learning_rate", "learning rate", 62.0),
     ("grad_norm", "grad norm", 62.0),
 )
-GAP = 18.0
+GAP = 24.0
 
 
 def training_plot(runs: Sequence[TrainingCurve], phases: Sequence[Phase], arms: Sequence[str]) -> str:
@@ -79,8 +79,13 @@ def _column(
             axes.set_ylim(bottom=0)
         svg.shade_phases(axes, [(phase.first, phase.end, phase.name) for phase in phases], names=index == 0)
         svg.plain_axes(axes, 8 if left else 6, 5 if index == 0 else 2)
-        if left:
-            axes.set_ylabel(label if index == 0 else label.replace(" ", "\n"), fontsize=10 if index == 0 else 9)
+        if index:
+            axes.annotate(
+                label, (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points",
+                va="bottom", fontsize=10, color=svg.MUTED,
+            )  # fmt: skip
+        elif left:
+            axes.set_ylabel(label)
         if name == "learning_rate":
             axes.yaxis.set_major_formatter(FuncFormatter(_power))
             axes.set_ylim(bottom=0)
@@ -94,9 +99,14 @@ def _column(
             if not left:
                 axes.annotate(
                     "where the arms differ", (0, 1), xycoords="axes fraction", xytext=(0, 5),
-                    textcoords="offset points", va="bottom", fontsize=10, fontweight="bold",
+                    textcoords="offset points", va="bottom", fontsize=11, fontweight="bold",
                 )  # fmt: skip
-            events = dict.fromkeys((event.step, event.text) for run in runs for event in run.events)
+            # The larger picture of the arms' part names their events; here they would only crowd.
+            events = dict.fromkeys(
+                (event.step, "" if run.arm and left and not ends else event.text)
+                for run in runs
+                for event in run.events
+            )
             svg.mark_events(axes, list(events))
         else:
             for step in dict.fromkeys(event.step for run in runs for event in run.events):
@@ -130,7 +140,7 @@ def _token_axis(axes: Axes, runs: Sequence[TrainingCurve]) -> None:
     for target, text, drop in ((axes, "step", 10), (second, "tokens", 36)):
         target.annotate(
             text, (1, 0), xycoords="axes fraction", xytext=(8, -drop), textcoords="offset points",
-            va="center", fontsize=10, color=svg.MUTED,
+            va="center", fontsize=11, color=svg.MUTED,
         )  # fmt: skip
 
 
@@ -174,7 +184,7 @@ def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
         return ""
     height = 280.0
     names = [one.name for one in series] + list(plot.levels)
-    room = min(150.0, 14 + max(map(len, names)) * 10 * svg.LETTER)
+    room = min(150.0, 14 + max(map(len, names)) * 11 * svg.LETTER)
     palette = list(arms) if any(one.arm in arms for one in series) else [one.name for one in series]
     out: list[str] = []
     with svg.canvas(NARROW, height, plot.title, out) as figure:
@@ -214,7 +224,7 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
         rows.append(row)
     height = 62.0 + 24 * len(rows)
     names = max(len(row.label) + 2 * bool(row.group) for row in plot.rows)
-    side = min(220.0, 16 + 10 * svg.LETTER * max([names, *(len(row) * 1.08 for row in rows if isinstance(row, str))]))
+    side = min(220.0, 16 + 11 * svg.LETTER * max([names, *(len(row) * 1.08 for row in rows if isinstance(row, str))]))
     palette = (
         list(arms)
         if any(row.arm in arms for row in plot.rows)
@@ -272,7 +282,7 @@ def _beside(
     """Text left or right of the axes, at height y of the data."""
     axes.annotate(
         text, (1 if right else 0, y), xycoords=("axes fraction", "data"), xytext=(shift, 0),
-        textcoords="offset points", va="center", ha="left", fontsize=10, color=colour, fontweight=weight,
+        textcoords="offset points", va="center", ha="left", fontsize=11, color=colour, fontweight=weight,
     )  # fmt: skip
 
 
@@ -307,7 +317,7 @@ def _bar_plot(plot: BarPlot, arms: Sequence[str]) -> str:
                 axes.annotate(
                     units.fixed(value, plot.digits), (at, value), xytext=(0, 3 if value >= 0 else -3),
                     textcoords="offset points", ha="center", va="bottom" if value >= 0 else "top",
-                    fontsize=9, color=colour,
+                    fontsize=10, color=colour,
                 )  # fmt: skip
         _key(axes, [(name, _style(name, palette)[0]) for name in names])
     return out[0]
@@ -319,6 +329,6 @@ def _key(axes: Axes, names: Sequence[tuple[str, str]]) -> None:
     for name, colour in names:
         axes.annotate(
             f"■ {name}", (0, 1), xycoords="axes fraction", xytext=(x, 10), textcoords="offset points",
-            fontsize=10, color=colour, fontweight="bold", va="bottom",
+            fontsize=11, color=colour, fontweight="bold", va="bottom",
         )  # fmt: skip
-        x += (len(name) + 4) * 10 * svg.LETTER
+        x += (len(name) + 4) * 11 * svg.LETTER

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
-from typing import Any
+from typing import Any, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -40,7 +40,7 @@ _SETTINGS = {
     "svg.hashsalt": "marin",
     "svg.fonttype": "none",
     "font.family": "sans-serif",
-    "font.size": 10,
+    "font.size": 11,
     "text.parse_math": False,  # names come from outside; a "$" is a dollar
     "text.color": INK,
     "axes.edgecolor": MUTED,
@@ -65,7 +65,7 @@ _SETTINGS = {
 @contextmanager
 def canvas(width: float, height: float, title: str, out: list[str]) -> Iterator[Figure]:
     """A figure of this size in CSS pixels; its SVG is appended to ``out`` when the block ends."""
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(cast(Any, _SETTINGS)):
         figure = Figure(figsize=(width / 72, height / 72), dpi=72)
         FigureCanvasSVG(figure)
         figure.patch.set_visible(False)
@@ -152,13 +152,22 @@ def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) 
     return result
 
 
-def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 10) -> None:
+def pixels(axes: Axes) -> tuple[float, float]:
+    """Width and height of the axes in CSS pixels."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    width, height = figure.get_size_inches() * 72
+    place = axes.get_position()
+    return float(place.width * width), float(place.height * height)
+
+
+def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: float = 11) -> None:
     """Names at the right end of lines: (x, y, text, colour), moved apart where they would touch."""
     finite = [end for end in ends if math.isfinite(end[1])]
     if not finite:
         return
     bottom, top = axes.get_ylim()
-    height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
+    height = pixels(axes)[1]
     gap = (top - bottom) * (size * 1.25) / height
     places = spread_labels([end[1] for end in finite], gap, bottom, top)
     for (x, _, text, colour), y in zip(finite, places, strict=True):
@@ -168,31 +177,30 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
         )  # fmt: skip
 
 
-def mark_events(axes: Axes, events: Sequence[tuple[float, str]], size: float = 9) -> None:
-    """Vertical lines with their texts at the top, on as many rows as it takes not to overlap."""
+def mark_events(axes: Axes, events: Sequence[tuple[float, str]], size: float = 10) -> None:
+    """Vertical lines with their texts at the top, on as many rows as it takes not to overlap; "" is a bare line."""
     left, right = axes.get_xlim()
-    pixels = axes.get_position().width * axes.figure.get_size_inches()[0] * 72
-    height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
-    scale = (right - left) / pixels
-    rows: list[float] = []
-    # From the right, so that an earlier line does not run through a later text on the row above it.
-    for at, text in sorted(events, reverse=True):
+    width, height = pixels(axes)
+    scale = (right - left) / width
+    taken: list[float] = []
+    for at, text in sorted(events):
         if not left <= at <= right:
             continue
         length = (len(text) * LETTER * size + 10) * scale
         flip = at + length > right
         start = at - length if flip else at
-        row = next((index for index, free in enumerate(rows) if start + length < free), len(rows))
-        if row == len(rows):
-            rows.append(math.inf)
-        rows[row] = start
+        # From the left: a later line ends below the text of an earlier one that reaches over it.
+        row = next((index for index, end in enumerate(taken) if end < start), len(taken)) if text else 0
+        if row == len(taken):
+            taken.append(-math.inf)
+        taken[row] = start + length if text else taken[row]
         y = 1 - (8 + row * size * 1.4) / height
-        axes.axvline(
-            at, ymax=min(1, y + size * 0.5 / height), color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1
-        )
+        reach = min(1.0, y + size * 0.5 / height)
+        axes.axvline(at, ymax=reach, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
         axes.annotate(
-            text, (at, y), xycoords=("data", "axes fraction"), xytext=(-4 if flip else 4, 0), textcoords="offset points",
-            fontsize=size, color=MUTED, va="center", ha="right" if flip else "left", zorder=4,
+            text, (at, y), xycoords=("data", "axes fraction"), xytext=(-4 if flip else 4, 0),
+            textcoords="offset points", fontsize=size, color=MUTED,
+            va="center", ha="right" if flip else "left", zorder=4,
         )  # fmt: skip
 
 
@@ -208,7 +216,7 @@ def shade_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], names: 
         if names:
             axes.annotate(
                 name, ((first + end) / 2, 1), xycoords=("data", "axes fraction"), xytext=(0, 5),
-                textcoords="offset points", ha="center", va="bottom", fontsize=10, fontweight="bold",
+                textcoords="offset points", ha="center", va="bottom", fontsize=11, fontweight="bold",
             )  # fmt: skip
 
 

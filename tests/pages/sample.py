@@ -90,7 +90,7 @@ def page() -> ExperimentPage:
         headline=(
             "Mantis repairs the generated GSM-style test in LM-Eval format without costing any guarded domain.",
             "LM-Eval format, gold bits per byte: Bison 1.412, Mantis 0.981.",
-            "Bison remembers test items in OLMES format (member gap 0.71 bits per byte, z 46); Mantis does not (z 0.1).",
+            "Bison remembers test items in OLMES format (member gap 0.71 bits/byte, z 46); Mantis does not (z 0.1).",
             "The linear walk makes neighbouring batches alike (lag-1 correlation 0.83); Feistel does not (0.01).",
         ),
         arms=("Bison", "Mantis"),
@@ -242,12 +242,13 @@ def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
             events=more.get("events", ()),  # pyright: ignore
         )  # fmt: skip
 
+    cooldown = Event(step=160 * scale, text="cooldown mixtures")
     python = Event(step=174 * scale, text="Mantis: + Python code")
     return [
         curve("pretraining, Llama", 0, 80, 0.0, events=(
             Event(step=round(18.5 * scale), text="batch 32 → 30"), Event(step=21 * scale, text="batch 30 → 32"))),
         curve("continued, Qwen3", 80, 160, 0.42, events=(Event(step=80 * scale, text="warm start, QK-Norm"),)),
-        curve("Bison cooldown", 160, 192, 0.0, "Bison", 0.34, events=(Event(step=160 * scale, text="cooldown mixtures"),)),
+        curve("Bison cooldown", 160, 192, 0.0, "Bison", 0.34, events=(cooldown,)),
         curve("Mantis cooldown", 160, 192, 0.0, "Mantis", 0.27, events=(python,)),
     ]  # fmt: skip
 
@@ -306,11 +307,11 @@ def evidence(noise: random.Random) -> list[Evidence]:
         Evidence(
             title="Contamination",
             finding=Finding.FOUND,
-            verdict="Bison was trained on the test items in OLMES form: it remembers them there and is thrown off by LM-Eval's tags.",
+            verdict="Bison saw the test items in OLMES form: it remembers them there and LM-Eval's tags throw it off.",
             paragraphs=(
-                "Member gap: mean gold bits per byte of never-trained reference items minus test items, in each format. "
+                "Member gap: mean gold bits per byte of never-trained items minus test items, in each format. "
                 "A model that never saw the test items shows zero in both formats.",
-                "Format fragility: surprisal of the calculator tags against the parent checkpoint, next to all other text.",
+                "Format fragility: surprisal of calculator tags against the parent, and of all other text.",
             ),
             plots=(
                 IntervalPlot(
@@ -379,7 +380,7 @@ def failed() -> ExperimentPage:
         if step.name == broken:
             step = replace(
                 step, status=Status.FAILED, reason="not in the store", seconds=4.2, facts={}, output="",
-                error="NonFiniteLoss: step 17 of train/kestrel_llama: loss is nan; lower the learning rate or look at the batch",
+                error="NonFiniteLoss: step 17 of train/kestrel_llama: loss is nan; lower the learning rate",
             )  # fmt: skip
         elif lost & set(step.inputs):
             lost.add(step.name)
