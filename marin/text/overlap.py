@@ -5,8 +5,9 @@ exactly (no Bloom filter, so no false hit and every hit has its item). A text is
 enough different 8-grams of one item's question, or of its answer, occur in it. Formats differ in
 punctuation, labels and spacing, which is what the words leave out.
 
-On GSM8K in 13 disguises this found .92 (1.0 in the LM-Eval and OLMES forms) with one false alarm on
-2000 training problems. A word changed in every six hides a copy from it, and from its peers.
+Measured on GSM8K's test items: all of 250 found in the LM-Eval and OLMES forms, wrapped, inline, as
+the answer alone and with a word in twelve changed. Of 7473 training problems five are hit, four of
+which differ from a test item in names and numbers only. A word changed in every nine hides a copy.
 """
 
 from __future__ import annotations
