@@ -166,9 +166,9 @@ def real_texts(name: str) -> list[str]:
     import gzip
 
     with gzip.open(shared(f"{name}/{name}.jsonl.gz"), "rt") as lines:
-        texts = [json_module.loads(line)["text"] for line in lines][::6]
+        texts = [json_module.loads(line)["text"] for line in lines][::12]
     # Whole documents mostly pass; single sections bring each rule to its threshold.
-    sections = [section for text in texts[:30] for section in text.split("\n\n\n")]
+    sections = [section for text in texts[:20] for section in text.split("\n\n\n")]
     return [normalize(text) for text in texts + sections if text.strip()]
 
 
