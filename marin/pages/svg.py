@@ -91,7 +91,7 @@ def _inline(svg: str, title: str, width: float) -> str:
     svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", svg)
     for colour, name in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{name})")
-    svg = re.sub(r"font: ((?:\w+ )*?)([\d.]+)px [^;\"]*", _font, svg)
+    svg = re.sub(r"font-family: [^;\"]*(; )?", "", svg)  # the page's font is used
     opening = re.match(r"<svg[^>]*>", svg)
     assert opening is not None
     box = re.search(r'viewBox="[^"]*"', opening[0])
@@ -99,12 +99,6 @@ def _inline(svg: str, title: str, width: float) -> str:
     return f'<svg class="plot" {box[0]} width="{width:g}" role="img" aria-label="{escape(title)}">' + re.sub(
         r">\s+<", "><", svg[opening.end() :]
     )
-
-
-def _font(found: re.Match[str]) -> str:
-    """Size and weight only: the page's font is used."""
-    weight = next((word for word in found[1].split() if word.isdigit() or word == "bold"), "")
-    return f"font-size: {found[2]}px" + (f"; font-weight: {weight}" if weight else "")
 
 
 def thin(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
