@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
@@ -125,27 +126,27 @@ def write_shard(out: Directory, index: int, shards: int, documents: Iterable[Doc
     return write_rows(out, shard_name(index, shards), SCHEMA, rows()), size
 
 
-def write_rows(out: Directory, name: str, schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> int:
-    """Write rows as one Parquet file with deterministic bytes. Returns how many. Also used for sidecars."""
+def write_rows(out: Directory, name: str, schema: pa.Schema, rows: Iterable[Sequence[str]]) -> int:
+    """Write rows of strings as one Parquet file with deterministic bytes. Returns how many. Also for sidecars."""
     with out.open(name, "wb") as handle:
         return _write(handle, schema, rows)
 
 
-def read_rows(directory: Directory, name: str, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
+def read_rows(directory: Directory, name: str, schema: pa.Schema) -> Iterator[tuple[str, ...]]:
     """Rows that write_rows wrote. Raises TruncatedShard as read_shard does."""
     for batch in _batches(directory, name, schema):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _write(handle: IO[bytes], schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> int:
+def _write(handle: IO[bytes], schema: pa.Schema, rows: Iterable[Sequence[str]]) -> int:
     total = 0
     options: dict[str, Any] = {"compression": "zstd", "store_schema": False, "write_page_checksum": True}
     with pq.ParquetWriter(handle, schema, **options) as writer:
-        group: list[Sequence[Any]] = []
+        group: list[Sequence[str]] = []
         size = 0
         for row in rows:
             group.append(row)
-            size += sum(len(cell) for cell in row if isinstance(cell, str))
+            size += sum(map(len, row))
             if len(group) == ROWS_PER_GROUP or size >= BYTES_PER_GROUP:
                 writer.write_batch(_batch(group, schema))
                 total += len(group)
@@ -155,10 +156,19 @@ def _write(handle: IO[bytes], schema: pa.Schema, rows: Iterable[Sequence[Any]]) 
         return total + len(group)
 
 
-def _batch(rows: list[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, spec.type) for column, spec in zip(columns, schema, strict=True)]
-    return pa.record_batch(arrays, schema=schema)
+def _batch(rows: list[Sequence[str]], schema: pa.Schema) -> pa.RecordBatch:
+    # From buffers: pa.array() imports pandas when it is installed, .2 s in every new process.
+    arrays = [_strings(column) for column in zip(*rows, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _strings(column: Sequence[str]) -> pa.Array:
+    encoded = [cell.encode() for cell in column]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise GarbledDocument(f"a document of {max(map(len, encoded))} bytes; a row group holds 2 GiB, split it first")
+    offsets = pa.py_buffer(ends.astype(np.int32).tobytes())
+    return pa.Array.from_buffers(pa.string(), len(encoded), [None, offsets, pa.py_buffer(b"".join(encoded))])
 
 
 def _batches(directory: Directory, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

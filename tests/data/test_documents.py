@@ -123,3 +123,13 @@ def test_unwritable_documents_are_named(directory: Directory) -> None:
         write_documents(directory, [TEN[0], Document("\ud800", "bad")])
     with pytest.raises(GarbledDocument, match="metadata is not JSON"):
         write_documents(directory, [Document("x", "bad", {"f": {1, 2}})])
+
+
+def test_writing_and_reading_leave_pandas_out(tmp_path: Path) -> None:
+    """pyarrow imports pandas for pa.array(): .2 s in each new process that runs a step."""
+    program = (
+        "import sys; from marin.data.documents import *; from marin.directory import Directory;"
+        f"d = Directory({str(tmp_path)!r}); write_documents(d, [Document('x')]); list(read_documents(d));"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
