@@ -14,6 +14,8 @@ from enum import Enum
 from marin.errors import BadField
 from marin.value import FrozenDict, value
 
+MAX_BLOCK = 1 << 20  # sequences: a block is laid out whole, so it must stay small
+
 
 def source_name(source: object) -> str:
     """What people call a source: its label, else its name, else its text."""

@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marin.data.apportion import Apportionment
-from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, source_name
+from marin.data.mixture import MAX_BLOCK, BatchSchedule, Mixture, Shuffle, Stages, source_name
 from marin.data.permutation import Linear, affine, draw_feistel, draw_linear, feistel, raw_stream, right_bits
-from marin.data.token_store import TokenStore, one_tokenizer
 from marin.errors import BadField, LabelClash, StarvedSource, TooManyEpochs
-from marin.value import digest, encode, value
+from marin.value import digest, encode
 
 I64 = NDArray[np.int64]
-MAX_BLOCK = 1 << 20
 CACHED_BLOCKS = 64
 
 
@@ -104,6 +102,11 @@ class DataOrder[S]:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (DataOrder, self._arguments)
+
+    def redrawn(self, shuffle: Shuffle, seed: int) -> DataOrder[S]:
+        """The same run under another permutation and seed."""
+        stages, lengths, batch, _, _, block, keys = self._arguments
+        return DataOrder(stages, lengths, batch, shuffle, seed, block, keys)
 
     def at(self, indices: NDArray[np.integer[Any]] | range) -> tuple[I64, I64]:
         """Global sequence numbers (n,) → number of the source in ``sources`` (n,), sequence in its store (n,)."""
@@ -262,56 +265,6 @@ class DataOrder[S]:
 
     def _draw_feistel_keys(self, number: int, epoch: int) -> tuple[int, ...]:
         return draw_feistel(int(self.lengths[number]), self.seed, self._keys[number], epoch).keys
-
-
-@value("order_spec")
-class OrderSpec[S]:
-    """The order of a run's data as a field: everything but the lengths of the stores.
-
-    first, end: optimizer steps, the end excluded. block: sequences among which a mixture is exact.
-    max_epochs: passes over a source by the end (4: Muennighoff 2023, little is lost up to there).
-    allow_starved: names of sources that may get no sequence at this size.
-    """
-
-    stages: Stages[S]
-    batch: BatchSchedule
-    shuffle: Shuffle
-    seed: int
-    block: int
-    seq_len: int
-    first: int
-    end: int
-    max_epochs: float = 4.0
-    allow_starved: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.first < self.end:
-            raise BadField(f"order: steps {self.first} to {self.end}: the end must come after the first, from 0")
-        if self.seq_len < 1 or not 1 <= self.block <= MAX_BLOCK:
-            raise BadField(
-                f"order: seq_len {self.seq_len} and block {self.block}; wanted positive, block ≤ {MAX_BLOCK}"
-            )
-        if not self.max_epochs > 0:
-            raise BadField(f"order: max_epochs is {self.max_epochs}, wanted a positive number")
-
-    def order(self, stores: Mapping[S, TokenStore]) -> DataOrder[S]:
-        """The order over these stores, gates passed; it depends on their content, not on their names.
-
-        Raises TokenizerMismatch, StarvedSource, TooManyEpochs and what DataOrder raises.
-        """
-        held = {source: stores[source] for source in self.stages.sources if source in stores}
-        one_tokenizer({source_name(source): store.meta.tokenizer for source, store in held.items()})
-        order = DataOrder(
-            self.stages,
-            {source: store.sequences(self.seq_len) for source, store in held.items()},
-            self.batch,
-            self.shuffle,
-            self.seed,
-            self.block,
-            {source: store.meta.sha256 for source, store in held.items()},
-        )
-        order.check(self.first, self.end, max_epochs=self.max_epochs, allow_starved=self.allow_starved)
-        return order
 
 
 def _in_key_order[S](sources: tuple[S, ...], keys: Mapping[S, str] | None) -> tuple[tuple[S, ...], tuple[str, ...]]:

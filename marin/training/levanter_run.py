@@ -23,7 +23,7 @@ from levanter.tracker.tracker_fns import defer_tracker_for_jit
 from levanter.trainer import DEFAULT_JAX_CONFIG, Trainer, TrainerConfig
 
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
-from marin.data.order import OrderSpec
+from marin.data.order_spec import OrderSpec
 from marin.data.token_store import TokenStore
 from marin.directory import Directory
 from marin.errors import NonFiniteLoss, UnreadableCheckpoint

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from marin.data.apportion import Apportionment
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, mixture
-from marin.data.order import DataOrder, OrderSpec
+from marin.data.order import DataOrder
+from marin.data.order_spec import OrderSpec
 from marin.data.permutation import draw, raw_stream
 from marin.data.token_store import TokenStore, write_token_store
 from marin.directory import Directory

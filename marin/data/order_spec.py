@@ -1,0 +1,68 @@
+"""OrderSpec: the order of a run's data as a field of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from marin.data.mixture import MAX_BLOCK, BatchSchedule, Shuffle, Stages, source_name
+from marin.errors import BadField
+from marin.value import value
+
+# Experiments build specs; only run() needs what is behind them, and NumPy with it.
+if TYPE_CHECKING:
+    from marin.data.order import DataOrder
+    from marin.data.token_store import TokenStore
+
+
+@value("order_spec")
+class OrderSpec[S]:
+    """The order of a run's data as a field: everything but the lengths of the stores.
+
+    first, end: optimizer steps, the end excluded. block: sequences among which a mixture is exact.
+    max_epochs: passes over a source by the end (4: Muennighoff 2023, little is lost up to there).
+    allow_starved: names of sources that may get no sequence at this size.
+    """
+
+    stages: Stages[S]
+    batch: BatchSchedule
+    shuffle: Shuffle
+    seed: int
+    block: int
+    seq_len: int
+    first: int
+    end: int
+    max_epochs: float = 4.0
+    allow_starved: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < self.end:
+            raise BadField(f"order: steps {self.first} to {self.end}: the end must come after the first, from 0")
+        if self.seq_len < 1 or not 1 <= self.block <= MAX_BLOCK:
+            raise BadField(
+                f"order: seq_len {self.seq_len} and block {self.block}; wanted positive, block ≤ {MAX_BLOCK}"
+            )
+        if not self.max_epochs > 0:
+            raise BadField(f"order: max_epochs is {self.max_epochs}, wanted a positive number")
+
+    def order(self, stores: Mapping[S, TokenStore]) -> DataOrder[S]:
+        """The order over these stores, gates passed; it depends on their content, not on their names.
+
+        Raises TokenizerMismatch, StarvedSource, TooManyEpochs and what DataOrder raises.
+        """
+        from marin.data.order import DataOrder
+        from marin.data.token_store import one_tokenizer
+
+        held = {source: stores[source] for source in self.stages.sources if source in stores}
+        one_tokenizer({source_name(source): store.meta.tokenizer for source, store in held.items()})
+        order = DataOrder(
+            self.stages,
+            {source: store.sequences(self.seq_len) for source, store in held.items()},
+            self.batch,
+            self.shuffle,
+            self.seed,
+            self.block,
+            {source: store.meta.sha256 for source, store in held.items()},
+        )
+        order.check(self.first, self.end, max_epochs=self.max_epochs, allow_starved=self.allow_starved)
+        return order

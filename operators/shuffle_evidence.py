@@ -1,0 +1,71 @@
+"""ShuffleEvidence: whether a run's batches look like independent draws, arm by arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from marin import Context, ExecutorStep, Report, Tokens
+from marin.data.order_spec import OrderSpec
+from marin.errors import BadField
+
+
+class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence"):
+    """Measures of correlated batches for each arm's data order, with what chance alone would give.
+
+    arms: the order of each arm, as its training step has it. sizes: sources to walk with many seeds,
+    each (sequences, drawn per batch, sequences that resemble each other), e.g. those of the full run.
+    batches: how many to measure of each arm. simulations: runs of independent draws to compare with.
+    seeds: other seeds to try each permutation with, 0 for none.
+    """
+
+    arms: Mapping[str, OrderSpec[ExecutorStep[Tokens]]]
+    sizes: tuple[tuple[int, int, int], ...] = ()
+    batches: int = 64
+    simulations: int = 200
+    seeds: int = 100
+    seed: int = 0
+
+    def check(self) -> None:
+        if not self.arms:
+            raise BadField("ShuffleEvidence.arms is empty; give the order of at least one arm")
+        if self.batches < 2 or self.simulations < 20 or self.seeds < 0:
+            raise BadField(
+                f"ShuffleEvidence: batches {self.batches}, simulations {self.simulations}, seeds {self.seeds}; "
+                "wanted at least 2, 20 and 0"
+            )
+
+    def run(self, ctx: Context) -> Report:
+        import json
+        from dataclasses import asdict
+
+        from marin.data.token_store import TokenStore
+        from marin.health.batches import MEASURES
+        from marin.health.permutation_spread import spread_over_seeds, spread_sentence
+        from marin.health.shuffle import headline, rounded, run_evidence
+
+        arms: dict[str, object] = {}
+        lines: list[str] = []
+        for done, (name, spec) in enumerate(sorted(self.arms.items())):
+            ctx.progress(done, len(self.arms), "arms", name)
+            stores = {source: TokenStore.open(ctx[source].directory) for source in spec.stages.sources}
+            order = spec.order(stores)
+            walked = [stores[source] for source in order.sources]
+            evidence = run_evidence(
+                order,
+                spec.first,
+                spec.end,
+                lambda source, sequences, walked=walked, seq_len=spec.seq_len: walked[source].document_of(
+                    sequences * seq_len
+                ),
+                batches=self.batches,
+                simulations=self.simulations,
+                seeds=self.seeds,
+                seed=self.seed,
+            )
+            arms[name] = evidence
+            lines.append(headline(name, evidence))
+        spreads = [spread_over_seeds(*size, seed=self.seed) for size in self.sizes]
+        lines += [spread_sentence(spread) for spread in spreads]
+        report = {"arms": arms, "measures": dict(MEASURES), "spread": [rounded(asdict(spread)) for spread in spreads]}
+        ctx.out.write_text("report.json", json.dumps(report, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        return Report(headline=lines)
