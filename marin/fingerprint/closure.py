@@ -222,7 +222,7 @@ class Closures:
                 if found.kind == "dynamic":
                     notes.append(f"{at} takes a computed name from {label}; all of it is counted")
                 elif found.kind == "missing":
-                    notes.append(f"{at} uses {chain}, which {label} does not define visibly")
+                    notes.append(f"{at} uses {chain}, whose source is not found")
 
         text = ast.unparse(ast.Module(statements, []))
         if table:

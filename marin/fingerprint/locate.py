@@ -7,6 +7,7 @@ or whether it runs as ``__main__``.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sys
@@ -15,7 +16,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Literal
 
-Elsewhere = Literal["stdlib", "external", "nowhere"]
+Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
@@ -24,8 +25,13 @@ _PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 def is_local(path: Path) -> bool:
     if _INSTALLED & set(path.parts):
         return False
-    paths = sysconfig.get_paths()
-    return not any(path.is_relative_to(paths[kind]) for kind in ("stdlib", "platstdlib"))
+    return not any(path.is_relative_to(folder) for folder in _standard_library())
+
+
+@functools.cache
+def _standard_library() -> frozenset[Path]:
+    paths = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
+    return frozenset([*paths, *(path.resolve() for path in paths)])
 
 
 class Locator:
@@ -66,7 +72,10 @@ class Locator:
         return name
 
     def find(self, dotted: str, importer: Path) -> Path | Elsewhere:
-        """File (or namespace folder) of an absolute import that stands in the file ``importer``."""
+        """File (or namespace folder) of an absolute import that stands in the file ``importer``.
+
+        "nowhere": not installed. "absent": the package is local, but has no such source file.
+        """
         key = (importer.parent, dotted)
         if key not in self._found:
             self._found[key] = self._find(dotted, importer)
@@ -80,7 +89,7 @@ class Locator:
         for part in rest:
             below = self.submodule(start, part)
             if below is None:
-                return "nowhere"
+                return "absent"
             start = below
         return start
 
@@ -118,7 +127,7 @@ class Locator:
 
     def _search_path(self) -> list[Path]:
         if self._roots is None:
-            entries = [Path(entry or os.getcwd()).absolute() for entry in sys.path]
+            entries = [Path(entry or os.getcwd()).resolve() for entry in sys.path]
             self._roots = [e for e in entries if e.is_dir() and is_local(e) and "__init__.py" not in self.names(e)]
         return self._roots
 

@@ -84,7 +84,7 @@ class Module:
         return name in self.bindings or name in self.imports
 
 
-def parse(source: str, name: str, path: Path, *, is_package: bool) -> Module:
+def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
     """Raises SyntaxError for a file that Python could not import either."""
     module = Module(name, path, name if is_package else name.rpartition(".")[0])
     tree = ast.parse(source, str(path))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from marin.errors import ExperimentError
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.locate import Locator
 from marin.fingerprint.modules import Module, Target, parse
@@ -20,7 +21,7 @@ class Definition(NamedTuple):
 
     unit: a top-level name of a local module. module: a local module as a whole. dynamic: the same,
     by a computed name. script: the same, run with -m. package: outside the project; name is dotted.
-    engine: name is the symbol. missing: a local module without such a name.
+    engine: name is the symbol. missing: a local module has no such name, or no such source.
     used: how many attributes of the reference were consumed on the way.
     """
 
@@ -39,12 +40,19 @@ class Resolver:
         self._modules: dict[Path, Module] = {}
 
     def module(self, path: Path) -> Module:
-        """Raises SyntaxError or OSError as an import of the file would."""
+        """Raises ExperimentError for a file that Python could not import either."""
         if path not in self._modules:
             name = self.locator.name_of(path)
-            source = path.read_text(encoding="utf-8") if path.suffix == ".py" else ""
-            is_package = path.name == "__init__.py" or path.suffix != ".py"
-            self._modules[path] = parse(source, name, path, is_package=is_package)
+            is_folder = path.suffix != ".py" and path.is_dir()
+            try:
+                source = b"" if is_folder else path.read_bytes()
+                parsed = parse(source, name, path, is_package=is_folder or path.name == "__init__.py")
+            except (SyntaxError, OSError) as error:
+                line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+                raise ExperimentError(
+                    f"{path}{line}: a step's code leads here, but it cannot be read: {error}; fix it and try again"
+                ) from error
+            self._modules[path] = parsed
         return self._modules[path]
 
     def loaded(self, target: Target, importer: Module) -> Iterator[Module]:
@@ -67,7 +75,7 @@ class Resolver:
             # Perhaps from a star import of an installed package.
             for star in module.stars:
                 where = self.locator.find(star, module.path)
-                if not isinstance(where, Path) and where != "stdlib":
+                if where in ("external", "nowhere"):
                     found.append(Definition("package", None, f"{star}.{reference.name}", installed=where == "external"))
         return found
 
@@ -104,6 +112,8 @@ class Resolver:
         where = self.locator.find(target.module, importer.path)
         if not isinstance(where, Path):
             dotted = ".".join(filter(None, target))
+            if where == "absent":
+                return [Definition("missing", importer, dotted, used)]
             kind = "stdlib" if where == "stdlib" else "package"
             return [Definition(kind, None, dotted, used, where != "nowhere")]
         module = self.module(where)

@@ -9,7 +9,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
-from marin.artifact import Artifact
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import Closures, Key
 from marin.fingerprint.locate import is_local
@@ -19,6 +18,7 @@ from marin.step import ExecutorStep
 from marin.value import EXECUTION
 
 _LEAVES = frozenset({int, float, str, bool, bytes, type(None)})
+_NONE: frozenset[type] = frozenset()
 
 
 class Fingerprinter:
@@ -31,7 +31,7 @@ class Fingerprinter:
     def __init__(self) -> None:
         self._closures = Closures()
         self._fields: dict[type, tuple[str, ...]] = {}
-        self._plain: set[tuple[Any, ...]] = set()
+        self._steps: set[type] = set()
         self._made: dict[tuple[type, frozenset[type]], CodeFingerprint] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
@@ -41,26 +41,49 @@ class Fingerprinter:
         return self._made[key]
 
     def _value_classes(self, step: ExecutorStep[Any]) -> frozenset[type]:
-        cls = type(step)
-        if cls not in self._fields:
-            self._fields[cls] = tuple(f.name for f in dataclasses.fields(step) if EXECUTION not in f.metadata)
-        held = step.__dict__
-        values = [held[name] for name in self._fields[cls]]
-        kinds = (cls, *map(type, values))
-        if kinds in self._plain:
-            return frozenset()
+        """Classes of @value dataclasses and enums in the fields, at any depth, not inside other steps."""
         found: set[type] = set()
-        _collect(values, found)
-        if all(kind in _LEAVES or issubclass(kind, ExecutorStep) for kind in kinds[1:]):
-            self._plain.add(kinds)
-        return frozenset(found)
+        self._collect_fields(step, found)
+        return frozenset(found) if found else _NONE
+
+    def _collect_fields(self, instance: object, found: set[type]) -> None:
+        cls = type(instance)
+        names = self._fields.get(cls)
+        if names is None:
+            names = tuple(f.name for f in dataclasses.fields(cast(Any, instance)) if EXECUTION not in f.metadata)
+            self._fields[cls] = names
+        for name in names:
+            item = getattr(instance, name)
+            if type(item) not in _LEAVES:
+                self._collect(item, found)
+
+    def _collect(self, held: object, found: set[type]) -> None:
+        kind = type(held)
+        if kind in self._steps:
+            return
+        if isinstance(held, (tuple, list, frozenset, set)):
+            for item in cast(tuple[Any, ...], held):
+                if type(item) not in _LEAVES:
+                    self._collect(item, found)
+        elif isinstance(held, Mapping):
+            mapping = cast(Mapping[Any, Any], held)
+            self._collect((*mapping.keys(), *mapping.values()), found)
+        elif isinstance(held, ExecutorStep):
+            self._steps.add(kind)
+        elif isinstance(held, Enum):
+            found.add(kind)
+        elif dataclasses.is_dataclass(held):
+            found.add(kind)
+            self._collect_fields(held, found)
 
     def _make(self, cls: type, values: frozenset[type]) -> CodeFingerprint:
         opaque: list[str] = []
         packages = {"python": python_version()}
         roots: list[Key] = []
         # Bases too, by what Python made of them: a computed base is not seen in the source.
-        for member in (*cls.__mro__, *sorted(values, key=lambda kind: (kind.__module__, kind.__qualname__))):
+        families = [kind.__mro__ for kind in (cls, *values)]
+        classes = {(kind.__module__, kind.__qualname__): kind for family in families for kind in family}
+        for _, member in sorted(classes.items(), key=lambda item: item[0]):
             roots += self._root(member, packages, opaque)
         for root in tuple(roots):
             if any(root.name == base.__qualname__.split(".")[0] for base in cls.__mro__):
@@ -79,7 +102,7 @@ class Fingerprinter:
 
     def _root(self, cls: type, packages: dict[str, str], opaque: list[str]) -> list[Key]:
         """The unit that defines a live class; none for the engine's, Python's and installed ones."""
-        if cls in (ExecutorStep, Artifact) or cls.__module__ == "builtins" or is_engine(cls.__module__):
+        if cls.__module__ in sys.stdlib_module_names or is_engine(cls.__module__, cls.__qualname__):
             return []
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if file is None or not Path(file).is_file():
@@ -97,28 +120,6 @@ class Fingerprinter:
             opaque.append(f"{module.name} does not define {cls.__qualname__} visibly; its code is not fingerprinted")
             return []
         return [Key(module, symbol)]
-
-
-def _collect(held: Any, found: set[type]) -> None:
-    """Classes of @value dataclasses and enums, at any depth, not inside other steps."""
-    kind: type[Any] = type(held)
-    if kind in _LEAVES or isinstance(held, ExecutorStep):
-        return
-    if isinstance(held, Enum):
-        found.update(base for base in kind.__mro__ if base.__module__ not in ("enum", "builtins"))
-    elif isinstance(held, Mapping):
-        mapping = cast(Mapping[Any, Any], held)
-        for key, item in mapping.items():
-            _collect(key, found)
-            _collect(item, found)
-    elif isinstance(held, (tuple, list, frozenset, set)):
-        for item in cast(tuple[Any, ...], held):
-            _collect(item, found)
-    elif dataclasses.is_dataclass(held):
-        found.update(kind.__mro__[:-1])
-        for field in dataclasses.fields(held):
-            if EXECUTION not in field.metadata:
-                _collect(getattr(held, field.name), found)
 
 
 _FINGERPRINTER = Fingerprinter()

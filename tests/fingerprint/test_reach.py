@@ -264,7 +264,13 @@ CASES = [
         "return rules.conjured(1)",
         "from lib import rules",
         RULES,
-        opaque=("op.py:9: Step uses rules.conjured, which lib.rules does not define visibly",),
+        opaque=("op.py:9: Step uses rules.conjured, whose source is not found",),
+    ),
+    Case(
+        "a compiled submodule",
+        "from lib.fast import f\n        return f()",
+        files={"lib/__init__.py": "", "lib/fast.so": ""},
+        opaque=("op.py:10: Step uses f, whose source is not found",),
     ),
     Case(
         "a module's own __getattr__",
