@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents, Items, RawFiles
 from marin.context import Context
-from marin.data.fetching import HttpFile
+from marin.data.http_file import HttpFile
 from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision
 from marin.step import ExecutorStep
-from marin.value import since
+from marin.value import value
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
@@ -153,17 +153,25 @@ def _copy_file(work: tuple[str, str, int, Directory]) -> int:
     return copy_file(*work)
 
 
+@value("keep")
+class Keep:
+    """Only records whose field (dotted: ``metadata.extension``) holds one of these values."""
+
+    field: str
+    values: tuple[str, ...]
+
+
 class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=1):
     """Documents out of downloaded files: JSON lines (plain, gzip, zstd) or Parquet; one shard a file.
 
     text_field: dotted name of the text. template: instead, ``str.format`` over the record's fields,
-    for question/answer tables. keep: dotted field → the values to keep, others are dropped and counted.
+    for question/answer tables. keep: conditions that a record must meet; others are dropped, counted by field.
     """
 
     files: ExecutorStep[RawFiles]
     text_field: str = "text"
-    template: str = since(1, default="")
-    keep: Mapping[str, tuple[str, ...]] = since(1, default={})
+    template: str = ""
+    keep: tuple[Keep, ...] = ()
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.raw_records import is_readable
@@ -174,7 +182,7 @@ class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=1):
             raise GarbledDocument(
                 f"{raw.url}: no .parquet or JSON-lines file among {', '.join(raw.names()[:5]) or 'none'}"
             )
-        wanted = (self.text_field, self.template, dict(self.keep))
+        wanted = (self.text_field, self.template, self.keep)
         work = [(raw, name, *wanted, ctx.out, index, len(names)) for index, name in enumerate(names)]
         made = ctx.map(_read_file, work)
         dropped: dict[str, int] = {}
@@ -189,7 +197,7 @@ class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=1):
         )
 
 
-type _Reading = tuple[Directory, str, str, str, dict[str, tuple[str, ...]], Directory, int, int]
+type _Reading = tuple[Directory, str, str, str, tuple[Keep, ...], Directory, int, int]
 
 
 def _read_file(work: _Reading) -> tuple[int, int, dict[str, int]]:
@@ -201,7 +209,7 @@ def _read_file(work: _Reading) -> tuple[int, int, dict[str, int]]:
 
     def documents() -> Iterator[Document]:
         for where, record in read_records(raw, name):
-            reason = next((field for field, values in keep.items() if str(look_up(record, field)) not in values), None)
+            reason = next((rule.field for rule in keep if str(look_up(record, rule.field)) not in rule.values), None)
             text = _fill(template, record, where) if template else look_up(record, text_field)
             if reason is None and isinstance(text, str) and not text.strip():
                 reason = "empty"

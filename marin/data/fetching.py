@@ -17,9 +17,9 @@ from pathlib import Path
 
 import xxhash
 
+from marin.data.http_file import HttpFile
 from marin.directory import Directory
 from marin.errors import InputError
-from marin.value import value
 
 CHUNK = 1 << 20
 ATTEMPTS = 5
@@ -27,19 +27,6 @@ ATTEMPTS = 5
 FIRST_WAIT = 0.2
 TIMEOUT = 60
 HASHED_WHOLE = 64 << 20
-
-
-@value("http_file")
-class HttpFile:
-    """sha256: 64 hex digits, or "" where nobody publishes one. name: below the output, "" for the URL's last part."""
-
-    url: str
-    sha256: str
-    name: str = ""
-
-    @property
-    def path(self) -> str:
-        return self.name or self.url.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

@@ -34,12 +34,6 @@ def test_every_step_computes_what_it_says_and_the_last_is_the_answer() -> None:
 
 
 IN_WORDS = {"2": "half|twice|all sides|around", "3": "third|three", "4": "quarter|four", "5": "fifth", "6": "sixth"}
-    "2": r"[Hh]alf|[Tt]wice|all sides|around",
-    "3": "third|three",
-    "4": "quarter|four",
-    "5": "fifth",
-    "6": "sixth",
-}
 
 
 def test_numbers_of_a_worked_step_come_from_the_story_or_an_earlier_step() -> None:

@@ -1,0 +1,82 @@
+"""Every named source, and the raw weights that the published mixtures follow from.
+
+Shares are ``mixture(weights)``; a cooldown is ``blend((0.7, pretraining), (0.3, high quality))``. The
+weights are those of the run's own configuration files; tests/experiments shows that they reproduce
+every printed digit of the retrospective's tables.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from math import fsum
+
+from experiments.datasets import code, dolmino, markdown, math, nemotron
+from experiments.datasets.corpus import Corpus
+from marin.data.mixture import Mixture, mixture
+from marin.errors import BadField
+
+CORPORA: Mapping[str, Corpus] = {
+    **nemotron.CORPORA,
+    **code.CORPORA,
+    **math.CORPORA,
+    **dolmino.CORPORA,
+    **markdown.CORPORA,
+}
+
+
+def corpus(name: str) -> Corpus:
+    """The source of that name. Raises BadField with the nearest name for an unknown one."""
+    if name not in CORPORA:
+        near = difflib.get_close_matches(name, CORPORA, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(CORPORA))}"
+        raise BadField(f"no corpus is called {name!r}; {hint}")
+    return CORPORA[name]
+
+
+def _weights(*names: str) -> dict[str, float]:
+    return {name: corpus(name).weight for name in names}
+
+
+PRETRAIN: Mapping[str, float] = _weights(*nemotron.CORPORA, "starcoderdata", "proofpile_2")
+
+_HIGH_QUALITY = _weights(
+    "dolmino/flan",
+    "dolmino/pes2o",
+    "dolmino/stackexchange",
+    "dolmino/wiki",
+    "arxiv_markdownified",
+    "stackexchange_custom",
+    "wikipedia_markdown",
+    "medu_science_qa",
+    "finemath-3-plus",
+) | {"dolmino/flan": 2 * corpus("dolmino/flan").weight}  # doubled, as in the 8B's Starling
+
+BISON_HQ: Mapping[str, float] = {**_HIGH_QUALITY, "all_math": 2 * corpus("all_math").weight}
+
+# Mantis gives mathematics 0.371 in all, over MegaMath's parts by their tokens, then takes three quarters of
+# the web part away: it is by far the largest and the least dense.
+_MATH = 0.371
+_MEGAMATH = _weights(*(name for name in math.CORPORA if name.startswith("megamath/")))
+_MEGAMATH_TOTAL = fsum(_MEGAMATH.values())
+
+MANTIS_HQ: Mapping[str, float] = {
+    **_HIGH_QUALITY,
+    **{
+        name: _MATH * weight / _MEGAMATH_TOTAL / (4 if name == "megamath/web" else 1)
+        for name, weight in _MEGAMATH.items()
+    },
+}
+
+MANTIS_HQ_PYTHON: Mapping[str, float] = {
+    **MANTIS_HQ,
+    **_weights("common_pile_stackv2_edu_filtered_python"),
+}
+
+
+def mix[S](weights: Mapping[str, float], steps: Mapping[str, S]) -> Mixture[S]:
+    """The mixture of the steps that stand for each name. Raises BadField naming sources without a step."""
+    missing = sorted(set(weights) - set(steps))
+    if missing:
+        raise BadField(f"no step is given for {', '.join(missing)}; given are {', '.join(sorted(steps))}")
+    return mixture({steps[name]: weight for name, weight in weights.items()})

@@ -1,0 +1,18 @@
+"""HttpFile: one file on the web, pinned by its checksum."""
+
+from __future__ import annotations
+
+from marin.value import value
+
+
+@value("http_file")
+class HttpFile:
+    """sha256: 64 hex digits, or "" where nobody publishes one. name: below the output, "" for the URL's last part."""
+
+    url: str
+    sha256: str
+    name: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.name or self.url.split("?")[0].rstrip("/").rsplit("/", 1)[-1]
