@@ -19,7 +19,7 @@ def candidates(item: Item, choices: int) -> list[Item]:
     but the item. Raises GarbledDocument if the final answer is not a number.
     """
     plain = item.final.replace(",", "")
-    if not NUMBER.fullmatch(plain):
+    if not NUMBER.fullmatch(plain.removeprefix("-")):
         raise GarbledDocument(f"item {item.id}: the final answer {item.final!r} is not a number; wanted one like '18'")
     whole, point, decimals = plain.partition(".")
     right = int(whole or "0")
@@ -28,4 +28,6 @@ def candidates(item: Item, choices: int) -> list[Item]:
     wrong = [right + slip for slip in slips if right + slip >= 0 or right < 0]
     # A stable sort: answers with as many digits come first, in the drawn order.
     wrong.sort(key=lambda number: abs(len(str(number)) - len(whole)))
-    return [item, *(with_final(item, f"{number}{point}{decimals}") for number in wrong[: choices - 1])]
+    grouped = "," in item.final
+    finals = [f"{number:,}" if grouped else str(number) for number in wrong[: choices - 1]]
+    return [item, *(with_final(item, f"{final}{point}{decimals}") for final in finals)]

@@ -80,6 +80,45 @@ def compare(arms: Mapping[str, Results], baseline: str) -> list[Row]:
     return rows
 
 
+NOTE = (
+    "One run an arm: intervals (95 %, each metric by itself) are over documents or items and say nothing about "
+    "other seeds, so no difference here is conclusive."
+)
+
+
+def report(
+    arms: Mapping[str, Results], baseline: str, evidence: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, Any], list[str]]:
+    """(report.json, headline). {"baseline", "arms", "note", "rows": [...], "evidence": {name: lines}}.
+
+    The headline has a line for each difference that shows, one for all that do not, then the evidence.
+    """
+    rows = compare(arms, baseline)
+    headline: list[str] = []
+    for arm in sorted(arms.keys() - {baseline}):
+        shown = [row for row in rows if row.differences[arm].shown]
+        for row in shown:
+            difference = row.differences[arm]
+            e = difference.estimate
+            headline.append(
+                f"{row.metric}: {arm} {row.values[arm]:.4f}, {baseline} {row.values[baseline]:.4f} {row.unit}; "
+                f"{arm} {difference.verdict} (95 % interval {e.low:+.4f} to {e.high:+.4f})"
+            )
+        rest = [row.metric for row in rows if not row.differences[arm].shown]
+        if rest:
+            headline.append(f"no difference shown between {arm} and {baseline} in {', '.join(rest)}")
+    headline += [f"{name}: {line}" for name, lines in sorted(evidence.items()) for line in lines]
+    headline.append(NOTE)
+    made = {
+        "baseline": baseline,
+        "arms": sorted(arms),
+        "note": NOTE,
+        "rows": [row.as_json() for row in rows],
+        "evidence": {name: list(lines) for name, lines in sorted(evidence.items())},
+    }
+    return made, headline
+
+
 def _same[T: (DocumentResult, ItemResult)](results: Sequence[T], arm: str, what: str) -> dict[str, T]:
     if not results:
         raise CorruptOutput(f"arm {arm} was not scored on {what}, the baseline was; evaluate all arms alike")

@@ -184,6 +184,43 @@ def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
     return table
 
 
+def report(arms: Mapping[str, Results], parent: Results, clean: str, sets: Sets) -> tuple[dict[str, Any], list[str]]:
+    """(report.json, one headline line an arm). clean: the arm that the others are set against.
+
+    {"threshold", "members", "reference", "parent": table, "arms": {name: {"table", "findings", "contrast"}}};
+    a table as from ``summary``, contrast empty for the clean arm.
+    """
+    made: dict[str, Any] = {}
+    headline: list[str] = []
+    for name in sorted(arms):
+        findings = evidence(arms[name], parent, sets)
+        beyond = [] if name == clean else contrast(arms[name], arms[clean], sets, clean)
+        made[name] = {
+            "table": summary(arms[name], sets),
+            "findings": [one.as_json() for one in findings],
+            "contrast": [one.as_json() for one in beyond],
+        }
+        headline += [f"{name}: {_verdict(sign, [*findings, *beyond])}" for sign in Sign]
+    return {
+        "threshold": THRESHOLD,
+        "members": sets.members,
+        "reference": sets.reference,
+        "clean": clean,
+        "parent": summary(parent, sets),
+        "arms": made,
+    }, headline
+
+
+def _verdict(sign: Sign, findings: list[Finding]) -> str:
+    """One line: what was flagged, strongest first, or how large an effect would have been."""
+    held = [one for one in findings if one.sign is sign]
+    flags = sorted((one for one in held if one.flagged), key=lambda one: -abs(one.estimate.z))
+    if flags:
+        return f"{sign.value} flagged by {len(flags)} of {len(held)} signs, most by: {flags[0].wording[9:]}"
+    nearest = max(held, key=lambda one: abs(one.estimate.z))
+    return f"{sign.value} not shown at this size; nearest: {nearest.wording.partition(': ')[2]}"
+
+
 def _measured(
     results: Results, task: str, form: Format, measure: Measure, beyond: Results | None
 ) -> Mapping[str, float]:

@@ -18,7 +18,7 @@ TAG = re.compile(r"<<.*?>>")
 FINAL = "####"
 # Operators between numbers; "and/or" and "12-year-old" stay as they are.
 OPERATOR = re.compile(r"(?<=[\d)%])\s*([-+*/=])\s*(?=[-$(.\d])")
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?|-?\.\d+")
+NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+")
 
 Span = tuple[int, int]
 
@@ -91,10 +91,17 @@ def with_final(item: Item, final: str) -> Item:
     right = _plain(item.final)
 
     def swap(number: re.Match[str]) -> str:
-        return final if _plain(number.group()) == right else number.group()
+        if _plain(number.group()) != right:
+            return number.group()
+        return _grouped(_plain(final)) if "," in number.group() else _plain(final)
 
     steps, _ = split_answer(item.answer)
     return Item(item.id, item.question, f"{NUMBER.sub(swap, steps)}\n{FINAL} {final}", final)
+
+
+def _grouped(number: str) -> str:
+    whole, point, decimals = number.partition(".")
+    return f"{int(whole):,}{point}{decimals}"
 
 
 def _plain(number: str) -> str:

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-# Before the first import of `datasets` and `huggingface_hub`, which read these once.
+# Before the first import of `datasets`, `huggingface_hub` and `tqdm`, which read these once.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+os.environ.setdefault("TQDM_DISABLE", "1")
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean

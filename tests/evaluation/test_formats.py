@@ -3,6 +3,7 @@ import json
 import pytest
 
 from marin.errors import GarbledDocument
+from marin.evaluation.candidates import candidates
 from marin.evaluation.formats import TAG, Format, lm_eval, olmes, split_answer, with_final
 from marin.evaluation.items import Item
 from tests.shared_data import shared
@@ -47,7 +48,9 @@ def test_another_final_replaces_every_standing_of_the_right_one():
     other = with_final(ITEM, "28")
     assert other.answer == ANSWER.replace("18", "28")
     money = Item("b", "q", "It is 1,300*1=<<1300*1=1300>>1,300 of 11300\n#### 1,300", "1,300")
-    assert with_final(money, "1400").answer == "It is 1400*1=<<1400*1=1400>>1400 of 11300\n#### 1400"
+    assert with_final(money, "1,400").answer == "It is 1,400*1=<<1400*1=1400>>1,400 of 11300\n#### 1,400"
+    half = Item("c", "q", "16, 1600 and 1,600, not 1,600.50\n#### 1600", "1600")
+    assert with_final(half, "1700").answer == "16, 1700 and 1,700, not 1,600.50\n#### 1700"
 
 
 def test_real_gsm8k_fits_both_formats():
@@ -64,7 +67,9 @@ def test_real_gsm8k_fits_both_formats():
         assert _letters(plain) == _letters(
             TAG.sub("", split_answer(row["answer"])[0]) + f" So the answer is {item.final}"
         )
-        assert with_final(item, "123456").final == "123456"
+        made = candidates(item, 4)
+        assert len({one.final for one in made}) == 4
+        assert all(split_answer(one.answer)[1] == one.final for one in made)
 
 
 def _letters(text: str) -> str:

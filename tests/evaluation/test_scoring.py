@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from marin.directory import Directory
 from marin.errors import BadField, NonFiniteLoss
 from marin.evaluation.encoder import OffsetEncoder
-from marin.evaluation.scoring import Scoring, bits_per_byte, windows
+from marin.evaluation.scoring import Scoring, Windows, bits_per_byte, windows, windows_from_end
 from tests.evaluation.models import Bytes, NGram, Pairs, unigram
 from tests.shared_data import shared
 
@@ -52,22 +52,26 @@ def test_a_window_gives_every_token_the_context_that_the_stride_promises():
     def positions(tokens: np.ndarray) -> np.ndarray:
         return -np.broadcast_to(np.arange(1, tokens.shape[1]), (tokens.shape[0], tokens.shape[1] - 1)).astype(float)
 
-    asked = Scoring(positions, Bytes(), 16, 12, 3).continuations([("", "z" * 50)])[0]
-    context = np.round(asked.bits * math.log(2)).astype(int)
-    assert list(context[:15]) == list(range(1, 16))
-    assert context[15:].min() == 16 - 12
-    assert len(context) == 50
+    asked = Scoring(positions, Bytes(), 16, 12, 3).continuations([("", "z" * 50), ("y" * 45, "z" * 5)])
+    whole, tail = (np.round(one.bits * math.log(2)).astype(int) for one in asked)
+    assert list(whole[:2]) == [1, 2]
+    assert whole[4:].min() == 16 - 12
+    assert len(whole) == 50
+    # Laid from the end, the last tokens see all that fits, and in one window.
+    assert list(tail) == [11, 12, 13, 14, 15] == list(whole[-5:])
 
 
+@pytest.mark.parametrize("laid", [windows, windows_from_end])
 @given(st.integers(1, 200), st.integers(0, 199), st.integers(2, 40), st.data())
-def test_windows_score_every_wanted_prediction_once(tokens: int, first: int, window: int, data: st.DataObject):
+def test_windows_score_every_wanted_prediction_once(laid: Windows, tokens: int, first: int, window: int, data):
     stride = data.draw(st.integers(1, window - 1))
     first = min(first, tokens - 1)
     scored: list[int] = []
-    for left, begin, end in windows(tokens, first, window, stride):
+    for left, begin, end in laid(tokens, first, window, stride):
         assert left <= begin < end <= left + window - 1
+        assert left == 0 or begin - left + 1 >= window - stride
         scored += range(begin, end)
-    assert scored == list(range(first, tokens - 1))
+    assert sorted(scored) == list(range(first, tokens - 1))
 
 
 def test_a_continuation_is_what_the_whole_text_costs_more_than_its_prompt():
@@ -78,6 +82,19 @@ def test_a_continuation_is_what_the_whole_text_costs_more_than_its_prompt():
     whole, head = asked.documents([prompt + gold, prompt])
     assert scored.total == pytest.approx(whole.bits - head.bits, rel=1e-6)
     assert scored.total < 3 < asked.continuations([(prompt, " 99 pears..")])[0].total
+
+
+@pytest.mark.parametrize(("window", "same_length"), [(64, False), (16, True)])
+def test_candidates_of_one_prompt_are_scored_as_if_each_were_alone(window: int, same_length: bool):
+    model = NGram(6).train(["Q: 2+2? A: 2+2=<<2+2=4>>4 so 4"] * 2)
+    golds = [" 2+2=<<2+2=4>>4 so 4", " 2+2=<<2+2=5>>5 so 5", " 2+2=<<2+2=4>>4 so 4 and more", " none", ""]
+    pairs = [("Q: 2+2? A:", gold) for gold in golds if len(gold) == len(golds[0]) or not same_length]
+    asked = scoring(model, window=window)
+    for pair, scored in zip(pairs, asked.continuations(pairs), strict=True):
+        (alone,) = asked.continuations([pair])
+        assert np.allclose(scored.bits, alone.bits)
+        assert (scored.starts.tolist(), scored.ends.tolist()) == (alone.starts.tolist(), alone.ends.tolist())
+        assert len(scored.bits) == len(pair[1])
 
 
 def test_a_token_that_straddles_the_boundary_counts_for_the_continuation():

@@ -1,0 +1,40 @@
+"""Compare: the arms of an experiment against a baseline, with what the evidence reports found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from marin.artifact import Report, Scores
+from marin.context import Context
+from marin.errors import BadField
+from marin.step import ExecutorStep
+
+
+class Compare(ExecutorStep[Report], op="compare", version=1):
+    """Every metric by arm, with paired differences to the baseline and their intervals over items.
+
+    arms: scores by name, one of them the baseline. evidence: reports by name, whose findings are repeated here.
+    """
+
+    arms: Mapping[str, ExecutorStep[Scores]]
+    baseline: str
+    evidence: Mapping[str, ExecutorStep[Report]] = field(default_factory=dict[str, ExecutorStep[Report]])
+
+    def check(self) -> None:
+        if self.baseline not in self.arms:
+            raise BadField(f"Compare.baseline is {self.baseline!r}; wanted one of {', '.join(sorted(self.arms))}")
+        if len(self.arms) < 2:
+            raise BadField(f"Compare.arms holds only {self.baseline}; wanted another arm to compare with")
+
+    def run(self, ctx: Context) -> Report:
+        import json
+
+        from marin.evaluation.comparison import report
+        from marin.evaluation.results import read_results
+
+        arms = {name: read_results(ctx[step].directory) for name, step in self.arms.items()}
+        evidence = {name: ctx[step].headline for name, step in self.evidence.items()}
+        made, headline = report(arms, self.baseline, evidence)
+        ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        return Report(headline=headline)

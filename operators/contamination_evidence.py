@@ -1,0 +1,45 @@
+"""ContaminationEvidence: which checkpoints saw the test items, and in which prompt format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from marin.artifact import Report, Scores
+from marin.context import Context
+from marin.errors import BadField
+from marin.step import ExecutorStep
+
+
+class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=1):
+    """Member gaps, their difference over formats, and surprise at calculator tags, for every arm.
+
+    parent: scores of the checkpoint that the arms were trained on from. arms: scores by name. clean: the arm that
+    the others are set against, besides the parent. members: the task of test items; reference: items of the
+    same source that were never trained on. All scores hold both, in both prompt formats.
+    """
+
+    parent: ExecutorStep[Scores]
+    arms: Mapping[str, ExecutorStep[Scores]]
+    clean: str
+    members: str = "gsm"
+    reference: str = "gsm_reference"
+
+    def check(self) -> None:
+        if self.clean not in self.arms:
+            raise BadField(
+                f"ContaminationEvidence.clean is {self.clean!r}; wanted one of {', '.join(sorted(self.arms))}"
+            )
+        if self.members == self.reference:
+            raise BadField(f"ContaminationEvidence: members and reference are both {self.members!r}; use two tasks")
+
+    def run(self, ctx: Context) -> Report:
+        import json
+
+        from marin.evaluation.contamination import Sets, report
+        from marin.evaluation.results import read_results
+
+        arms = {name: read_results(ctx[step].directory) for name, step in self.arms.items()}
+        parent = read_results(ctx[self.parent].directory)
+        made, headline = report(arms, parent, self.clean, Sets(self.members, self.reference))
+        ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        return Report(headline=headline)
