@@ -87,9 +87,9 @@ def spread_over_seeds(
 def spread_sentence(spread: SpreadOverSeeds) -> str:
     """The finding, for people."""
     return (
-        f"walking {spread.length:,} sequences, {spread.draws:,} a batch, in blocks of {spread.block:,}: a random linear "
-        f"permutation clumps {spread.clumped_batches:.1%} of batches (in {spread.clumped_seeds:.1%} of seeds) more than "
-        f"99.9 % of Feistel's batches are, and makes {spread.even_batches:.1%} more even than 99.9 % of Feistel's"
+        f"walking {spread.length:,} sequences, {spread.draws:,} a batch, in blocks of {spread.block:,}: a random "
+        f"linear permutation clumps {spread.clumped_batches:.1%} of batches (in {spread.clumped_seeds:.1%} of seeds) "
+        f"more than 99.9 % of Feistel's are, and makes {spread.even_batches:.1%} more even than 99.9 % of Feistel's"
     )
 
 

@@ -60,6 +60,15 @@ def test_the_stride_is_drawn_from_all_that_are_coprime():
     assert ((counts - 1000) ** 2 / 1000).sum() < 21.1
 
 
+def test_feistels_known_weakness():
+    """Odd multipliers carry upwards only: parity stays for as long as the left half of the index does."""
+    walked = draw_feistel(1 << 20, 1)(np.arange(8192)) % 2
+    assert {len(set(stretch)) for stretch in walked.reshape(8, 1024).tolist()} == {1}
+    # Cycle walking blurs it: one past a power of two, half of all indices go round again.
+    blurred = draw_feistel((1 << 20) + 1, 1)(np.arange(8192)) % 2
+    assert {len(set(stretch)) for stretch in blurred.reshape(8, 1024).tolist()} == {2}
+
+
 def test_key_material_is_kept_apart():
     assert raw_stream(1, 23).random_raw() != raw_stream(12, 3).random_raw()
     assert draw_feistel(1000, 0, "web", 0) != draw_feistel(1000, 0, "web", 1)
