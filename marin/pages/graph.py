@@ -123,11 +123,11 @@ def _cell(steps: Sequence[StepRow], x: float, width: float, y: float, pen: _Pen)
     if len({step.status for step in steps}) > 1:
         counts = Counter(step.status for step in steps)
         text = f"{counts[status]}/{len(steps)} {status.value}"
-        body = _shares(steps, x, y, width, CELL_HEIGHT)
-    else:
-        text = units.seconds(taken) if status is Status.RAN else MARKS.get(status, "")
-        text = f"{len(steps)} × {text}".removesuffix(" × ") if len(steps) > 1 else text
-        body = _rect(x, y, width, CELL_HEIGHT, f"s-{status.value}")
+        body = _rect(x, y, width, CELL_HEIGHT, "mixed") + _shares(steps, x, y + CELL_HEIGHT - 4, width, 4)
+        body += _text(x + width / 2, y + 9, text, f"in small w-{status.value}")
+        return pen.link(steps, body)
+    text = units.seconds(taken) if status is Status.RAN else MARKS.get(status, "")
+    body = _rect(x, y, width, CELL_HEIGHT, f"s-{status.value}")
     label = _text(x + width / 2, y + 11, text, f"in t-{status.value}") if text else ""
     return pen.link(steps, body + label)
 

@@ -136,11 +136,11 @@ def _token_axis(axes: Axes, runs: Sequence[TrainingCurve]) -> None:
     second.spines["bottom"].set_position(("outward", 26))
     second.spines["bottom"].set_visible(True)
     second.xaxis.set_major_locator(FixedLocator(list(np.interp(ticks, tokens, steps))))
-    second.xaxis.set_major_formatter(FixedFormatter([units.count(float(tick)) for tick in ticks]))
-    for target, text, drop in ((axes, "step", 10), (second, "tokens", 36)):
+    second.xaxis.set_major_formatter(FixedFormatter([units.tick(float(tick)) for tick in ticks]))
+    for target, text, drop in ((axes, "step", 13), (second, "tokens", 36)):
         target.annotate(
-            text, (1, 0), xycoords="axes fraction", xytext=(8, -drop), textcoords="offset points",
-            va="center", fontsize=11, color=svg.MUTED,
+            text, (0, 0), xycoords="axes fraction", xytext=(-6, -drop), textcoords="offset points",
+            va="center", ha="right", fontsize=11, color=svg.MUTED,
         )  # fmt: skip
 
 
@@ -237,13 +237,7 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
         axes.set_xlim(*svg.bounds([ends, [] if plot.expected is None else [plot.expected]]))
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.xaxis.set_major_formatter(
-            FuncFormatter(
-                lambda value, _: (
-                    units.fixed(value, 0) if value == int(value) else f"{value:g}".replace("-", units.MINUS)
-                )
-            )
-        )
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.tick(value)))
         axes.grid(True, axis="x")
         axes.set_axisbelow(True)
         axes.yaxis.set_visible(False)

@@ -124,7 +124,7 @@ def line(
     """A line, thinned if it is long, with the range of what was merged as a band."""
     xs, mean, low, high = thin(x, y)
     if low is not None and high is not None:
-        axes.fill_between(xs, low, high, color=colour, alpha=0.22, linewidth=0)
+        axes.fill_between(xs, low, high, color=colour, alpha=0.3, linewidth=0.5)
     axes.plot(xs, mean, color=colour, linestyle=dash, linewidth=width, solid_joinstyle="round")
 
 
@@ -207,7 +207,8 @@ def shade_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], names: 
             continue
         if index % 2:
             axes.axvspan(first, end, color=BAND, linewidth=0, zorder=0)
-        if names:
+        # A name much wider than its phase would lie on its neighbours'.
+        if names and (end - first) / (right - left) * pixels(axes)[0] > 0.6 * LETTER * 11 * len(name):
             axes.annotate(
                 name, ((first + end) / 2, 1), xycoords=("data", "axes fraction"), xytext=(0, 5),
                 textcoords="offset points", ha="center", va="bottom", fontsize=11, fontweight="bold",
@@ -218,9 +219,7 @@ def plain_axes(axes: Axes, x_ticks: int = 8, y_ticks: int = 5) -> None:
     """Few ticks, short numbers, horizontal rules."""
     axes.yaxis.set_major_locator(MaxNLocator(y_ticks, min_n_ticks=2))
     axes.xaxis.set_major_locator(MaxNLocator(x_ticks, min_n_ticks=2))
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: units.count(value) if value == int(value) else f"{value:g}")
-    )
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.tick(value)))
     axes.grid(True, axis="y")
     axes.set_axisbelow(True)
 

@@ -41,6 +41,14 @@ def count(value: float | None) -> str:
     return f"{value:.2e}"
 
 
+def tick(value: float) -> str:
+    """A number on an axis: like count, without zeros that say nothing."""
+    if abs(value) < 10_000:
+        return f"{value:,.4g}".replace("-", MINUS)
+    head, _, suffix = count(value).partition(NARROW)
+    return f"{float(head):g}{NARROW}{suffix}".replace("-", MINUS) if suffix else head
+
+
 def storage(value: float | None) -> str:
     """Bytes in binary units."""
     if value is None:

@@ -51,3 +51,10 @@ def test_storage() -> None:
 def test_facts() -> None:
     assert units.fact({"too_short": 31_000, "note": None}) == "too_short 31,000, note none"
     assert units.fact([True, 0.25, "x"]) == "yes, 0.25, x"
+
+
+def test_ticks() -> None:
+    values = (0, 0.5, 9000, 25_000, 5_400_000, 6e9, -0.25)
+    assert [units.tick(v).replace(units.NARROW, " ") for v in values] == [
+        "0", "0.5", "9,000", "25 k", "5.4 M", "6 B", "−0.25",
+    ]  # fmt: skip
