@@ -1,0 +1,50 @@
+"""What training costs, and how to write large amounts for people."""
+
+from __future__ import annotations
+
+from marin.errors import BadField
+from marin.resources import Accelerator
+
+# Model FLOP/s utilisation when nobody measured it. An estimate, a little to the dear side: PaLM 540B on
+# v4 reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
+MFU = 0.40
+
+_SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"), (1.0, ""))
+
+
+def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> float:
+    """Chip-hours to do ``flops`` floating-point operations (6 × parameters × tokens and attention).
+
+    mfu: share of the peak that does model FLOPs, above 0, at most 1. Wall time is the result divided
+    by ``accelerator.chips``. Raises BadField.
+    """
+    if not flops >= 0:
+        raise BadField(f"training_cost: flops is {flops}, wanted 0 or more")
+    if not 0 < mfu <= 1:
+        raise BadField(f"training_cost: mfu is {mfu}, wanted a share of the peak, above 0 and at most 1")
+    return flops / (mfu * accelerator.peak_flops) / 3600
+
+
+def write_tokens(tokens: float) -> str:
+    """``1.074T tokens``: four significant digits."""
+    return f"{_short(tokens)} token{'' if tokens == 1 else 's'}"
+
+
+def write_flops(flops: float) -> str:
+    """``2.064e23 FLOPs``: four significant digits, the way papers write budgets."""
+    mantissa, exponent = f"{flops:.3e}".split("e")
+    return f"{mantissa}e{int(exponent)} FLOPs"
+
+
+def write_chip_hours(hours: float) -> str:
+    """``526,154 chip-hours``; one decimal below 100."""
+    return f"{hours:,.0f} chip-hours" if hours >= 99.95 else f"{hours:.1f} chip-hours"
+
+
+def _short(amount: float) -> str:
+    for scale, letter in _SCALES:
+        # Rounding first: 999,960 is 1M, not 1000K.
+        scaled = float(f"{amount / scale:.4g}")
+        if scaled >= 1 or scale == 1.0:
+            return f"{scaled:,.10g}{letter}"
+    raise AssertionError("the last scale takes every amount")
