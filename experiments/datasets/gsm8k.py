@@ -26,6 +26,14 @@ def test_items(scale: Scale) -> ExecutorStep[Items]:
     return GenerateItems(seed=8000, count=TEST_ITEMS, split=Split.TEST, label="gsm8k-test")
 
 
+def reference_items() -> ExecutorStep[Items]:
+    """Problems that no model has been trained on: generated here, at both scales.
+
+    At full scale they are not of GSM8K's distribution, so only differences between checkpoints are read off them.
+    """
+    return GenerateItems(seed=8002, count=TEST_ITEMS, split=Split.TEST, label="gsm8k-reference")
+
+
 def problems(name: str, seed: int, count: int, form: Form, per_document: int = 4) -> ExecutorStep[Documents]:
     """Generated training problems for the source ``name``; each source has a seed of its own."""
     items = GenerateItems(seed=seed, count=count, split=Split.TRAIN, label=name)

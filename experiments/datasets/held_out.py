@@ -1,12 +1,18 @@
-"""Text of each domain that no source of a rehearsal holds: for bits per byte."""
+"""Text of each domain that no source holds: for bits per byte."""
 
 from __future__ import annotations
 
-from experiments.datasets.corpus import Raw
+from typing import cast
+
+from experiments.datasets.corpus import Hub, Raw
 from experiments.datasets.shares import modules, sections
+from marin.artifact import Documents
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
+from marin.scale import Scale
+from marin.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
+from operators.extract import Extract
 from operators.generate import GenerateItems, ProblemDocuments
 from operators.installed import Docstrings, LanguageReference, PydocPages, StandardLibraryCode
 
@@ -20,3 +26,29 @@ DOMAINS: dict[str, Raw] = {
     "reference": LanguageReference(share=sections("held_out/reference"), label="held_out/reference"),
     "math": ProblemDocuments(items=_PROBLEMS, form=Form.TEXTBOOK, per_document=4, label="held_out/math"),
 }
+
+# Validation splits: published as text to measure on, so that nobody's training set should hold them.
+FULL = {
+    "web": Hub(
+        repo="allenai/c4",
+        revision="1588ec454efa1a09f29cd18ddd04fe05fc8653a2",
+        patterns=("en/c4-validation.*.json.gz",),
+    ),
+    "prose": Hub(
+        repo="Salesforce/wikitext",
+        revision="b08601e04326c79dfdd32d625aee71d232d685c3",
+        patterns=("wikitext-103-raw-v1/validation-*.parquet",),
+    ),
+}
+
+
+def domains(scale: Scale) -> dict[str, ExecutorStep[Documents]]:
+    """Held-out documents by domain."""
+    if scale is Scale.FULL:
+        return {name: hub.documents(f"held_out/{name}") for name, hub in FULL.items()}
+    return {
+        name: Extract(raw=raw, source=name, label=f"held_out/{name}")
+        if isinstance(raw, PydocPages)
+        else cast(ExecutorStep[Documents], raw)
+        for name, raw in DOMAINS.items()
+    }

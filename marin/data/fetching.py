@@ -123,7 +123,7 @@ def fetch_hub_file(
     checksum: "sha256:…" of a large file or "git:…", the git blob id of a small one.
     """
     import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError
 
     with _scratch(state) as folder:
         try:
@@ -132,6 +132,8 @@ def fetch_hub_file(
                     repo, name, repo_type="dataset", revision=revision, local_dir=folder / revision
                 )
             )
+        except GatedRepoError as error:
+            raise _gated(repo) from error
         except (HfHubHTTPError, OSError) as error:
             raise InputError(
                 f"{repo}@{revision}: {name} could not be fetched: {_first_line(error)}; run again to continue"
@@ -160,9 +162,7 @@ def list_hub_files(repo: str, revision: str, patterns: Sequence[str]) -> list[tu
     try:
         info = huggingface_hub.HfApi().dataset_info(repo, revision=revision, files_metadata=True)
     except errors.GatedRepoError as error:
-        raise InputError(
-            f"{repo} is gated: accept its terms on its page, then run `hf auth login` or set HF_TOKEN"
-        ) from error
+        raise _gated(repo) from error
     except errors.RevisionNotFoundError as error:
         raise MissingRevision(
             f"{repo} has no revision {revision}; look up a commit on its page under Files → History and pin that"
@@ -292,6 +292,10 @@ def _sha256(path: Path) -> str:
 def _git_blob(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _gated(repo: str) -> InputError:
+    return InputError(f"{repo} is gated: accept its terms on its page, then run `hf auth login` or set HF_TOKEN")
 
 
 def _some(names: list[str]) -> str:

@@ -1,0 +1,121 @@
+"""Real HTTP servers for download tests: one that breaks connections, one that speaks the hub's endpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class FileServer(BaseHTTPRequestHandler):
+    """Serves ``files`` with range requests. Each path's first ``breaks`` answers stop half-way."""
+
+    protocol_version = "HTTP/1.1"
+    files: dict[str, bytes]
+    breaks: dict[str, int]
+    ranges: bool
+    log: list[tuple[str, str]]
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range", "")
+        self.log.append((self.path, asked))
+        content = self.files.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(re.fullmatch(r"bytes=(\d+)-", asked).group(1)) if asked and self.ranges else 0  # type: ignore[union-attr]
+        if start >= len(content) and asked and self.ranges:
+            self.send_error(416)
+            return
+        body = content[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.breaks.get(self.path, 0):
+            self.breaks[self.path] -= 1
+            self.wfile.write(body[: len(body) // 2])
+            self.close_connection = True
+        else:
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+class HubServer(BaseHTTPRequestHandler):
+    """The endpoints of the Hugging Face hub that a dataset download needs; one repository, one commit."""
+
+    protocol_version = "HTTP/1.1"
+    repo: str
+    revision: str
+    files: dict[str, bytes]
+    large: frozenset[str]  # stored in LFS: these have a sha256
+    lies: frozenset[str]  # served with other bytes than the listing says
+    gated: frozenset[str]  # "listing" or "files": where the account is refused, as the hub does at either
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, body: bool) -> None:
+        path = self.path.split("?")[0]
+        listing = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/revision/(\w+)", path)
+        file = re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/(\w+)/(.+)", path)
+        found = listing or file
+        if found is None or found[1] != self.repo:
+            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"}, body)
+        elif ("listing" if listing else "files") in self.gated:
+            self._send(403, b"{}", {"X-Error-Code": "GatedRepo"}, body)
+        elif found[2] != self.revision:
+            self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, body)
+        elif listing:
+            siblings = [self._sibling(name, content) for name, content in self.files.items()]
+            answer = {"id": self.repo, "sha": self.revision, "siblings": siblings, "tags": [], "private": False}
+            self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"}, body)
+        else:
+            content = self.files[found[3]]
+            headers = {"ETag": f'"{_git_blob(content)}"', "X-Repo-Commit": self.revision, "Accept-Ranges": "bytes"}
+            self._send(200, content[::-1] if found[3] in self.lies else content, headers, body)
+
+    def _sibling(self, name: str, content: bytes) -> dict[str, object]:
+        entry: dict[str, object] = {"rfilename": name, "size": len(content), "blobId": _git_blob(content)}
+        if name in self.large:
+            entry["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+        return entry
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str], body: bool) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+def _git_blob(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], **attributes: object) -> Iterator[str]:
+    """The base URL of a running server on this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (handler,), attributes))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
