@@ -63,6 +63,7 @@ class Evaluate(ExecutorStep[Scores], op="evaluate", version=1, isolated=True):
                 raise BadField(f"Evaluate.{name} is {getattr(self, name)}; wanted at least 1")
 
     def run(self, ctx: Context) -> Scores:
+        import itertools
         import json
 
         from marin.data.documents import read_documents
@@ -85,7 +86,12 @@ class Evaluate(ExecutorStep[Scores], op="evaluate", version=1, isolated=True):
         scorer = load_scorer(ctx[self.checkpoint].directory, averaged=self.weights is Weights.AVERAGED)
         encoder = OffsetEncoder(ctx[self.tokenizer].directory)
         scoring = Scoring(scorer, encoder, self.window, self.stride, self.batch)
-        outcome = evaluate_checkpoint(scoring, domains, tasks, self.formats)
+        done = itertools.count(1)
+
+        def scored(name: str) -> None:
+            ctx.progress(next(done), len(domains) + 1, "parts", name)
+
+        outcome = evaluate_checkpoint(scoring, domains, tasks, self.formats, scored)
         write_results(ctx.out, outcome.results)
         scores = {
             "metrics": dict(outcome.metrics),

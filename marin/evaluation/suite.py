@@ -3,7 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from marin.data.documents import Document
@@ -34,11 +34,16 @@ class Outcome:
 
 
 def evaluate_checkpoint(
-    scoring: Scoring, domains: Mapping[str, Sequence[Document]], tasks: Sequence[TaskItems], formats: Sequence[Format]
+    scoring: Scoring,
+    domains: Mapping[str, Sequence[Document]],
+    tasks: Sequence[TaskItems],
+    formats: Sequence[Format],
+    scored: Callable[[str], None],
 ) -> Outcome:
     """Metrics ``bpb/<domain>``, ``bpb_stripped/<domain>`` and, for every task and format,
     ``<task>/<format>/bpb``, ``…/final_bpb``, ``…/accuracy`` and ``…/choice_probability``.
 
+    scored: told the name of each domain when it is done, and of all tasks together.
     Raises NothingScored naming the domain or task that has nothing to score, and NonFiniteLoss.
     """
     metrics: dict[str, float] = {}
@@ -47,11 +52,12 @@ def evaluate_checkpoint(
     for domain, held in sorted(domains.items()):
         if not sum(len(document.text) for document in held):
             raise NothingScored(f"domain {domain}: {len(held)} documents without text; look at the step that made them")
-        scored = scoring.documents([document.text for document in held])
-        documents[domain] = [document_result(domain, d.id, bits) for d, bits in zip(held, scored, strict=True)]
-        metrics[f"bpb/{domain}"] = bits_per_byte([s.bits for s in scored], [s.bytes for s in scored])
-        if stripped := sum(s.stripped_bytes for s in scored):
-            metrics[f"bpb_stripped/{domain}"] = sum(s.stripped_bits for s in scored) / stripped
+        bits = scoring.documents([document.text for document in held])
+        documents[domain] = [document_result(domain, d.id, one) for d, one in zip(held, bits, strict=True)]
+        metrics[f"bpb/{domain}"] = bits_per_byte([one.bits for one in bits], [one.bytes for one in bits])
+        if stripped := sum(one.stripped_bytes for one in bits):
+            metrics[f"bpb_stripped/{domain}"] = sum(one.stripped_bits for one in bits) / stripped
+        scored(domain)
 
     model = ScoringModel(scoring)
     asked = {
@@ -60,6 +66,7 @@ def evaluate_checkpoint(
         for form in formats
     }
     answers = evaluate_items(model, [harness_task for _, _, harness_task in asked.values()]) if asked else {}
+    scored(", ".join(task.name for task in tasks))
     items = {}
     for name, (task, form, _) in asked.items():
         answer = answers[name]

@@ -8,18 +8,19 @@ import pytest
 from marin.directory import Directory
 from marin.errors import CorruptOutput
 from marin.evaluation.contamination import THRESHOLD, Finding, Sets, Sign, contrast, evidence, summary
-from marin.evaluation.formats import Format
+from marin.evaluation.formats import Format, split_answer
 from marin.evaluation.items import Item
 from marin.evaluation.results import Results, document_result, item_result, read_results, write_results
 from marin.evaluation.scoring import DocumentBits, Scoring
 from tests.evaluation.models import Bytes, NGram
 from tests.evaluation.problems import problems
+from tests.shared_data import shared
 
 MEMBERS, REFERENCE = problems(60, seed=11), problems(60, seed=12)
 SETS = Sets(members="gsm", reference="gsm_reference")
 
 
-def score(model: NGram) -> Results:
+def score(model: NGram, members: Sequence[Item] = MEMBERS, reference: Sequence[Item] = REFERENCE) -> Results:
     scoring = Scoring(model, Bytes(), 512, 256, 8)
 
     def results(task: str, form: Format, items: Sequence[Item]):
@@ -29,7 +30,7 @@ def score(model: NGram) -> Results:
     return Results(
         {
             (task, form): results(task, form, items)
-            for task, items in ((SETS.members, MEMBERS), (SETS.reference, REFERENCE))
+            for task, items in ((SETS.members, members), (SETS.reference, reference))
             for form in Format
         }
     )
@@ -101,6 +102,25 @@ def test_another_format_alone_is_fragility_and_not_contamination():
     findings = evidence(cooled, parent, SETS)
     assert flagged(findings) == TAGS
     assert {one.sign for one in findings if one.flagged} == {Sign.FRAGILITY}
+
+
+def test_real_gsm8k_test_items_are_flagged_and_clean_training_is_not():
+    rows = [json.loads(line) for line in (shared("gsm8k") / "test.jsonl").read_text().splitlines()[:240]]
+    items = [Item(str(i), r["question"], r["answer"], split_answer(r["answer"])[1]) for i, r in enumerate(rows)]
+    members, reference, pretraining, other = items[:50], items[50:100], items[100:170], items[170:]
+    before = [form.text(item) for item in pretraining for form in Format]
+
+    def cooled(extra: Sequence[Item], forms: Sequence[Format]) -> Results:
+        model = NGram(6).train(before).train([form.text(item) for item in extra for form in forms], times=4)
+        return score(model, members, reference)
+
+    parent = cooled([], [])
+    assert flagged(evidence(cooled(other, list(Format)), parent, SETS)) == set()
+    assert flagged(evidence(cooled([*other, *members], [Format.OLMES]), parent, SETS)) >= {
+        "member gap of the gold, olmes format",
+        "difference in member gaps across formats",
+        "surprise at '<<' beyond the parent's on test items",
+    }
 
 
 def test_a_finding_says_what_it_found(parent: Results, contaminated: Results):
