@@ -75,6 +75,7 @@ class Closures:
         self.resolver = Resolver()
         self._units: dict[Key, Unit] = {}
         self._steps: dict[Key, bool] = {}
+        self._loads: dict[Module, tuple[Module, ...]] = {}
 
     def reach(self, roots: list[Key]) -> dict[Key, Unit]:
         """The units that the roots reach, the roots among them."""
@@ -123,8 +124,10 @@ class Closures:
                 continue
             reach.loaded[module] = None
             reach.announced.update((Key(module, name), None) for name in (*module.decorators, *module.bases))
-            for target in module.loads:
-                pending.extend(self.resolver.loaded(target, module))
+            if module not in self._loads:
+                loads = [loaded for target in module.loads for loaded in self.resolver.loaded(target, module)]
+                self._loads[module] = tuple(dict.fromkeys(loads))
+            pending.extend(self._loads[module])
 
     def _on_import(self, reach: Reach) -> list[Key]:
         keys = [Key(module, ON_IMPORT) for module in reach.loaded if module.effects]

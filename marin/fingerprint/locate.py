@@ -76,7 +76,7 @@ class Locator:
 
         "nowhere": not installed. "absent": the package is local, but has no such source file.
         """
-        key = (importer.parent, dotted)
+        key = (importer, dotted)
         if key not in self._found:
             self._found[key] = self._find(dotted, importer)
         return self._found[key]

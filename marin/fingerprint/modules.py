@@ -18,7 +18,7 @@ class Target(NamedTuple):
 
 @dataclass(eq=False)
 class Module:
-    """name: dotted. package: what relative imports start from.
+    """name: dotted. package: what relative imports start from. walrus: whether ``:=`` may occur.
 
     bindings: every statement that binds a name, in order. imports: targets by bound name. stars:
     modules of star imports. loads: every module that importing this one imports. effects: the
@@ -31,6 +31,7 @@ class Module:
     name: str
     path: Path
     package: str
+    walrus: bool = True
     bindings: dict[str, list[ast.stmt]] = field(default_factory=dict[str, list[ast.stmt]])
     imports: dict[str, list[Target]] = field(default_factory=dict[str, list[Target]])
     stars: list[str] = field(default_factory=list[str])
@@ -86,7 +87,7 @@ class Module:
 
 def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
     """Raises SyntaxError for a file that Python could not import either."""
-    module = Module(name, path, name if is_package else name.rpartition(".")[0])
+    module = Module(name, path, name if is_package else name.rpartition(".")[0], b":=" in source)
     tree = ast.parse(source, str(path))
     docstring = ast.get_docstring(tree, clean=False)
     if docstring is not None:
@@ -114,6 +115,8 @@ def _sort_in(module: Module, node: ast.stmt, whole: ast.stmt) -> None:
         names = sorted({name for inner in _leaves(node) for name in bound_names(inner)})
         for name in names:
             module.bindings.setdefault(name, []).append(_only(node, _binds(name)))
+        for inner in _leaves(node):
+            _enter_registration(module, inner)
         if any(_is_effect(inner) for inner in _leaves(node)):
             module.effects.append(_only(node, _is_effect))
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)):
@@ -125,8 +128,7 @@ def _sort_in(module: Module, node: ast.stmt, whole: ast.stmt) -> None:
     else:
         for name in bound_names(node):
             module.bindings.setdefault(name, []).append(node)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            _enter_registration(module, node)
+        _enter_registration(module, node)
         if _is_effect(node):
             module.effects.append(node)
 
@@ -140,7 +142,9 @@ def _enter_import(module: Module, node: ast.stmt) -> None:
             module.imports.setdefault(name, []).append(target)
 
 
-def _enter_registration(module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+def _enter_registration(module: Module, node: ast.stmt) -> None:
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return
     if node.decorator_list:
         module.decorators.setdefault(node.name, []).extend(node.decorator_list)
     if isinstance(node, ast.ClassDef) and node.bases:
@@ -205,18 +209,25 @@ def _is_effect(node: ast.stmt) -> bool:
     return isinstance(node, (ast.Delete, ast.Assert, ast.Raise, ast.For, ast.While, ast.With, ast.Match))
 
 
-def bound_names(node: ast.stmt) -> list[str]:
-    """Names that one statement binds in its own scope, imports left out, in order."""
+def bound_names(node: ast.stmt, *, walrus: bool = True) -> list[str]:
+    """Names that one statement binds in its own scope, imports left out, in order.
+
+    walrus=False promises that no ``:=`` is in it, so that expressions need not be searched.
+    """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.TypeAlias):
         return [node.name.id]
     if isinstance(node, ast.AnnAssign) and node.value is None:
         return []
-    return list(dict.fromkeys(_stored(node)))
+    return list(dict.fromkeys(_stored(node, walrus)))
 
 
-def _stored(node: ast.AST) -> Iterator[str]:
+_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _stored(node: ast.AST, walrus: bool) -> Iterator[str]:
     if isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Store):
             yield node.id
@@ -228,11 +239,13 @@ def _stored(node: ast.AST) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield child.name
-        elif isinstance(child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        elif isinstance(child, ast.expr) and not isinstance(child, _TARGETS) and not walrus:
+            continue
+        elif isinstance(child, _COMPREHENSIONS):
             # Its own targets are local to it, a walrus in it is not.
             yield from (n.target.id for n in ast.walk(child) if isinstance(n, ast.NamedExpr))
         elif not isinstance(child, ast.Lambda):
-            yield from _stored(child)
+            yield from _stored(child, walrus)
 
 
 def _is_main_guard(test: ast.expr) -> bool:

@@ -249,7 +249,7 @@ class _Walker:
             for bound, target in self._module.import_targets(statement):
                 scope.imports.setdefault(bound, []).append(target)
         for statement in body:
-            scope.bound.update(bound_names(statement))
+            scope.bound.update(bound_names(statement, walrus=self._module.walrus))
         return scope
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:

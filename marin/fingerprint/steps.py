@@ -24,8 +24,8 @@ _NONE: frozenset[type] = frozenset()
 class Fingerprinter:
     """Computes fingerprints and remembers what it read: make a new one to see edited source.
 
-    The cost is in the first step of each class (0.1 ms for every line that it reaches, once per file);
-    each further step of that class costs a walk over its field values.
+    The cost is in the first step of each class: .25 s for the first that reaches 12,000 lines, 1 ms
+    for the next. Each further step of a class costs a walk over its field values, 3 µs.
     """
 
     def __init__(self) -> None:

@@ -66,9 +66,10 @@ CASES = [
             "lib/__init__.py": "from lib import plugins\n",
             "lib/registry.py": REGISTRY,
             "lib/plugins.py": "from lib.registry import register\n\n@register('a')\ndef a():\n    return b()\n\n"
-            "def b():\n    return 1\n\ndef c():\n    return 1\n",
+            "def b():\n    return 1\n\ndef c():\n    return 1\n\n"
+            "if b:\n    @register('d')\n    def d():\n        return 1\n",
         },
-        has=("lib.plugins.a", "lib.plugins.b", "lib.registry.register", "lib.registry.TABLE"),
+        has=("lib.plugins.a", "lib.plugins.b", "lib.plugins.d", "lib.registry.register", "lib.registry.TABLE"),
         lacks=("lib.plugins.c",),
     ),
     Case(
