@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from marin.pages.model import StepRow
 
@@ -15,11 +15,16 @@ FEWEST_EQUAL = 5  # so many interchangeable trunk steps become one box
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """Chains of steps, one per source, that share a row. cells: for each operator, its steps."""
+    """Chains of steps, one per source, that share a row. cells: for each operator, its steps.
+
+    into: number of the lane whose first step bundles this one with others, if there is one.
+    """
 
     name: str
     cells: dict[str, tuple[StepRow, ...]]
     feeds: frozenset[int]  # indices of Folded.gathers
+    number: int
+    into: int | None = None
     sources: int = 1
 
 
@@ -34,16 +39,16 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Folded:
-    """A graph ready to draw. operators: columns of the grid. gathers: (label, step names) that read many lanes.
+    """A graph ready to draw. columns: operators of the grid. gathers: (label, step names) that read many lanes.
 
-    beside: for an operator of the grid, the trunk steps that its cells read too. edges: between boxes, by
+    beside: for each column of the grid, what its cells read besides their lane. edges: between boxes, by
     index, without those that a longer path implies. column: of each box, counted along these edges.
     """
 
-    operators: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
     lanes: tuple[Lane, ...]
     gathers: tuple[tuple[str, tuple[str, ...]], ...]
-    beside: dict[str, tuple[str, ...]]
+    beside: tuple[tuple[str, ...], ...]
     boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]
     column: tuple[int, ...]
@@ -88,32 +93,26 @@ def fold(steps: Sequence[StepRow]) -> Folded:
     """
     graph = _Graph(steps)
     chains = _chains(graph)
-    if len(chains) < FEWEST_LANES:
-        chains = []
     lane_of = {name: number for number, chain in enumerate(chains) for name in chain}
-    operators = _column_order(graph, lane_of)
+    columns = _columns(graph, lane_of)
     trunk = [name for name in graph.steps if name not in lane_of]
     gathers = _gathers(graph, lane_of, trunk)
     fed = [
         frozenset(index for index, (_, names) in enumerate(gathers) if _lanes_read(graph, lane_of, names[0]) & {number})
         for number in range(len(chains))
     ]
-    rows = [_lane(graph, chain, feeds) for chain, feeds in zip(chains, fed, strict=True)]
-    rows.sort(key=lambda lane: sorted(lane.feeds))
-    beside: dict[str, tuple[str, ...]] = {}
-    for operator in operators:
-        shared = (
-            source
-            for name in lane_of
-            if graph.steps[name].op == operator
-            for source in graph.inputs[name]
-            if lane_of.get(source) != lane_of[name]
-        )
-        beside[operator] = tuple(dict.fromkeys(shared))
+    into: dict[int, int] = {}
+    for number, chain in enumerate(chains):
+        into |= {lane_of[source]: number for source in graph.inputs[chain[0]] if source in lane_of}
+    rows = [
+        _lane(graph, number, chain, feeds, into.get(number))
+        for number, (chain, feeds) in enumerate(zip(chains, fed, strict=True))
+    ]
+    beside = tuple(_beside(graph, lane_of, into, column) for column in columns)
     boxes, edges, column = _boxes(graph, lane_of, trunk)
     return Folded(
-        operators=operators,
-        lanes=tuple(_bundle(rows) if len(rows) > MOST_ROWS else rows),
+        columns=columns,
+        lanes=tuple(_in_order(_bundle(rows) if len(rows) > MOST_ROWS else rows)),
         gathers=gathers,
         beside=beside,
         boxes=boxes,
@@ -123,7 +122,7 @@ def fold(steps: Sequence[StepRow]) -> Folded:
 
 
 def _chains(graph: _Graph) -> list[list[str]]:
-    """Lanes of at least two steps that start at a step without inputs."""
+    """Lanes: chains from a step without inputs, chains that go on from a bundle of sources, single sources."""
     own: dict[str, str] = {}
     for name, inputs in graph.inputs.items():
         operator = graph.steps[name].op
@@ -133,17 +132,44 @@ def _chains(graph: _Graph) -> list[list[str]]:
         if len(private) == 1:
             own[name] = private[0]
     often = Counter(graph.steps[name].op for name in own)
-    lanes: dict[str, list[str]] = {name: [name] for name in graph.steps if not graph.inputs[name]}
-    for name in sorted(own, key=lambda step: graph.depth[step]):
-        lane = lanes.get(own[name])
-        if lane is not None and lane[-1] == own[name] and often[graph.steps[name].op] >= FEWEST_LANES:
-            lane.append(name)
-            lanes[name] = lane
-    return [lane for name, lane in lanes.items() if len(lane) > 1 and lane[0] == name]
+    chain_of: dict[str, list[str]] = {}
+    starts: list[str] = []
+    for name in sorted(graph.steps, key=lambda step: graph.depth[step]):
+        chain = chain_of.get(own[name]) if name in own else None
+        if chain is not None and chain[-1] == own[name] and often[graph.steps[name].op] >= FEWEST_LANES:
+            chain.append(name)
+            chain_of[name] = chain
+        else:
+            chain_of[name] = [name]
+            starts.append(name)
+    rooted = [start for start in starts if not graph.inputs[start] and len(chain_of[start]) > 1]
+    if len(rooted) < FEWEST_LANES:
+        return []
+    usual = {graph.steps[name].op for start in rooted for name in chain_of[start]}
+    bundled = [
+        start
+        for start in starts
+        if graph.inputs[start]
+        and len(chain_of[start]) > 1
+        and all(graph.steps[name].op in usual for name in chain_of[start][1:])
+    ]
+    chosen = {*rooted, *bundled}
+    lane_of = {name: index for index, start in enumerate([*rooted, *bundled]) for name in chain_of[start]}
+    for start in starts:
+        if not graph.inputs[start] and len(chain_of[start]) == 1:
+            readers = graph.consumers[start]
+            inside = all(c in chosen if c in lane_of else len(_lanes_read(graph, lane_of, c)) > 1 for c in readers)
+            if readers and inside:
+                chosen.add(start)
+    place = {name: index for index, name in enumerate(graph.steps)}
+    return [chain_of[start] for start in sorted(chosen, key=lambda start: place[start])]
 
 
-def _column_order(graph: _Graph, lane_of: dict[str, int]) -> tuple[str, ...]:
-    """Operators of the grid so that every lane reads left to right, as far as lanes agree."""
+def _columns(graph: _Graph, lane_of: dict[str, int]) -> tuple[tuple[str, ...], ...]:
+    """Operators of the grid so that every lane reads left to right, as far as lanes agree.
+
+    Operators that stand next to each other and that no lane has both of share a column.
+    """
     deepest: dict[str, list[int]] = defaultdict(list)
     after: dict[str, set[str]] = defaultdict(set)
     position: Counter[int] = Counter()
@@ -153,6 +179,9 @@ def _column_order(graph: _Graph, lane_of: dict[str, int]) -> tuple[str, ...]:
         deepest[operator].append(position[lane])
         if lane in previous and previous[lane] != operator:
             after[operator].add(previous[lane])
+        elif lane not in previous:
+            after[operator] |= {graph.steps[source].op for source in graph.inputs[name] if source in lane_of}
+            after[operator].discard(operator)
         position[lane] += 1
         previous[lane] = operator
     left = sorted(deepest, key=lambda op: (sum(deepest[op]) / len(deepest[op]), op))
@@ -161,7 +190,17 @@ def _column_order(graph: _Graph, lane_of: dict[str, int]) -> tuple[str, ...]:
         free = next((op for op in left if not (after[op] & set(left))), left[0])
         order.append(free)
         left.remove(free)
-    return tuple(order)
+    lanes_with: dict[str, set[int]] = defaultdict(set)
+    for name, lane in lane_of.items():
+        lanes_with[graph.steps[name].op].add(lane)
+    columns: list[list[str]] = []
+    for operator in order:
+        last = columns[-1] if columns else []
+        if last and not any(lanes_with[operator] & lanes_with[other] or other in after[operator] for other in last):
+            last.append(operator)
+        else:
+            columns.append([operator])
+    return tuple(tuple(column) for column in columns)
 
 
 def _lanes_read(graph: _Graph, lane_of: dict[str, int], name: str) -> frozenset[int]:
@@ -187,26 +226,61 @@ def _unique_label(step: StepRow, labels: Counter[str]) -> str:
     return step.label if labels[step.label] == 1 else step.name
 
 
-def _lane(graph: _Graph, chain: Sequence[str], feeds: frozenset[int]) -> Lane:
+def _beside(graph: _Graph, lane_of: dict[str, int], into: dict[int, int], column: Sequence[str]) -> tuple[str, ...]:
+    """Inputs of a column's cells that come neither along their lane nor from one that ends in it."""
+    found: dict[str, None] = {}
+    for name, lane in lane_of.items():
+        if graph.steps[name].op in column:
+            for source in graph.inputs[name]:
+                before = lane_of.get(source)
+                if before is None or (before != lane and into.get(before) != lane):
+                    found[source] = None
+    return tuple(found)
+
+
+def _lane(graph: _Graph, number: int, chain: Sequence[str], feeds: frozenset[int], into: int | None) -> Lane:
     cells: dict[str, tuple[StepRow, ...]] = {}
     for name in chain:
         step = graph.steps[name]
         cells[step.op] = (*cells.get(step.op, ()), step)
     labels = Counter(graph.steps[name].label for name in chain)
     name, times = labels.most_common(1)[0]
-    return Lane(name=name if times > 1 else graph.steps[chain[-1]].label, cells=cells, feeds=feeds)
+    shown = name if times > 1 else graph.steps[chain[-1]].label
+    return Lane(name=shown, cells=cells, feeds=feeds, number=number, into=into)
+
+
+def _in_order(lanes: Sequence[Lane]) -> list[Lane]:
+    """Lanes that are read alike together; a lane that ends in another one just above it."""
+    above: dict[int, list[Lane]] = defaultdict(list)
+    for lane in lanes:
+        if lane.into is not None:
+            above[lane.into].append(lane)
+    ordered: list[Lane] = []
+
+    def place(lane: Lane) -> None:
+        for feeder in above.pop(lane.number, []):
+            place(feeder)
+        ordered.append(lane)
+
+    for lane in sorted(lanes, key=lambda lane: sorted(lane.feeds)):
+        if lane.into is None:
+            place(lane)
+    # Lanes that end in each other in a circle: no valid graph, but still to be seen.
+    return [*ordered, *(replace(lane, into=None) for left in above.values() for lane in left)]
 
 
 def _bundle(lanes: Sequence[Lane]) -> list[Lane]:
-    """One row for all lanes of the same operators that feed the same steps."""
-    alike: dict[tuple[tuple[str, ...], frozenset[int]], list[Lane]] = defaultdict(list)
+    """One row for all lanes of the same operators that feed the same steps; lanes that join stay single."""
+    joined = {lane.into for lane in lanes}
+    alike: dict[tuple[object, ...], list[Lane]] = defaultdict(list)
     for lane in lanes:
-        alike[tuple(lane.cells), lane.feeds].append(lane)
+        alone = lane.number if lane.number in joined else -1
+        alike[tuple(lane.cells), lane.feeds, lane.into, alone].append(lane)
     return [
-        Lane(
+        replace(
+            same[0],
             name=same[0].name if len(same) == 1 else f"{len(same)} sources: {same[0].name} …",
             cells={op: tuple(step for lane in same for step in lane.cells[op]) for op in same[0].cells},
-            feeds=same[0].feeds,
             sources=len(same),
         )
         for same in alike.values()

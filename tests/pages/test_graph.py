@@ -27,11 +27,11 @@ def sources(count: int) -> list[StepRow]:
 
 def test_sources_become_lanes_and_the_rest_the_trunk() -> None:
     folded = fold(sources(5))
-    assert folded.operators == ("download", "filter", "tokenize")
+    assert folded.columns == (("download",), ("filter",), ("tokenize",))
     assert [lane.name for lane in folded.lanes] == [f"s{i}" for i in range(5)]
     assert [label for label, _ in folded.gathers] == ["bpe", "all"]
     assert all(lane.feeds == {0, 1} for lane in folded.lanes)
-    assert folded.beside["tokenize"] == ("tokenizer/bpe",)
+    assert folded.beside[-1] == ("tokenizer/bpe",)
     assert [names for box in folded.boxes for names in [[s.name for s in box.steps]]] == [
         [f"items/s{i}x" for i in range(5)], ["tokenizer/bpe"], ["train/all"],
     ]  # fmt: skip
@@ -39,12 +39,33 @@ def test_sources_become_lanes_and_the_rest_the_trunk() -> None:
 
 def test_lanes_of_the_sample() -> None:
     folded = fold(sample.page().steps)
-    assert folded.operators[-4:] == ("filter", "dedup", "decontaminate", "tokenize")
-    assert set(folded.operators[:3]) == {"download", "generate", "extract"}
+    assert folded.columns[1:] == (("extract",), ("filter",), ("dedup",), ("decontaminate",), ("tokenize",))
+    assert set(folded.columns[0]) == {"download", "generate"}
     assert len(folded.lanes) == 25
     feeds = {lane.name: {folded.gathers[i][0] for i in lane.feeds} for lane in folded.lanes}
     assert feeds["dolmino_math"] == {"anneal/bison"}
     assert feeds["stackv2_edu_python"] == {"anneal/mantis"}
+
+
+def test_a_bundle_of_sources_is_a_lane_with_its_sources_above() -> None:
+    steps = sources(4)
+    steps += [step("download/x1"), step("download/x2"), step("bundle/x", "download/x1", "download/x2")]
+    steps += [step("filter/x", "bundle/x"), step("tokenize/x", "filter/x", "tokenizer/bpe")]
+    folded = fold(steps)
+    assert [lane.name for lane in folded.lanes][:3] == ["x1", "x2", "x"]
+    bundle = folded.lanes[2]
+    assert [lane.into for lane in folded.lanes[:3]] == [bundle.number, bundle.number, None]
+    assert (
+        folded.columns == (("download",), ("bundle",), ("filter",), ("tokenize",)) or folded.columns[0][0] == "download"
+    )
+    assert all(box.steps[0].op != "bundle" for box in folded.boxes)
+
+
+def test_a_lone_source_stands_in_the_grid_when_grid_readers_read_it() -> None:
+    steps = [*sources(4), step("download/held_out")]
+    steps[-2] = step("train/all", *(f"tokenize/s{i}" for i in range(4)), "download/held_out")
+    folded = fold(steps)
+    assert "held_out" in [lane.name for lane in folded.lanes]
 
 
 def test_two_chains_are_no_grid() -> None:
