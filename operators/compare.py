@@ -14,7 +14,8 @@ from marin.step import ExecutorStep
 class Compare(ExecutorStep[Report], op="compare", version=1):
     """Every metric by arm, with paired differences to the baseline and their intervals over items.
 
-    arms: scores by name, one of them the baseline. evidence: reports by name, whose findings are repeated here.
+    arms: scores by name, one of them the baseline. evidence: reports by name, whose findings are repeated here;
+    a report's ``vetoes`` (by arm, tasks whose items it was trained on) keep those metrics from being compared.
     """
 
     arms: Mapping[str, ExecutorStep[Scores]]
@@ -35,6 +36,11 @@ class Compare(ExecutorStep[Report], op="compare", version=1):
 
         arms = {name: read_results(ctx[step].directory) for name, step in self.arms.items()}
         evidence = {name: ctx[step].headline for name, step in self.evidence.items()}
-        made, headline = report(arms, self.baseline, evidence)
+        vetoes: dict[str, set[str]] = {}
+        for step in self.evidence.values():
+            written = json.loads(ctx[step].directory.read_text("report.json"))
+            for arm, tasks in written.get("vetoes", {}).items():
+                vetoes.setdefault(arm, set()).update(tasks)
+        made, headline = report(arms, self.baseline, evidence, vetoes)
         ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=headline)

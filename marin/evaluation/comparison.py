@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from marin.errors import CorruptOutput
@@ -16,10 +16,14 @@ EXCLUDES_ZERO = 1.96
 
 @dataclass(frozen=True)
 class Difference:
-    """One arm minus the baseline. shown: the 95 % interval over items excludes zero."""
+    """One arm minus the baseline. shown: the 95 % interval over items excludes zero.
+
+    contaminated: which of the two arms were trained on these items; then neither is better.
+    """
 
     estimate: Estimate
     higher_is_better: bool
+    contaminated: tuple[str, ...] = ()
 
     @property
     def shown(self) -> bool:
@@ -32,6 +36,8 @@ class Difference:
     @property
     def verdict(self) -> str:
         """In words; never more than items can say."""
+        if self.contaminated:
+            return f"not comparable, trained on these items: {' and '.join(self.contaminated)}"
         if not self.shown:
             return f"no difference shown (one of {self.detectable:.4f} would be, 4 times in 5)"
         better = (self.estimate.value > 0) is self.higher_is_better
@@ -55,15 +61,22 @@ class Row:
             "higher_is_better": self.higher_is_better,
             "values": dict(self.values),
             "differences": {
-                arm: {**asdict(one.estimate), "shown": one.shown, "detectable": one.detectable, "verdict": one.verdict}
+                arm: {
+                    **asdict(one.estimate),
+                    "shown": one.shown,
+                    "detectable": one.detectable,
+                    "contaminated": list(one.contaminated),
+                    "verdict": one.verdict,
+                }
                 for arm, one in self.differences.items()
             },
         }
 
 
-def compare(arms: Mapping[str, Results], baseline: str) -> list[Row]:
+def compare(arms: Mapping[str, Results], baseline: str, vetoes: Mapping[str, Collection[str]]) -> list[Row]:
     """Bits per byte of every domain, then bits per byte, final answer and accuracy of every task and format.
 
+    vetoes: by arm, the tasks whose items it was trained on.
     Raises CorruptOutput if an arm was not scored on the same texts as the baseline.
     """
     rows: list[Row] = []
@@ -73,10 +86,13 @@ def compare(arms: Mapping[str, Results], baseline: str) -> list[Row]:
     for task, form in sorted(arms[baseline].items, key=lambda key: (key[0], key[1].value)):
         name = f"{task}/{form.value}"
         items = {arm: _same(results.items.get((task, form), []), arm, name) for arm, results in arms.items()}
+        spoilt = {arm for arm in arms if task in vetoes.get(arm, ())}
+        first = len(rows)
         rows.append(_rate_row(f"{name}/bpb", items, baseline, lambda i: i.bits, lambda i: i.bytes))
         rows.append(_rate_row(f"{name}/final_bpb", items, baseline, lambda i: i.final_bits, lambda i: i.final_bytes))
         if all(one.correct is not None for held in items.values() for one in held.values()):
             rows.append(_accuracy_row(f"{name}/accuracy", items, baseline))
+        rows[first:] = [_vetoed(row, baseline, spoilt) for row in rows[first:]]
     return rows
 
 
@@ -87,22 +103,24 @@ NOTE = (
 
 
 def report(
-    arms: Mapping[str, Results], baseline: str, evidence: Mapping[str, Sequence[str]]
+    arms: Mapping[str, Results],
+    baseline: str,
+    evidence: Mapping[str, Sequence[str]],
+    vetoes: Mapping[str, Collection[str]],
 ) -> tuple[dict[str, Any], list[str]]:
     """(report.json, headline). {"baseline", "arms", "note", "rows": [...], "evidence": {name: lines}}.
 
     The headline has a line for each difference that shows, one for all that do not, then the evidence.
     """
-    rows = compare(arms, baseline)
+    rows = compare(arms, baseline, vetoes)
     headline: list[str] = []
     for arm in sorted(arms.keys() - {baseline}):
         shown = [row for row in rows if row.differences[arm].shown]
         for row in shown:
-            difference = row.differences[arm]
-            e = difference.estimate
+            e, verdict = row.differences[arm].estimate, row.differences[arm].verdict
             headline.append(
-                f"{row.metric}: {arm} {row.values[arm]:.4f}, {baseline} {row.values[baseline]:.4f} {row.unit}; "
-                f"{arm} {difference.verdict} (95 % interval {e.low:+.4f} to {e.high:+.4f})"
+                f"{row.metric}: {arm} {row.values[arm]:.4f}, {baseline} {row.values[baseline]:.4f} {row.unit}: "
+                f"{verdict} (difference {e.value:+.4f}, 95 % interval {e.low:+.4f} to {e.high:+.4f})"
             )
         rest = [row.metric for row in rows if not row.differences[arm].shown]
         if rest:
@@ -133,6 +151,14 @@ def _pairs[T](scored: Mapping[str, Mapping[str, T]], arm: str, baseline: str, wh
             f"({len(scored[arm])} and {len(scored[baseline])}); evaluate both with the same fields"
         )
     return [(mine, scored[baseline][id]) for id, mine in scored[arm].items()]
+
+
+def _vetoed(row: Row, baseline: str, spoilt: Collection[str]) -> Row:
+    differences = {
+        arm: replace(one, contaminated=tuple(sorted({arm, baseline} & set(spoilt))))
+        for arm, one in row.differences.items()
+    }
+    return replace(row, differences=differences)
 
 
 def _rate_row[T](

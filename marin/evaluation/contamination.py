@@ -187,10 +187,12 @@ def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
 def report(arms: Mapping[str, Results], parent: Results, clean: str, sets: Sets) -> tuple[dict[str, Any], list[str]]:
     """(report.json, one headline line an arm). clean: the arm that the others are set against.
 
-    {"threshold", "members", "reference", "parent": table, "arms": {name: {"table", "findings", "contrast"}}};
-    a table as from ``summary``, contrast empty for the clean arm.
+    {"threshold", "members", "reference", "parent": table, "arms": {name: {"table", "findings", "contrast"}},
+    "vetoes"}; a table as from ``summary``, contrast empty for the clean arm. vetoes: by arm, the tasks whose
+    metrics mean nothing for it, because it was trained on their items.
     """
     made: dict[str, Any] = {}
+    vetoes: dict[str, list[str]] = {}
     headline: list[str] = []
     for name in sorted(arms):
         findings = evidence(arms[name], parent, sets)
@@ -200,6 +202,8 @@ def report(arms: Mapping[str, Results], parent: Results, clean: str, sets: Sets)
             "findings": [one.as_json() for one in findings],
             "contrast": [one.as_json() for one in beyond],
         }
+        if any(one.flagged and one.sign is Sign.CONTAMINATION and one.estimate.value > 0 for one in findings):
+            vetoes[name] = [sets.members]
         headline += [f"{name}: {_verdict(sign, [*findings, *beyond])}" for sign in Sign]
     return {
         "threshold": THRESHOLD,
@@ -208,6 +212,7 @@ def report(arms: Mapping[str, Results], parent: Results, clean: str, sets: Sets)
         "clean": clean,
         "parent": summary(parent, sets),
         "arms": made,
+        "vetoes": vetoes,
     }, headline
 
 

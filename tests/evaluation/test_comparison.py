@@ -32,7 +32,7 @@ def shifted(bits: float, correct: bool | None = None) -> Results:
 
 
 def test_a_better_arm_is_called_better_on_what_it_is_better_at():
-    rows = {row.metric: row for row in compare({"bison": BASE, "mantis": shifted(5, correct=True)}, "bison")}
+    rows = {row.metric: row for row in compare({"bison": BASE, "mantis": shifted(5, correct=True)}, "bison", {})}
     assert list(rows) == ["bpb/web", "gsm/olmes/bpb", "gsm/olmes/final_bpb", "gsm/olmes/accuracy"]
     bits = rows["gsm/olmes/bpb"].differences["mantis"]
     assert bits.estimate.value == pytest.approx(-5 / 50, abs=0.005)
@@ -45,12 +45,12 @@ def test_a_better_arm_is_called_better_on_what_it_is_better_at():
     assert not same.shown
     assert same.verdict.startswith("no difference shown")
     # The other way round it is worse.
-    back = {row.metric: row for row in compare({"bison": BASE, "mantis": shifted(5)}, "mantis")}
+    back = {row.metric: row for row in compare({"bison": BASE, "mantis": shifted(5)}, "mantis", {})}
     assert back["gsm/olmes/bpb"].differences["bison"].verdict.startswith("worse by 0.1")
 
 
 def test_a_small_difference_in_noise_is_not_shown_and_says_what_would_be():
-    rows = {row.metric: row for row in compare({"a": BASE, "b": shifted(0.01)}, "a")}
+    rows = {row.metric: row for row in compare({"a": BASE, "b": shifted(0.01)}, "a", {})}
     difference = rows["gsm/olmes/bpb"].differences["b"]
     assert not difference.shown
     assert difference.detectable == pytest.approx(2.8 * difference.estimate.se, rel=0.01)
@@ -58,7 +58,9 @@ def test_a_small_difference_in_noise_is_not_shown_and_says_what_would_be():
 
 
 def test_the_report_ends_with_what_it_cannot_say():
-    made, headline = report({"bison": BASE, "mantis": shifted(5, correct=True)}, "bison", {"leak": ["bison: flagged"]})
+    made, headline = report(
+        {"bison": BASE, "mantis": shifted(5, correct=True)}, "bison", {"leak": ["bison: flagged"]}, {}
+    )
     assert json.loads(json.dumps(made, allow_nan=False))["arms"] == ["bison", "mantis"]
     assert headline[-1] == made["note"] == NOTE
     assert headline[0].startswith("gsm/olmes/bpb: mantis 1.15")
@@ -66,9 +68,17 @@ def test_the_report_ends_with_what_it_cannot_say():
     assert "no difference shown between mantis and bison in bpb/web, gsm/olmes/final_bpb" in headline
 
 
+def test_a_contaminated_arm_wins_nothing_on_the_items_it_saw():
+    made, headline = report({"bison": shifted(5, correct=True), "mantis": BASE}, "bison", {}, {"bison": ["gsm"]})
+    verdicts = {row["metric"]: row["differences"]["mantis"]["verdict"] for row in made["rows"]}
+    assert verdicts["gsm/olmes/bpb"] == "not comparable, trained on these items: bison"
+    assert verdicts["bpb/web"].startswith("no difference shown")
+    assert not any("worse" in line or "better" in line for line in headline)
+
+
 def test_arms_scored_on_different_texts_are_refused():
     fewer = Results({("gsm", Format.OLMES): BASE.items["gsm", Format.OLMES][:9]}, BASE.documents)
     with pytest.raises(CorruptOutput, match=r"different texts \(9 and 64\)"):
-        compare({"a": BASE, "b": fewer}, "a")
+        compare({"a": BASE, "b": fewer}, "a", {})
     with pytest.raises(CorruptOutput, match="b was not scored on web"):
-        compare({"a": BASE, "b": Results(BASE.items, {})}, "a")
+        compare({"a": BASE, "b": Results(BASE.items, {})}, "a", {})

@@ -171,8 +171,10 @@ def test_the_contaminated_arm_is_flagged_and_the_clean_one_is_not(scores: Mappin
         {**scores, step: report},
         tmp_path,
     )
-    # Bison remembers the test items: the comparison shows it ahead, and the evidence beside it says why.
-    assert any(line.startswith("gsm/olmes/bpb: mantis") and "worse" in line for line in compared.headline)
+    # Bison remembers the test items; it is ahead on them, and that counts for nothing.
+    assert written["vetoes"] == {"bison": ["gsm"]}
+    (line,) = [line for line in compared.headline if line.startswith("gsm/olmes/bpb: mantis")]
+    assert "not comparable, trained on these items: bison" in line
     assert f"leak: {report.headline[0]}" in compared.headline
     rows = {row["metric"]: row for row in json.loads(compared.directory.read_text("report.json"))["rows"]}
     assert rows["gsm/olmes/bpb"]["differences"]["mantis"]["shown"]
