@@ -100,7 +100,7 @@ class Train(ExecutorStep[Checkpoint], op="train", isolated=True):
         """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
         return Milestone(training=self, step=step, label=f"{self.label}@{step}" if self.label else "")
 
-    def name_so_far(self) -> str:
+    def called(self) -> str:
         return f"Train {self.label!r}" if self.label else "Train"
 
     def tokens_trained(self) -> int:

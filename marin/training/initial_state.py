@@ -128,7 +128,7 @@ class InitialState:
 
     def _at_first_step(self, state: TrainerState) -> TrainerState:
         step = self._spec.first_step
-        return dataclasses.replace(state, step=jnp.asarray(step), opt_state=with_count(state.opt_state, step))
+        return dataclasses.replace(state, step=jnp.array(step), opt_state=with_count(state.opt_state, step))
 
     def _refuse_partial(self, report: dict[str, Any], source: Directory) -> None:
         if report["fresh"] or report["dropped"]:

@@ -75,7 +75,14 @@ def averaging(recipe: Adam) -> EmaModelAveragingConfig | None:
 def with_count(optimizer_state: Any, step: int) -> Any:
     """The state of a fresh ``build_optimizer`` with its schedule at ``step``; Adam's own moments start anew."""
     before, scheduled, after = optimizer_state
-    return before, scheduled._replace(count=jnp.asarray(step, scheduled.count.dtype)), after
+    # optax counts twice: the schedule reads the count of its own state. Each is an array of its own,
+    # because the training step gives up the buffers of both.
+    schedules = {
+        name: held._replace(count=jnp.array(step, held.count.dtype))
+        for name, held in scheduled.hyperparams_states.items()
+    }
+    started = scheduled._replace(count=jnp.array(step, scheduled.count.dtype), hyperparams_states=schedules)
+    return before, started, after
 
 
 def rate_used(optimizer_state: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ORPHANED = 70  # exit status
+LOCK = "training.lock"  # in the state directory; holds the process id of the last trainer
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -75,8 +76,11 @@ def _lock_state(state: str) -> object:
     if "://" in state:
         return None
     Path(state).mkdir(parents=True, exist_ok=True)
-    handle = (Path(state) / "training.lock").open("w")
+    handle = (Path(state) / LOCK).open("a+")
     fcntl.flock(handle, fcntl.LOCK_EX)
+    handle.truncate(0)
+    handle.write(f"{os.getpid()}\n")
+    handle.flush()
     return handle
 
 

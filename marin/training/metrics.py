@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from marin.directory import Directory
@@ -25,7 +26,7 @@ class MetricsLog:
     def __init__(self, directory: Directory, name: str, lines: Iterable[str]) -> None:
         """Begins with ``lines``; whatever the live file held beyond them is cut."""
         self._lines = list(lines)
-        self._live = None
+        self._live: Path | None = None
         if directory.is_local:
             path = directory.path / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,14 +34,14 @@ class MetricsLog:
             temporary = path.with_name(name + ".tmp")
             temporary.write_text(self.text())
             os.replace(temporary, path)
-            self._live = path.open("a", encoding="utf-8")
+            self._live = path
 
     def add(self, row: dict[str, Any]) -> None:
         line = json.dumps(row)
         self._lines.append(line)
         if self._live is not None:
-            self._live.write(line + "\n")
-            self._live.flush()
+            with self._live.open("a", encoding="utf-8") as live:
+                live.write(line + "\n")
 
     def text(self) -> str:
         return "".join(line + "\n" for line in self._lines)

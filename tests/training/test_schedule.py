@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marin.errors import BadField
+from marin.training.optimizer import Adam, ClipUpdateNorm
+from marin.training.schedule import Decay, Rewarmup, Schedule
+
+PEAK = 7e-4
+# The 32B: warmup 1 % of the first 80,000 steps, QK-Norm switch at 80,000, cooldown from 160,000 to 192,000.
+MARIN_32B = Schedule(warmup=800, rewarmups=(Rewarmup(80_000, 1_000),), decay=Decay(160_000, 192_000))
+
+
+@pytest.mark.parametrize(
+    ("step", "share"),
+    [
+        (0, 0.0),
+        (400, 0.5),
+        (800, 1.0),
+        (79_999, 1.0),
+        (80_000, 0.0),
+        (80_250, 0.25),
+        (81_000, 1.0),
+        (160_000, 1.0),
+        (176_000, 0.5),
+        (184_000, 0.25),
+        (192_000, 0.0),
+        (200_000, 0.0),
+    ],
+)
+def test_the_retrospectives_schedule(step: int, share: float) -> None:
+    assert MARIN_32B.learning_rate(step, PEAK) == pytest.approx(PEAK * share, abs=1e-15)
+
+
+def test_without_warmup_the_first_step_is_at_the_peak() -> None:
+    assert Schedule().learning_rate(0, PEAK) == PEAK
+
+
+def test_the_floor_is_where_rewarmups_begin_and_the_decay_ends() -> None:
+    schedule = Schedule(rewarmups=(Rewarmup(10, 4),), decay=Decay(20, 30), floor=0.1)
+    assert schedule.learning_rate(10, 1.0) == pytest.approx(0.1)
+    assert schedule.learning_rate(30, 1.0) == pytest.approx(0.1)
+    assert schedule.learning_rate(25, 1.0) == pytest.approx(0.55)
+
+
+@given(st.integers(0, 300_000))
+def test_the_rate_stays_between_zero_and_the_peak(step: int) -> None:
+    assert 0 <= MARIN_32B.learning_rate(step, PEAK) <= PEAK
+
+
+@given(st.integers(0, 191_999).filter(lambda step: step != 79_999))
+def test_it_never_jumps_except_at_the_switch(step: int) -> None:
+    change = MARIN_32B.learning_rate(step + 1, PEAK) - MARIN_32B.learning_rate(step, PEAK)
+    assert abs(change) <= PEAK / 800 * (1 + 1e-9)
+
+
+def test_overlapping_ramps_are_refused() -> None:
+    with pytest.raises(BadField, match="begins before the one that ends at 100"):
+        Schedule(warmup=100, decay=Decay(50, 200))
+    with pytest.raises(BadField, match="the end must come later"):
+        Schedule(decay=Decay(200, 200))
+
+
+def test_a_senseless_recipe_is_refused() -> None:
+    with pytest.raises(BadField, match=r"ema is 1\.0"):
+        Adam(ema=1.0)
+    with pytest.raises(BadField, match="window of at least 2"):
+        Adam(clip_update_norm=ClipUpdateNorm(window=1))
+
+
+def test_the_defaults_are_the_retrospectives() -> None:
+    recipe = Adam()
+    assert (recipe.peak_lr, recipe.weight_decay, recipe.max_grad_norm) == (7e-4, 0.05, 0.2)
+    assert (recipe.z_loss, recipe.ema, recipe.adamc) == (1e-4, 0.995, False)
+    assert recipe.clip_update_norm == ClipUpdateNorm(sigma=2.0, window=128)
+    assert recipe.skip_bad_steps is not None

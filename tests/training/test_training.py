@@ -1,0 +1,219 @@
+"""Real training runs, in their own processes, killed for real."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin.data.mixture import BatchSchedule
+from marin.directory import Directory
+from marin.errors import NonFiniteLoss, TrainingFailed, UnreadableCheckpoint
+from marin.training import checkpoint
+from marin.training.main import LOCK
+from marin.training.metrics import TIMINGS, read_metrics
+from marin.training.process import Listeners, Timings, run_training
+from marin.training.schedule import Decay, Rewarmup, Schedule
+from marin.training.spec import Start, StartMode, TrainingSpec, to_json
+from tests.training.runs import QWEN3, small_spec
+
+pytestmark = pytest.mark.slow
+
+BATCH = {0: 8, 5: 6, 7: 8}
+END, KEPT = 16, 12
+
+
+@dataclasses.dataclass
+class Runs:
+    """folder: of this module's runs. spec: of the uninterrupted one, which is complete."""
+
+    folder: Path
+    spec: TrainingSpec
+
+    def named(self, name: str, **changes: Any) -> TrainingSpec:
+        """The uninterrupted run's specification with a state of its own."""
+        return dataclasses.replace(self.spec, state=str(self.folder / name / "state"), **changes)
+
+    def rows(self, spec: TrainingSpec) -> list[dict[str, Any]]:
+        """Metrics without the timings."""
+        rows = read_metrics(Directory(spec.state))
+        return [{name: held for name, held in row.items() if name not in TIMINGS} for row in rows]
+
+    def train(self, spec: TrainingSpec, **listeners: Any) -> Timings:
+        return run_training(spec, Path(spec.state).parent / "training.log", Listeners(**listeners))
+
+    def checkpoint(self, spec: TrainingSpec, step: int) -> Directory:
+        return checkpoint.step_directory(Directory(spec.state) / "checkpoints", step)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("training")
+    spec = small_spec(
+        folder / "uninterrupted", batch=BATCH, end_step=END, keep_steps=(KEPT,), compiled=str(folder / "compiled"),
+        schedule=Schedule(warmup=2, decay=Decay(12, 16)),
+    )  # fmt: skip
+    made = Runs(folder, spec)
+    made.train(spec)
+    return made
+
+
+def kill_trainer(spec: TrainingSpec) -> None:
+    os.kill(int((Path(spec.state) / LOCK).read_text()), signal.SIGKILL)
+
+
+def damage(directory: Directory) -> None:
+    """Flip a bit in the largest file of a checkpoint."""
+    name = max(directory.names(), key=directory.size)
+    content = bytearray(directory.read_bytes(name))
+    content[len(content) // 2] ^= 1
+    directory.write_bytes(name, bytes(content))
+
+
+def test_the_loss_goes_down_and_every_step_is_there_once(runs: Runs) -> None:
+    rows = runs.rows(runs.spec)
+    assert [row["step"] for row in rows] == list(range(END))
+    assert rows[-1]["loss"] < rows[0]["loss"] - 1
+
+
+def test_the_batch_schedule_is_honoured(runs: Runs) -> None:
+    schedule = BatchSchedule(BATCH)
+    for row in runs.rows(runs.spec):
+        assert sum(row["sources"].values()) == schedule.batch(row["step"])
+        assert row["tokens"] == schedule.tokens(runs.spec.seq_len, 0, row["step"] + 1)
+
+
+def test_the_rate_that_was_used_is_the_schedules(runs: Runs) -> None:
+    for row in runs.rows(runs.spec):
+        wanted = runs.spec.schedule.learning_rate(row["step"], runs.spec.optimizer.peak_lr)
+        assert row["learning_rate"] == pytest.approx(wanted, rel=1e-6, abs=1e-12)
+        # No rate, no update; and an update for every rate.
+        assert (row["update_norm"] > 0) == (wanted > 0)
+
+
+def test_the_last_two_and_the_kept_checkpoints_are_there(runs: Runs) -> None:
+    assert checkpoint.complete_steps(Directory(runs.spec.state) / "checkpoints") == [12, 16]
+    facts = checkpoint.read_facts(runs.checkpoint(runs.spec, 12))
+    assert (facts.step, facts.averaged, facts.loss) == (12, True, runs.rows(runs.spec)[11]["loss"])
+
+
+def test_killed_and_resumed_the_run_is_bit_identical(runs: Runs) -> None:
+    spec = runs.named("killed")
+
+    def kill(done: int, _: float) -> None:
+        if done == 6:
+            kill_trainer(spec)
+
+    with pytest.raises(TrainingFailed, match="killed by signal 9"):
+        runs.train(spec, step=kill)
+    assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == [4]
+    assert runs.train(spec).began_at == 4
+    assert runs.rows(spec) == runs.rows(runs.spec)
+
+
+def test_a_checkpoint_that_was_never_completed_is_not_resumed(runs: Runs) -> None:
+    spec = runs.named("half")
+    shutil.copytree(runs.spec.state, spec.state)
+    (runs.checkpoint(spec, 16).path / checkpoint.MARKER).unlink()
+    timings = runs.train(spec)
+    assert timings.began_at == 12
+    assert "step 16 was never completed" in timings.notes[0]
+    assert runs.rows(spec) == runs.rows(runs.spec)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before_it_loudly(runs: Runs) -> None:
+    spec = runs.named("damaged")
+    shutil.copytree(runs.spec.state, spec.state)
+    damage(runs.checkpoint(spec, 16))
+    timings = runs.train(spec)
+    assert timings.began_at == 12
+    assert "CANNOT RESUME from step 16" in timings.notes[0]
+    assert runs.rows(spec) == runs.rows(runs.spec)
+    for step in (12, 16):
+        damage(runs.checkpoint(spec, step))
+    with pytest.raises(UnreadableCheckpoint, match="will not start over by itself"):
+        runs.train(spec)
+
+
+def test_a_fork_with_the_optimizer_state_goes_on_as_if_nothing_had_happened(runs: Runs) -> None:
+    source = runs.checkpoint(runs.spec, KEPT)
+    spec = runs.named("fork", first_step=KEPT, start=Start(mode=StartMode.ALL, checkpoint=source.url))
+    runs.train(spec)
+    assert runs.rows(spec) == runs.rows(runs.spec)[KEPT:]
+
+
+def test_llama_warm_starts_qwen3(runs: Runs) -> None:
+    source = runs.checkpoint(runs.spec, KEPT)
+    spec = runs.named(
+        "warm", model=QWEN3, first_step=KEPT, end_step=KEPT + 3, schedule=Schedule(rewarmups=(Rewarmup(KEPT, 2),)),
+        start=Start(mode=StartMode.WARM, checkpoint=source.url), keep_steps=(),
+    )  # fmt: skip
+    runs.train(spec)
+    report = json.loads(Directory(spec.state).read_text("warm_start.json"))
+    attention = "transformer/layers/stacked/self_attn"
+    assert report["fresh"] == {f"{attention}/k_norm/weight": [2, 8], f"{attention}/q_norm/weight": [2, 8]}
+    assert report["dropped"] == {}
+    assert report["parameters_loaded"] == runs.spec.model.parameters(spec.vocabulary)
+    assert report["parameters_fresh"] == 2 * 2 * 8
+    rows = runs.rows(spec)
+    assert [row["step"] for row in rows] == [12, 13, 14]
+    assert [row["learning_rate"] for row in rows] == pytest.approx([0, 5e-3, 1e-2])
+    # Below the first loss from scratch: what Llama learned is there.
+    assert rows[0]["loss"] < runs.rows(runs.spec)[0]["loss"] - 0.5
+
+
+def test_a_checkpoint_of_other_sizes_is_refused_with_both_shapes(runs: Runs) -> None:
+    spec = runs.named(
+        "sizes", model=dataclasses.replace(QWEN3, intermediate=96), first_step=KEPT,
+        start=Start(mode=StartMode.WARM, checkpoint=runs.checkpoint(runs.spec, KEPT).url),
+    )  # fmt: skip
+    with pytest.raises(UnreadableCheckpoint, match=r"has shape \(2, 32, 64\), the model wants \(2, 32, 96\)"):
+        runs.train(spec)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_before_anything_is_saved(runs: Runs) -> None:
+    spec = runs.named(
+        "diverged", batch={0: 8}, schedule=Schedule(), optimizer=dataclasses.replace(runs.spec.optimizer, peak_lr=1e30)
+    )
+    with pytest.raises(NonFiniteLoss, match="the loss at step"):
+        runs.train(spec)
+    assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == []
+
+
+def test_the_trainer_dies_with_its_parent(runs: Runs) -> None:
+    spec = runs.named("orphan", end_step=100_000, checkpoint_every=100_000, max_epochs=1e9)
+    where = runs.folder / "orphan"
+    where.mkdir()
+    (where / "parent.json").write_text(to_json(spec))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(where / "parent.json"), str(where / "log.txt")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == "1\n"
+    trainer = os.pidfd_open(int((Path(spec.state) / LOCK).read_text()))
+    parent.kill()
+    ended, _, _ = select.select([trainer], [], [], 60)
+    assert ended == [trainer]
+    os.close(trainer)
+    parent.communicate()
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from marin.training.process import Listeners, run_training
+from marin.training.spec import from_json
+show = Listeners(step=lambda done, loss: print(done, flush=True))
+run_training(from_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), show)
+"""
