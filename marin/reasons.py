@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, cast
 
 from marin.errors import CorruptRecord
+from marin.lease import State, read_lease
 from marin.record import RECORD, Record, parse_record
 from marin.step import ExecutorStep, identity_fields
 from marin.store import Store, slug
@@ -19,6 +20,9 @@ def why_missing(step: ExecutorStep[Any], store: Store, listings: dict[str, list[
     attempts = listings.setdefault(step.op, store.attempts(step.op))
     short = step.identity[:12]
     mine = [name for name in attempts if f"{short}." in name]
+    lease = read_lease(store.objects, step.identity) if mine else None
+    if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
+        return lease.describe()
     for attempt in reversed(mine):
         failure = store.failure(attempt)
         if failure is not None:
@@ -51,11 +55,51 @@ def _field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
     if sibling.version != step.version:
         changes.append(f"version {sibling.version} → {step.version}")
     now = json.loads(json.dumps(describe_fields(step)))
+    follows = False
     for name in sorted(now.keys() | sibling.config.keys()):
-        old, new = sibling.config.get(name), now.get(name)
-        if old != new:
-            changes.append(f"{name}: {_short(old)} → {_short(new)}")
-    return changes
+        for place, old, new in leaf_changes(name, sibling.config.get(name), now.get(name)):
+            if _same_step(old, new):
+                follows = True
+            else:
+                changes.append(f"{place}: {_short(old)} → {_short(new)}")
+    if not changes and follows:
+        return ["what it reads is new"]
+    return changes[:3] + ([f"{len(changes) - 3} more"] if len(changes) > 3 else [])
+
+
+def leaf_changes(place: str, old: Any, new: Any) -> list[tuple[str, Any, Any]]:
+    """(place, old, new) of every difference, as deep as both sides have the same shape."""
+    if old == new:
+        return []
+    if isinstance(old, dict) and isinstance(new, dict):
+        before, after = cast(dict[str, Any], old), cast(dict[str, Any], new)
+        if not any("#" in key for key in before.keys() | after.keys()):
+            names = sorted(before.keys() | after.keys())
+            return [
+                change for key in names for change in leaf_changes(f"{place}.{key}", before.get(key), after.get(key))
+            ]
+        by_name = {key.partition("#")[0]: (key, held) for key, held in before.items()}
+        changes: list[tuple[str, Any, Any]] = []
+        for key, held in after.items():
+            name = key.partition("#")[0]
+            other, was = by_name.pop(name, ("", None))
+            changes += [(name, other, key)] if other and other != key else []
+            changes += leaf_changes(f"{place}[{name}]", was, held)
+        return changes + [(f"{place}[{name}]", was, None) for name, (_, was) in by_name.items()]
+    if isinstance(old, list) and isinstance(new, list):
+        before_items, after_items = cast(list[Any], old), cast(list[Any], new)
+        if len(before_items) == len(after_items):
+            pairs = enumerate(zip(before_items, after_items, strict=True))
+            return [change for i, (was, held) in pairs for change in leaf_changes(f"{place}[{i}]", was, held)]
+        return [(place, f"{len(before_items)} entries", f"{len(after_items)} entries")]
+    return [(place, old, new)]
+
+
+def _same_step(old: Any, new: Any) -> bool:
+    """Two identities of the step of one name: it changed, and this step only follows."""
+    if not (isinstance(old, str) and isinstance(new, str)) or "#" not in old:
+        return False
+    return old.partition("#")[0] == new.partition("#")[0]
 
 
 def _short(held: Any) -> str:

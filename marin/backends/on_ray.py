@@ -30,7 +30,7 @@ class RayBackend:
         self.address = address
         self.running: dict[Any, Job] = {}
         self.crashes: dict[str, int] = {}
-        self.started_here = False
+        self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
     def start(self, steps: list[ExecutorStep[Any]]) -> None:
         try:
@@ -49,8 +49,11 @@ class RayBackend:
             ray.init(address=self.address, **options)
         else:
             ray.init(include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
-            self.started_here = True
         self._check_capacity(steps, ray.nodes())
+        self.tasks = {
+            False: ray.remote(max_retries=0)(run_attempt),
+            True: ray.remote(max_retries=0, max_calls=1)(run_attempt),
+        }
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
         available = [node["Resources"] for node in nodes if node["Alive"]]
@@ -67,14 +70,8 @@ class RayBackend:
                 )
 
     def submit(self, job: Job) -> None:
-        import ray
-
-        options = ray_options(job.step.resources)
-        options["name"] = job.step.name
-        if job.step.isolated:
-            options["max_calls"] = 1
-        task = ray.remote(max_retries=0, **options)(run_attempt)
-        self.running[task.remote(job)] = job
+        options = {**ray_options(job.step.resources), "name": job.step.name}
+        self.running[self.tasks[job.step.isolated].options(**options).remote(job)] = job
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         import ray

@@ -83,6 +83,19 @@ WEB = Quality(
 )
 # Books and documentation: no boilerplate to look for, so Gopher's rules only.
 PROSE = Quality(rules=(*GOPHER_REPETITION, *GOPHER_QUALITY))
+# API reference pages repeat signatures and "methods inherited from" by nature: Gopher's n-gram rules
+# took 78 of 114 of pydoc's pages, so only pages that are mostly repeats go.
+REFERENCE = Quality(
+    lines=C4_LINES,
+    rules=(
+        WordCount(30),
+        MeanWordLength(3, 12),
+        Symbols(),
+        AlphabeticWords(),
+        StopWords(),
+        DuplicateLines(0.7, 0.6),
+    ),
+)
 # Programs repeat short n-grams, start lines with marks and use few stop words.
 CODE = Quality(
     rules=(
