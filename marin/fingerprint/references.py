@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from marin.fingerprint.modules import Module, Target, bound_names
 
@@ -86,30 +88,36 @@ class _Walker:
         self._module = module
         self._scopes: list[_Scope] = []
         self.found = Uses()
+        # Any: each method takes the one kind of node that it is entered for.
+        self._known: dict[type[ast.AST], Callable[[Any], None]] = {
+            ast.Name: self._name,
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+            ast.Constant: lambda _: None,
+            ast.FunctionDef: self._function,
+            ast.AsyncFunctionDef: self._function,
+            ast.Lambda: self._function,
+            ast.ClassDef: self._class,
+            ast.Global: lambda node: self._scopes[-1].outer.update(node.names),  # Python has it stand before any use
+            ast.AnnAssign: lambda node: self._children(node.target, node.value),
+            **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), self._comprehension),
+            **dict.fromkeys((ast.List, ast.Tuple), self._sequence),
+        }
 
     def visit(self, node: ast.AST) -> None:
         kind = type(node)
-        if kind is ast.Name:
-            self._name(node)  # pyright: ignore[reportArgumentType]
-        elif kind is ast.Attribute:
-            self._attribute(node)  # pyright: ignore[reportArgumentType]
-        elif kind is ast.Call:
-            self._call(node)  # pyright: ignore[reportArgumentType]
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            self._function(node)
-        elif isinstance(node, ast.ClassDef):
-            self._class(node)
-        elif isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-            self._comprehension(node)
-        elif isinstance(node, ast.Global):
-            self._scopes[-1].outer.update(node.names)  # Python demands that it stands before any use
-        elif isinstance(node, ast.AnnAssign):
-            self._children(node.target, node.value)
-        elif isinstance(node, (ast.List, ast.Tuple)):
-            self._command(node)
-            self._children(*node.elts)
-        else:
-            self._children(*ast.iter_child_nodes(node))
+        known = self._known.get(kind)
+        if known is not None:
+            known(node)
+            return
+        for name in _fields(kind):
+            held = getattr(node, name)
+            if type(held) is list:
+                for child in cast(list[object], held):
+                    if isinstance(child, ast.AST):
+                        self.visit(child)
+            elif isinstance(held, ast.AST):
+                self.visit(held)
 
     def _children(self, *nodes: ast.AST | None) -> None:
         for node in nodes:
@@ -227,8 +235,9 @@ class _Walker:
         scope = self._scopes[-1].label if self._scopes else ""
         self.found.references.append(Reference(module, attributes, target, scope, node.lineno, False))
 
-    def _command(self, node: ast.List | ast.Tuple) -> None:
+    def _sequence(self, node: ast.List | ast.Tuple) -> None:
         """``[sys.executable, "-m", "package.module"]`` runs that module."""
+        self._children(*node.elts)
         words = [e.value if isinstance(e, ast.Constant) else None for e in node.elts]
         for flag, module in pairwise(words):
             if flag == "-m" and isinstance(module, str):
@@ -294,6 +303,12 @@ class _Walker:
             self._children(*(() if generator is first else (generator.iter,)), generator.target, *generator.ifs)
         self._children(*((node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)))
         self._scopes.pop()
+
+
+@functools.cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a node that can hold names."""
+    return tuple(name for name in kind._fields if name not in ("ctx", "op", "ops", "type_comment", "type_ignores"))
 
 
 def _plain_name(node: ast.expr) -> str:

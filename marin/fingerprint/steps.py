@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, cast
@@ -37,7 +39,8 @@ class Fingerprinter:
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
         key = (type(step), self._value_classes(step))
         if key not in self._made:
-            self._made[key] = self._make(*key)
+            with _collector_paused():
+                self._made[key] = self._make(*key)
         return self._made[key]
 
     def _value_classes(self, step: ExecutorStep[Any]) -> frozenset[type]:
@@ -120,6 +123,18 @@ class Fingerprinter:
             opaque.append(f"{module.name} does not define {cls.__qualname__} visibly; its code is not fingerprinted")
             return []
         return [Key(module, symbol)]
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Syntax trees are many objects and none of them garbage: looking for garbage took a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 _FINGERPRINTER = Fingerprinter()

@@ -73,7 +73,7 @@ def operators(tmp_path_factory):
 
 
 def test_cost(operators):
-    """CPU seconds. Measured .16 cold and .027 for ten thousand steps; the bounds leave room for slow machines."""
+    """CPU seconds on busy cores: .65 cold and .03 for ten thousand steps; the bounds leave room for slower ones."""
     fingerprinter = Fingerprinter()
     start = time.process_time()
     first = fingerprinter.fingerprint(operators.Step0(number=0))
@@ -89,7 +89,7 @@ def test_cost(operators):
     start = time.process_time()
     assert {id(fingerprinter.fingerprint(step)) for step in steps} == made
     each = time.process_time() - start
-    assert cold < 1.5
+    assert cold < 3
     assert each < 0.25
 
 
