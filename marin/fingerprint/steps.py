@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -126,7 +126,7 @@ class Fingerprinter:
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def _collector_paused() -> Generator[None]:
     """Syntax trees are many objects and none of them garbage: looking for garbage took a quarter of the time."""
     enabled = gc.isenabled()
     gc.disable()
