@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
-from marin.data.mixture import BatchSchedule, Shuffle, Stages
+from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.resources import Work
 from marin.training.model import ModelShape, Precision, Recompute
@@ -201,9 +201,9 @@ class Train(ExecutorStep[Checkpoint], op="train", isolated=True):
             schedule=self.schedule,
             precision=self.precision,
             recompute=self.recompute,
-            sources=tuple(Source(name=t.name, store=ctx[t].directory.url) for t in self.data.sources),
+            sources=tuple(Source(name=source_name(t), store=ctx[t].directory.url) for t in self.data.sources),
             stages={
-                step: {tokens.name: share for tokens, share in mixture.weights.items()}
+                step: {source_name(tokens): share for tokens, share in mixture.weights.items()}
                 for step, mixture in self.data.at.items()
             },
             batch=dict(self.batch.at),

@@ -21,7 +21,7 @@ from marin.errors import NonFiniteLoss, TrainingFailed, UnreadableCheckpoint
 from marin.training import checkpoint
 from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS, read_metrics
-from marin.training.process import Listeners, Timings, run_training
+from marin.training.process import Listeners, Timings, compiled_folder, run_training
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from marin.training.spec import Start, StartMode, TrainingSpec, to_json
 from tests.training.runs import QWEN3, small_spec
@@ -59,7 +59,8 @@ class Runs:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("training")
     spec = small_spec(
-        folder / "uninterrupted", batch=BATCH, end_step=END, keep_steps=(KEPT,), compiled=str(folder / "compiled"),
+        folder / "uninterrupted", batch=BATCH, end_step=END, keep_steps=(KEPT,),
+        compiled=str(compiled_folder() / "programs"),
         schedule=Schedule(warmup=2, decay=Decay(12, 16)),
     )  # fmt: skip
     made = Runs(folder, spec)

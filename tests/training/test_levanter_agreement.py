@@ -1,0 +1,117 @@
+"""Our shapes, schedule and recipe mean in Levanter what they say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from marin.training.model import ModelShape
+from marin.training.optimizer import Adam, ClipUpdateNorm, SkipBadSteps
+from marin.training.schedule import Decay, Rewarmup, Schedule
+from tests.training.runs import LLAMA, QWEN3
+
+# Levanter's own imports warn.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.mark.parametrize("model", [LLAMA, QWEN3], ids=["llama", "qwen3"])
+def test_the_parameter_count_is_the_real_models(model: ModelShape) -> None:
+    import equinox as eqx
+    import jax
+
+    from marin.training.levanter_model import array_shapes, build_model
+
+    real = eqx.filter_eval_shape(lambda key: build_model(model, 100, key), jax.random.PRNGKey(0))
+    assert sum(math.prod(shape) for shape in array_shapes(real).values()) == model.parameters(100)
+
+
+def test_the_traced_schedule_is_the_pure_one() -> None:
+    import jax.numpy as jnp
+
+    from marin.training.levanter_optimizer import traced_learning_rate
+
+    schedule = Schedule(warmup=800, rewarmups=(Rewarmup(80_000, 1_000),), decay=Decay(160_000, 192_000), floor=0.1)
+    traced = traced_learning_rate(schedule, 7e-4)
+    for step in (0, 1, 799, 800, 79_999, 80_000, 80_001, 80_999, 81_000, 160_000, 160_001, 191_999, 192_000):
+        used = float(traced(jnp.asarray(step, jnp.int32)))
+        assert used == pytest.approx(schedule.learning_rate(step, 7e-4), rel=1e-5), step
+
+
+def test_the_schedule_is_levanters_where_levanter_has_one() -> None:
+    from levanter.optim.config import AdamConfig
+
+    theirs = AdamConfig(learning_rate=7e-4, lr_schedule="linear", warmup=10, decay=40, min_lr_ratio=0.1).lr_scheduler(
+        200
+    )
+    ours = Schedule(warmup=10, decay=Decay(160, 200), floor=0.1)
+    for step in range(200):
+        assert ours.learning_rate(step, 7e-4) == pytest.approx(float(theirs(step)), rel=1e-5), step
+    theirs = AdamConfig(
+        learning_rate=7e-4, lr_schedule="linear", warmup=8, rewarmup=5, decay=20, min_lr_ratio=0.1, cycles=[80]
+    ).lr_scheduler(160)
+    ours_again = Schedule(warmup=8, rewarmups=(Rewarmup(80, 5),), decay=Decay(140, 160), floor=0.1)
+    for step in range(80, 160):
+        assert ours_again.learning_rate(step, 7e-4) == pytest.approx(float(theirs(step)), rel=1e-5), step
+
+
+def updates(recipe: Adam, schedule: Schedule, gradients: list[float]) -> list[float]:
+    """What a single weight of 1.0 is moved by, gradient after gradient; a gradient's loss is its size."""
+    import jax.numpy as jnp
+    from levanter.tracker import NoopTracker, current_tracker
+
+    from marin.training.levanter_optimizer import build_optimizer
+
+    with current_tracker(NoopTracker()):
+        optimizer = build_optimizer(recipe, schedule)
+        weight = {"weight": jnp.ones((1,))}
+        state = optimizer.init(weight)
+        moved = []
+        for gradient in gradients:
+            change, state = optimizer.update(
+                {"weight": jnp.full((1,), gradient)}, state, weight, loss=jnp.asarray(gradient), obj_fn=None
+            )
+            moved.append(float(change["weight"][0]))
+    return moved
+
+
+QUIET = Adam(peak_lr=0.1, weight_decay=0.0, max_grad_norm=None, clip_update_norm=None, skip_bad_steps=None)
+
+
+def test_adamc_decays_weights_with_the_square_of_the_rate() -> None:
+    from dataclasses import replace
+
+    half = Schedule(decay=Decay(0, 4))  # at step 2 the rate is half the peak
+    gradients = [1.0, 1.0, 1.0]
+    plain = updates(QUIET, half, gradients)[2]
+    decayed = updates(replace(QUIET, weight_decay=0.2), half, gradients)[2] - plain
+    adamc = updates(replace(QUIET, weight_decay=0.2, adamc=True), half, gradients)[2] - plain
+    assert decayed == pytest.approx(-0.2 * 0.05, rel=1e-4)
+    assert adamc == pytest.approx(-0.2 * 0.05 * 0.5, rel=1e-4)
+
+
+def test_a_bad_step_is_skipped_once_there_is_history() -> None:
+    from dataclasses import replace
+
+    recipe = replace(QUIET, skip_bad_steps=SkipBadSteps(sigma=6.0, window=8))
+    # 1 % of noise, so that the deviation is not zero.
+    quiet = [1.0, 1.01, 0.99, 1.0, 1.01, 0.99]
+    moved = updates(recipe, Schedule(), [*quiet, 100.0, 1.0])
+    assert moved[6] == 0.0
+    assert moved[7] != 0.0
+    early = updates(recipe, Schedule(), [*quiet[:3], 100.0])
+    assert early[3] != 0.0
+
+
+def test_a_long_update_is_clipped_to_its_history() -> None:
+    from dataclasses import replace
+
+    # Adam's first updates have norm 1; without momentum a gradient that jumps makes one that is longer.
+    free = replace(QUIET, beta1=0.0, beta2=0.999)
+    gradients = [*([1.0, 1.01, 0.99] * 3), 30.0]
+    unclipped = updates(free, Schedule(), gradients)
+    clipped = updates(replace(free, clip_update_norm=ClipUpdateNorm(sigma=2.0, window=8)), Schedule(), gradients)
+    assert abs(unclipped[-1]) > 0.2
+    # The mean norm of the updates before is about 1, times the rate.
+    assert abs(clipped[-1]) == pytest.approx(0.1, rel=0.05)
+    assert clipped[:4] == unclipped[:4]
