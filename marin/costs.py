@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
+from marin.cost import MFU, training_cost, write_tokens
 from marin.plan import Action, Decision, Plan
 from marin.resources import Work
-
-MFU = 0.40  # share of peak FLOP/s that training reaches; dense 8B-32B runs report 0.35-0.55, so this errs to dear
-SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ def training_costs(plan: Plan) -> list[Cost]:
 
 def _cost(decision: Decision, work: Work) -> Cost:
     accelerator = decision.step.resources.accelerator
-    hours = work.flops / (MFU * accelerator.peak_flops * SECONDS_PER_HOUR) if accelerator else None
+    hours = training_cost(work.flops, accelerator) if accelerator else None
     return Cost(
         name=decision.step.name,
         planned=decision.action in (Action.RUN, Action.RECHECK),
@@ -63,13 +61,21 @@ def print_costs(console: Console, plan: Plan) -> None:
         if cost.chip_hours is not None:
             hours, days = f"{cost.chip_hours:,.0f}", f"{cost.chip_hours / cost.chips / 24:.1f}"
         flops = f"{cost.work.flops:.2e}"
-        table.add_row(cost.name, f"{cost.work.steps:,}", tokens(cost.work.tokens), flops, cost.accelerator, hours, days)
+        table.add_row(
+            cost.name,
+            f"{cost.work.steps:,}",
+            write_tokens(cost.work.tokens).split()[0],
+            flops,
+            cost.accelerator,
+            hours,
+            days,
+        )
     if len(costs) > 1:
         every = [cost.chip_hours for cost in costs if cost.chip_hours is not None]
         table.add_row(
             "[bold]in all[/]",
             f"{sum(cost.work.steps for cost in costs):,}",
-            tokens(sum(cost.work.tokens for cost in costs)),
+            write_tokens(sum(cost.work.tokens for cost in costs)).split()[0],
             f"{sum(cost.work.flops for cost in costs):.2e}",
             "",
             f"{sum(every):,.0f}" if every else "",
@@ -78,11 +84,3 @@ def print_costs(console: Console, plan: Plan) -> None:
     console.print(table)
     if any(cost.chip_hours for cost in costs):
         console.print(f"chip-hours at {MFU:.0%} of peak bf16 FLOP/s", style="dim", highlight=False)
-
-
-def tokens(count: int) -> str:
-    """2.679T, 458.8k."""
-    for scale, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= scale:
-            return f"{count / scale:.3f}{suffix}" if suffix == "T" else f"{count / scale:.1f}{suffix}"
-    return str(count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from marin.errors import BadField, CyclicSteps, LabelClash
 from marin.step import ExecutorStep
@@ -31,7 +31,7 @@ class Experiment:
         if not self.results:
             raise BadField("Experiment.results is empty; name at least one step, e.g. results={'scores': evaluate}")
         for name, step in self.results.items():
-            if not isinstance(step, ExecutorStep):
+            if not isinstance(cast(object, step), ExecutorStep):
                 raise BadField(f"Experiment.results[{name!r}] is a {type(step).__name__}; it must be an ExecutorStep")
         object.__setattr__(self, "results", dict(self.results))
         check_labels(self.steps())

@@ -47,13 +47,12 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
     """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md."""
     source = Path(build.__code__.co_filename)  # pyright: ignore[reportFunctionMemberAccess]
     _leave_script_folder(source)
-    cli = click.command(help=f"Plan and run {source.name}.")(run_options(lambda **given: _main(build, source, given)))
+
+    def command(**given: Any) -> None:
+        sys.exit(guarded(lambda: run_experiment(build, source, Options(**given))))
+
+    cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
     cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
-
-
-def _main(build: Build, source: Path, given: dict[str, Any]) -> None:
-    options = Options(**given)
-    sys.exit(guarded(lambda: run_experiment(build, source, options)))
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +124,9 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     plan.must_not_stop()
     run = execute(plan, store, source, options, console)
     terminal.print_results(console, run)
-    page = write_page(run, source, options)
+    from marin.page import write_page
+
+    page = write_page(run, source, options.scale, options.command)
     console.print(f"[bold]page[/] {page}", highlight=False, soft_wrap=True)
     return EXIT_FAILED if run.having(Status.FAILED, Status.SKIPPED) else EXIT_OK
 
@@ -139,7 +140,7 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
     accept_drift(plan, store)
     todo = plan.having(Action.RUN, Action.RECHECK)
     if not todo:
-        return Scheduler(plan, make_backend(options), lambda *_: None).execute()
+        return Scheduler(plan, make_backend(options), _say_nothing).execute()
     events = Events(store, source.stem)
     events.began(options.command, git)
     with Progress(console, store, len(todo)) as progress:
@@ -153,6 +154,10 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
     return run
 
 
+def _say_nothing(_event: str, _result: StepResult) -> None:
+    """A run of which nothing runs has no progress."""
+
+
 def accept_drift(plan: Plan, store: Store) -> None:
     """Record that somebody lets drifted outputs stand."""
     import time
@@ -163,7 +168,7 @@ def accept_drift(plan: Plan, store: Store) -> None:
         if step.identity not in plan.accept:
             continue
         inputs = {dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)}
-        store.keep_code(today.code.digest, today.code.to_json())
+        store.keep_code(today.code.digest, today.code.to_json(sources=True))
         store.accept(
             step.identity,
             Acceptance(
@@ -186,13 +191,6 @@ def make_backend(options: Options) -> Backend:
     from marin.backends.on_ray import RayBackend
 
     return RayBackend(options.address)
-
-
-def write_page(run: Run, source: Path, options: Options) -> str:
-    """The experiment's static page; returns its path."""
-    from marin.page import render
-
-    return render(run, source, options.scale, options.command)
 
 
 def _leave_script_folder(source: Path) -> None:

@@ -90,7 +90,7 @@ class Scheduler:
 
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
-            self.store.keep_code(code.digest, code.to_json())
+            self.store.keep_code(code.digest, code.to_json(sources=True))
 
     def _loop(self) -> None:
         while any(self._unfinished(step) for step in self.todo):

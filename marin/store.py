@@ -159,8 +159,8 @@ class Store:
     def state(self, identity: str) -> Directory:
         return self.directory / f".marin/state/{identity}"
 
-    def page(self, experiment: str) -> str:
-        return f"{self.prefix}/.marin/pages/{slug(experiment)}.html"
+    def page_name(self, experiment: str) -> str:
+        return f".marin/pages/{slug(experiment)}.html"
 
 
 def slug(name: str) -> str:

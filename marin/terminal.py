@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, Group
@@ -189,6 +188,3 @@ def print_results(console: Console, run: Run) -> None:
         names = ", ".join(result.step.name for result in skipped[:6]) + (" …" if len(skipped) > 6 else "")
         console.print(f"[yellow]not run[/]: {len(skipped)} step(s) that need what failed: {names}", highlight=False)
         console.print("Nothing that was committed is lost; the next run tries the failed steps again.")
-
-
-type Say = Callable[[str], None]
