@@ -25,14 +25,16 @@ class Item:
 def read_items(directory: Directory) -> list[Item]:
     """Every item, in file order. Raises GarbledDocument naming the line that is not an item."""
     items: list[Item] = []
-    for number, line in enumerate(directory.read_text(ITEMS_FILE).splitlines(), start=1):
-        try:
-            items.append(Item(**json.loads(line)))
-        except (TypeError, ValueError) as error:
-            raise GarbledDocument(
-                f"{directory.url}/{ITEMS_FILE} line {number} is not an item ({error}); "
-                "wanted a JSON object with id, question, answer and final"
-            ) from error
+    # Bytes, because str.splitlines would also break a line at a U+2028 or U+0085 inside an item.
+    with directory.open(ITEMS_FILE) as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                items.append(Item(**json.loads(line)))
+            except (TypeError, ValueError) as error:
+                raise GarbledDocument(
+                    f"{directory.url}/{ITEMS_FILE} line {number} is not an item ({error}); "
+                    "wanted a JSON object with id, question, answer and final"
+                ) from error
     return items
 
 

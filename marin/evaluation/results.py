@@ -111,17 +111,19 @@ def read_results(directory: Directory) -> Results:
     """What write_results wrote. Raises CorruptOutput naming the line that is neither kind of result."""
     results = Results()
     items, documents = dict(results.items), dict(results.documents)
-    for number, line in enumerate(directory.read_text(RESULTS_FILE).splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            if "domain" in row:
-                documents.setdefault(row["domain"], []).append(DocumentResult(**row))
-            else:
-                items.setdefault((row["task"], Format(row["format"])), []).append(ItemResult(**row))
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptOutput(
-                f"{directory.url}/{RESULTS_FILE} line {number} is not a result ({error}); rebuild the evaluation"
-            ) from error
+    # Bytes, because str.splitlines would also break a line at a U+2028 or U+0085 inside an id.
+    with directory.open(RESULTS_FILE) as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                if "domain" in row:
+                    documents.setdefault(row["domain"], []).append(DocumentResult(**row))
+                else:
+                    items.setdefault((row["task"], Format(row["format"])), []).append(ItemResult(**row))
+            except (KeyError, TypeError, ValueError) as error:
+                raise CorruptOutput(
+                    f"{directory.url}/{RESULTS_FILE} line {number} is not a result ({error}); rebuild the evaluation"
+                ) from error
     return Results(items, documents)
 
 
