@@ -17,7 +17,7 @@ from typing import Any
 
 from marin.artifact import Artifact, Checkpoint
 from marin.directory import Directory
-from marin.errors import CorruptOutput, CorruptRecord, LeaseLost, MarinError, StepFailed, StoreFull
+from marin.errors import CorruptOutput, CorruptRecord, LeaseLost, MarinError, StepFailed, StoreError
 from marin.lease import Held, Lease, LeaseDocument, acquire, this_process
 from marin.objects import store_errors
 from marin.reasons import describe_fields
@@ -99,28 +99,23 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
     store = Store(job.prefix)
     step = job.step
     try:
-        lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), job.may_take_over)
+        lease = take_lease(store, job)
     except MarinError as error:
         return Outcome(ending=Ending.FAILED, error=f"{type(error).__name__}: {error}")
     if isinstance(lease, Held):
         return Outcome(ending=Ending.HELD, held_by=lease.by.describe())
-    try:
-        newer = store.record(step.identity)
-    except CorruptRecord:
-        newer = None  # the plan was told to make this step again; the commit replaces the garbled record
-    if newer is not None and newer.attempt != job.replaces:
-        lease.release()
-        return Outcome(ending=Ending.CACHED, record=newer)
+    if isinstance(lease, Record):
+        return Outcome(ending=Ending.CACHED, record=lease)
     started = time.time()
     out = store.directory / lease.document.attempt
     log = f"{lease.document.attempt}/{LOG}"
     context = StepContext(job, store, lease, out, mapper)
     try:
-        with store_errors(out.url):
+        with store_errors(store.prefix):
             context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
             context.check_inputs()
         lease.start_beating(context.stop_on_loss(threading.get_ident()))
-        with store_errors(out.url), capture(f"{store.prefix}/{log}"):
+        with store_errors(store.prefix), capture(f"{store.prefix}/{log}"):
             artifact = step.run(context)
             if not isinstance(artifact, Artifact):
                 raise StepFailed(f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact")
@@ -132,6 +127,27 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         return outcome
+
+
+def take_lease(store: Store, job: Job) -> Lease | Held | Record:
+    """The lease, or who has it, or what somebody committed since the plan was made. Raises StoreError."""
+    step = job.step
+    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), job.may_take_over)
+    if isinstance(lease, Held):
+        return lease
+    try:
+        newer = store.record(step.identity)
+        if lease.before is not None and (newer is None or newer.attempt == job.replaces):
+            newer = store.finish(lease.before)  # we came between the two writes of another's commit
+    except CorruptRecord:
+        newer = None  # the plan was told to make this step again; the commit replaces the garbled record
+    except MarinError:
+        lease.release()
+        raise
+    if newer is None or newer.attempt == job.replaces:
+        return lease
+    lease.release()
+    return newer
 
 
 def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float) -> Record:
@@ -151,10 +167,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         kind=artifact.kind,
         facts=facts,
         config=json.loads(json.dumps(describe_fields(step))),
-        inputs=[
-            Input(name=f"{held.op}/{held.label or held.identity[:8]}", identity=held.identity, root=held.root)
-            for held in job.inputs.values()
-        ],
+        inputs=[Input(name=held.name, identity=held.identity, root=held.root) for held in job.inputs.values()],
         outside=job.outside,
         code=job.code,
         packages=job.packages,
@@ -188,7 +201,7 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
         store.objects.append(log, details.encode())
         failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
         store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure).encode())
-    except (OSError, StoreFull):
+    except StoreError:
         details += "\n(the store could not take the failure report)"
     return Outcome(ending=Ending.FAILED, error=line, details=details, log=log, seconds=seconds)
 
@@ -219,7 +232,7 @@ class StepContext:
             wrong = self._store.verify(record, checksums=False)
             if wrong:
                 raise CorruptOutput(
-                    f"input {record.op}/{record.label or record.identity[:8]} of {self._job.step.name} is damaged: "
+                    f"input {record.name} of {self._job.step.name} is damaged: "
                     f"{'; '.join(wrong[:3])}; {self._store.remedy(record)}"
                 )
 
@@ -240,17 +253,18 @@ class StepContext:
         job = next((held for held in self._job.milestones.values() if held.step == milestone), None)
         if job is None:
             raise KeyError(f"{milestone.name} is not a milestone that anybody asked {self._job.step.name} for")
-        lease = acquire(
-            self._store.objects,
-            milestone.identity,
-            lambda token: self._store.attempt_name(milestone, token),
-            job.may_take_over,
-        )
+        lease = take_lease(self._store, job)
         if isinstance(lease, Held):
             raise LeaseLost(f"{milestone.name} is {lease.by.describe()}; two runs may not write one milestone")
+        if isinstance(lease, Record):
+            return  # a worker that died after publishing it: its dependents may be reading
         started = time.time()
-        copy_files(source, self._store.directory / lease.document.attempt)
-        commit(job, self._store, lease, artifact, started)
+        try:
+            copy_files(source, self._store.directory / lease.document.attempt)
+            commit(job, self._store, lease, artifact, started)
+        except BaseException:
+            lease.release()
+            raise
 
     def stop_on_loss(self, thread: int) -> Callable[[str], None]:
         def stop(_: str) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from marin.errors import CorruptRecord, ExperimentError
+from marin.errors import CorruptRecord, ExperimentError, UnknownStep
 from marin.experiment import Experiment
 from marin.main import EXIT_DRIFT, EXIT_OK, EXIT_STORE, Build, Options, guarded, run_experiment, run_options
 from marin.plan import Action, Decision, Plan, make_plan, resolve_names
@@ -32,6 +32,8 @@ def load_build(path: str) -> tuple[Build, Path]:
     source = Path(path).absolute()
     if not source.is_file():
         raise ExperimentError(f"{path}: no such experiment file")
+    if source.suffix != ".py":
+        raise ExperimentError(f"{path} is not a Python file; an experiment is one, e.g. experiments/exp1529_mantis.py")
     package = source.parent
     module_name = source.stem
     while (package / "__init__.py").exists():
@@ -40,6 +42,10 @@ def load_build(path: str) -> tuple[Build, Path]:
     if str(package) not in sys.path:
         sys.path.insert(0, str(package))
     module = importlib.import_module(module_name)
+    if module.__file__ is None or not source.samefile(module.__file__):
+        raise ExperimentError(
+            f"{path}: Python already has a module {module_name!r} ({module.__file__}); rename the file"
+        )
     build = getattr(module, "build", None)
     if not callable(build):
         raise ExperimentError(f"{path} has no function build(scale) -> Experiment")
@@ -155,27 +161,34 @@ def verify(prefix: str, sizes_only: bool, as_json: bool, steps: tuple[str, ...])
         store = open_store(prefix)
         wrong: dict[str, list[str]] = {}
         checked = 0
+        asked = set(steps)
         for identity in sorted(store.identities()):
             try:
                 record = store.record(identity)
             except CorruptRecord as error:
                 wrong[identity] = [str(error)]
+                asked.discard(identity)
                 continue
-            name = f"{record.op}/{record.label or identity[:8]}" if record else ""
-            if record is None or (steps and not {name, record.op, record.label, identity} & set(steps)):
+            if record is None:
                 continue
+            names = {record.name, record.op, record.label, identity, identity[:12]}
+            if steps and not names & set(steps):
+                continue
+            asked -= names
             checked += 1
             found = store.verify(record, checksums=not sizes_only)
             if found:
-                wrong[name] = found
+                wrong[f"{record.name} {identity[:12]}"] = found
+        if asked:
+            raise UnknownStep(f"no committed output in {store.prefix} is called {', '.join(sorted(asked))}")
         if as_json:
             click.echo(json.dumps({"checked": checked, "wrong": wrong}, indent=1, ensure_ascii=False))
         else:
             console = Console()
             for name, found in wrong.items():
-                console.print(f"[red]{name}[/]", highlight=False)
+                console.print(name, style="red", highlight=False, markup=False, soft_wrap=True)
                 for line in found:
-                    console.print(f"    {line}", highlight=False, markup=False)
+                    console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
             console.print(f"{checked} outputs checked, {len(wrong)} damaged — store {store.prefix}", highlight=False)
             if wrong:
                 console.print("make a damaged output again with --rebuild STEP when running its experiment")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from marin.errors import BadField, CyclicSteps, LabelClash
+from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.step import ExecutorStep
 
 
@@ -45,11 +45,11 @@ class Experiment:
         return topological(self.results.values())
 
     def only(self, names: Iterable[str]) -> Experiment:
-        """The same experiment with some of its results. Raises BadField for a name it does not have."""
+        """The same experiment with some of its results. Raises UnknownStep for a name it does not have."""
         wanted = list(names)
         for name in wanted:
             if name not in self.results:
-                raise BadField(f"--only {name}: this experiment's results are {', '.join(self.results)}")
+                raise UnknownStep(f"--only {name}: this experiment's results are {', '.join(self.results)}")
         return dataclasses.replace(self, results={name: self.results[name] for name in wanted})
 
 

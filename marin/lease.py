@@ -123,10 +123,14 @@ class Watch:
 class Lease:
     """Our own hold on one identity. Use ``acquire``; then ``commit`` or ``release``."""
 
-    def __init__(self, objects: Objects, identity: str, document: LeaseDocument) -> None:
+    def __init__(
+        self, objects: Objects, identity: str, document: LeaseDocument, before: LeaseDocument | None = None
+    ) -> None:
+        """before: the lease that this one replaced."""
         self.objects = objects
         self.identity = identity
         self.document = document
+        self.before = before
         self.lost: str = ""
         self._progress = ""
         self._lock = threading.Lock()
@@ -170,8 +174,9 @@ class Lease:
         self._finish(State.COMMITTED)
 
     def release(self) -> None:
-        """Give it back without a result; no error if it is already somebody else's."""
-        with contextlib.suppress(LeaseLost):
+        """Give it back without a result; no error if it is somebody else's, or if the store cannot take it:
+        then it ends with this process, or when its beat has stood still long enough."""
+        with contextlib.suppress(MarinError):
             self._finish(State.RELEASED)
 
     def _finish(self, state: State) -> None:
@@ -215,7 +220,7 @@ def acquire(
         since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
     )
     if objects.swap(lease_name(identity), content, mine.to_bytes()):
-        return Lease(objects, identity, mine)
+        return Lease(objects, identity, mine, current)
     winner = read_lease(objects, identity)
     return Held(winner) if winner is not None else acquire(objects, identity, attempt_of, is_dead)
 

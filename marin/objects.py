@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from marin.errors import BadPrefix, StoreFull
+from marin.errors import BadPrefix, StoreError, StoreFull
 
 LOCK_STRIPES = 64
 
@@ -57,8 +57,6 @@ def open_objects(prefix: str) -> Objects:
     scheme = prefix.split("://", 1)[0]
     if scheme == "memory":
         return MemoryObjects(prefix)
-    if scheme == "file":
-        return LocalObjects(Path(prefix.removeprefix("file://")))
     raise BadPrefix(
         f"{prefix}: a store on {scheme}:// needs conditional replacement, which is built for local paths and "
         "memory:// so far; use a local path (a mounted bucket does not count)"
@@ -78,21 +76,27 @@ class LocalObjects:
             raise BadPrefix(f"{root}: its parent folder {root.parent} does not exist; create it or fix --prefix")
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return (self.root / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        target = self.root / name
+        with control_errors(target):
+            try:
+                return target.read_bytes()
+            except FileNotFoundError:
+                return None
 
     def write(self, name: str, content: bytes) -> None:
         target = self.root / name
-        with store_errors(str(target)):
+        with control_errors(target):
             temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
             try:
-                temporary.write_bytes(content)
-            except FileNotFoundError:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                temporary.write_bytes(content)
-            os.replace(temporary, target)
+                try:
+                    temporary.write_bytes(content)
+                except FileNotFoundError:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    temporary.write_bytes(content)
+                os.replace(temporary, target)
+            except OSError:
+                temporary.unlink(missing_ok=True)  # half of it would keep a full disk full
+                raise
 
     def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
         with self._locked(name):
@@ -103,21 +107,22 @@ class LocalObjects:
 
     def append(self, name: str, content: bytes) -> None:
         target = self.root / name
-        with store_errors(str(target)):
+        with control_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("ab") as handle:
                 handle.write(content)
 
     def names(self, folder: str) -> list[str]:
-        try:
-            return sorted(name for name in os.listdir(self.root / folder) if not name.startswith("."))
-        except FileNotFoundError:
-            return []
+        with control_errors(self.root / folder):
+            try:
+                return sorted(name for name in os.listdir(self.root / folder) if not name.startswith("."))
+            except FileNotFoundError:
+                return []
 
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
         stripe = self.root / ".marin" / "locks" / f"{sum(name.encode()) % LOCK_STRIPES:02d}"
-        with store_errors(str(stripe)):
+        with control_errors(stripe):
             stripe.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
         try:
@@ -170,15 +175,33 @@ class MemoryObjects:
 
 
 @contextmanager
-def store_errors(what: str) -> Generator[None]:
-    """Turn the operating system's refusals into errors that name the place and the remedy."""
+def store_errors(root: str) -> Generator[None]:
+    """Turn a full disk, and refusals of files below root, into errors that name the place and the remedy.
+
+    Other errors pass: an operator reads and writes more than the store.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(
-                f"{what}: no space left; free some or move the store. Nothing committed is lost: run again"
+                f"{error.filename or root}: no space left; free some or move the store. "
+                "Nothing committed is lost: run again"
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise BadPrefix(f"{what}: cannot write ({error.strerror}); check the permissions or --prefix") from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM) and f"{error.filename}/".startswith(f"{root}/"):
+            raise BadPrefix(
+                f"{error.filename}: cannot write there ({error.strerror}); check the permissions or --prefix"
+            ) from error
         raise
+
+
+@contextmanager
+def control_errors(target: Path) -> Generator[None]:
+    """For the store's own files: whatever the operating system refuses is the store's error."""
+    try:
+        with store_errors(str(target)):
+            yield
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise BadPrefix(f"{target}: refused ({error.strerror}); check the permissions or --prefix") from error
+        raise StoreError(f"{target}: {error.strerror or error}; check the disk and --prefix") from error

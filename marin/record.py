@@ -45,7 +45,7 @@ class Provenance(BaseModel):
 class Record(BaseModel):
     """The one file whose presence means "committed"."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
     format: int
     identity: str = Field(pattern=r"^[0-9a-f]{64}$")
     op: str
@@ -65,6 +65,11 @@ class Record(BaseModel):
     bytes: int
     provenance: Provenance
 
+    @property
+    def name(self) -> str:
+        """What people call the step: ``op/label``, or ``op/`` and the first digits of its identity."""
+        return f"{self.op}/{self.label or self.identity[:8]}"
+
     def to_bytes(self) -> bytes:
         return self.model_dump_json(indent=1).encode()
 
@@ -72,15 +77,31 @@ class Record(BaseModel):
 def parse_record(content: bytes, where: str) -> Record:
     """Raises CorruptRecord naming the file and what is wrong with it."""
     remedy = "make the step again with --rebuild, or restore the record from its attempt's .marin/record.json"
+    _refuse_future(content, where)
     try:
         record = Record.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         raise CorruptRecord(f"{where} is not a readable record ({place}: {first['msg']}); {remedy}") from error
-    if record.format > FORMAT:
-        raise CorruptRecord(f"{where} has record format {record.format}, this marin reads up to {FORMAT}; update marin")
+    if _leaves(record.attempt):
+        raise CorruptRecord(f"{where} names the output {record.attempt!r}, which is outside the store; {remedy}")
     return record
+
+
+def _refuse_future(content: bytes, where: str) -> None:
+    """Before the fields are looked at: a later format may have others."""
+    try:
+        found = json.loads(content)["format"]
+    except (ValueError, TypeError, KeyError):
+        return
+    if isinstance(found, int) and found > FORMAT:
+        raise CorruptRecord(f"{where} has record format {found}, this marin reads up to {FORMAT}; update marin")
+
+
+def _leaves(path: str) -> bool:
+    """Would joining this path to a directory leave the directory?"""
+    return not path or os.path.isabs(path) or ".." in path.split("/")
 
 
 class FileEntry(BaseModel):
@@ -124,7 +145,7 @@ def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
     except (ValueError, TypeError) as error:
         raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
     for entry in entries:
-        if os.path.isabs(entry.path) or ".." in entry.path.split("/"):
+        if _leaves(entry.path):
             raise CorruptRecord(f"{where} lists {entry.path!r}, which is outside the output's directory")
     return entries
 

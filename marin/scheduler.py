@@ -80,8 +80,8 @@ class Scheduler:
             self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
         if self.todo:
             self._keep_code()
-            self.backend.start(list(self.todo))
             try:
+                self.backend.start(list(self.todo))
                 self._loop()
             finally:
                 self.backend.stop()

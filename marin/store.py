@@ -24,9 +24,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
 from marin.errors import CorruptOutput, CorruptRecord
-from marin.lease import State, read_lease
+from marin.lease import LeaseDocument, State, read_lease
 from marin.objects import open_objects
-from marin.record import FAILURE, MANIFEST, RECORD, FileEntry, Record, differences, parse_manifest, parse_record
+from marin.record import (
+    FAILURE,
+    MANIFEST,
+    RECORD,
+    FileEntry,
+    Record,
+    differences,
+    parse_manifest,
+    parse_record,
+    root_digest,
+)
 from marin.step import ExecutorStep
 
 LABEL_LENGTH = 60
@@ -51,7 +61,7 @@ class Store:
     """
 
     def __init__(self, prefix: str) -> None:
-        self.prefix = prefix.rstrip("/") or prefix
+        self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
         self.objects = open_objects(self.prefix)
         self.directory = Directory(self.prefix)
 
@@ -77,7 +87,11 @@ class Store:
     def _roll_forward(self, identity: str) -> Record | None:
         """Finish a commit whose writer died between the lease and the record."""
         lease = read_lease(self.objects, identity)
-        if lease is None or lease.state is not State.COMMITTED:
+        return None if lease is None else self.finish(lease)
+
+    def finish(self, lease: LeaseDocument) -> Record | None:
+        """The record of a committed lease, made visible if its writer has not come to that; else None."""
+        if lease.state is not State.COMMITTED:
             return None
         content = self.objects.read(f"{lease.attempt}/{RECORD}")
         if content is None:
@@ -105,13 +119,18 @@ class Store:
     def verify(self, record: Record, *, checksums: bool) -> list[str]:
         """What is wrong with a committed output; empty when all is well."""
         try:
-            return differences(self.output(record), self.manifest(record), checksums=checksums)
+            entries = self.manifest(record)
         except (CorruptOutput, CorruptRecord) as error:
             return [str(error)]
+        found = differences(self.output(record), entries, checksums=checksums)
+        root = root_digest(entries, record.kind, record.facts)
+        if root != record.root:
+            found.append(f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}")
+        return found
 
     @staticmethod
     def remedy(record: Record) -> str:
-        return f"make it again with --rebuild {record.op}/{record.label or record.identity[:8]}"
+        return f"make it again with --rebuild {record.name}"
 
     def attempt_name(self, step: ExecutorStep[Any], token: int) -> str:
         label = f"{slug(step.label)}-" if step.label else ""
@@ -154,7 +173,11 @@ class Store:
         return found
 
     def accept(self, identity: str, acceptance: Acceptance) -> None:
-        self.objects.append(f".marin/accepted/{identity}.jsonl", acceptance.model_dump_json().encode() + b"\n")
+        """Adds a whole line or, on a full disk, nothing."""
+        name = f".marin/accepted/{identity}.jsonl"
+        line = acceptance.model_dump_json().encode() + b"\n"
+        while not self.objects.swap(name, old := self.objects.read(name), (old or b"") + line):
+            """Somebody else added one meanwhile."""
 
     def state(self, identity: str) -> Directory:
         return self.directory / f".marin/state/{identity}"
@@ -171,6 +194,7 @@ def slug(name: str) -> str:
 
 def open_store(prefix: str) -> Store:
     """The store at a path (made absolute) or URL. A relative path counts from the current folder."""
+    prefix = prefix.removeprefix("file://")
     if prefix and "://" not in prefix:
         prefix = str(Path(prefix).expanduser().absolute())
     return Store(prefix)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -48,7 +49,8 @@ class RayBackend:
         if self.address:
             ray.init(address=self.address, **options)
         else:
-            ray.init(include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
+            # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
+            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
         self._check_capacity(steps, ray.nodes())
         self.tasks = {
             False: ray.remote(max_retries=0)(run_attempt),
@@ -60,13 +62,13 @@ class RayBackend:
         for step in steps:
             wanted = ray_options(step.resources)
             flat = {"CPU": wanted["num_cpus"], **wanted["resources"]}
+            if "memory" in wanted:
+                flat["memory"] = wanted["memory"]
             if not any(all(have.get(name, 0) >= amount for name, amount in flat.items()) for have in available):
-                asked = ", ".join(f"{amount:g} {name}" for name, amount in flat.items())
                 largest = {name: max(have.get(name, 0) for have in available) for name in flat}
-                had = ", ".join(f"{amount:g} {name}" for name, amount in largest.items())
                 raise PlanError(
-                    f"{step.name} asks one node for {asked}; the largest of {len(available)} node(s) has {had}. "
-                    "Ask for less, or give --address of a cluster that has it"
+                    f"{step.name} asks one node for {amounts(flat)}; the largest of {len(available)} node(s) has "
+                    f"{amounts(largest)}. Ask for less, or give --address of a cluster that has it"
                 )
 
     def submit(self, job: Job) -> None:
@@ -75,14 +77,20 @@ class RayBackend:
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         import ray
-        from ray.exceptions import RayError
+        from ray.exceptions import RayError, RayTaskError
 
-        done, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds) if self.running else ([], [])
+        if not self.running:
+            time.sleep(seconds)  # every step is held by another driver
+            return []
+        done, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
         ended: list[tuple[Job, Outcome]] = []
         for reference in done:
             job = self.running.pop(reference)
             try:
                 ended.append((job, ray.get(reference)))
+            except RayTaskError as error:  # attempt() raises nothing: the worker could not even unpack the step
+                line = f"the worker could not take it: {error.cause}"
+                ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
             except RayError as error:
                 crashes = self.crashes[job.step.identity] = self.crashes.get(job.step.identity, 0) + 1
                 if crashes <= CRASH_RETRIES:
@@ -109,6 +117,12 @@ def ray_options(resources: Resources) -> dict[str, Any]:
     if resources.accelerator is not None:
         options["resources"] = {f"{resources.accelerator.name}-head": 1}
     return options
+
+
+def amounts(resources: dict[str, float]) -> str:
+    """ "4 CPU, 1 v4-8-head, 16 GiB memory" """
+    parts = [f"{amount:g} {name}" for name, amount in resources.items() if name != "memory"]
+    return ", ".join([*parts, *(f"{resources[name] / 2**30:.3g} GiB {name}" for name in resources if name == "memory")])
 
 
 def run_attempt(job: Job) -> Outcome:

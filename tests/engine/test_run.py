@@ -129,7 +129,7 @@ def test_a_failure_spares_what_does_not_depend_on_it(prefix: str, tmp_path: Path
 def test_only_and_rebuild_name_what_does_not_exist(prefix: str) -> None:
     with pytest.raises(UnknownStep, match="toy-join/second"):
         planned(prefix, rebuild=("toy-join/secnd",), end=chain())
-    with pytest.raises(BadField, match="results are end"):
+    with pytest.raises(UnknownStep, match="results are end"):
         planned(prefix, end=chain()).experiment.only(["start"])
 
 
