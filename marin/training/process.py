@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import marin
 from marin import errors
 from marin.training.spec import TrainingSpec, to_json
 
@@ -79,7 +78,7 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
         kind = getattr(errors, failure["kind"], None)
         if isinstance(kind, type) and issubclass(kind, errors.MarinError):
             raise kind(failure["message"])
-        raise errors.TrainingFailed(f"{failure['kind']}: {failure['message']}\n{_tail(log)}")
+        raise errors.TrainingFailed(f"{failure['kind']}: {failure['message']}; the end of {log}:\n{_tail(log)}")
     if process.returncode != 0:
         raise errors.TrainingFailed(f"{_how_it_ended(process.returncode)}; the end of {log}:\n{_tail(log)}")
     return timings
@@ -87,7 +86,7 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
 
 def child_environment(accelerator: bool) -> dict[str, str]:
     """This process's environment, with what a trainer needs: offline, on the right device, our packages found."""
-    root = str(Path(marin.__file__).parents[1])
+    root = str(Path(errors.__file__).parents[1])
     paths = [root, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root)]
     made = {**os.environ, "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled", "PYTHONPATH": os.pathsep.join(paths)}
     if not accelerator:

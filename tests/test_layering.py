@@ -1,0 +1,192 @@
+"""Imports point one way, files stay short, and importing an experiment is light and pure."""
+
+import ast
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MAX_LINES = 400
+MAY_IMPORT = {  # folder: its own modules, and these
+    "marin": {"marin"},
+    "operators": {"marin", "operators"},
+    "infra": {"marin", "infra"},
+    "experiments": {"marin", "operators", "infra", "experiments"},
+}
+LIBRARY = {"text", "data", "training", "evaluation", "health", "pages"}  # of marin: no step, no store
+LIBRARY_MAY_IMPORT = {"marin.errors", "marin.directory", "marin.value", "marin.resources", "marin.scale"}
+ENGINE_OPENS = {"marin.page": "marin.pages"}  # the engine's collector is the one module that draws pages
+VAGUE = {"utils", "util", "common", "helper", "helpers", "base", "misc"}
+HEAVY = {
+    "datatrove",
+    "haliax",
+    "jax",
+    "levanter",
+    "lm_eval",
+    "matplotlib",
+    "pyarrow",
+    "ray",
+    "scipy",
+    "tokenizers",
+    "torch",
+    "transformers",
+}
+FILES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def imported(tree: ast.AST, module: str, *, top_only: bool = False) -> Iterator[str]:
+    """Full names of what a module imports, also inside functions unless top_only; ``from a import b`` gives a.b
+    where that is a module, else a."""
+    for node in top_level(tree) if top_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            source = ".".join(part for part in (above, node.module) if part)
+            for name in node.names:
+                full = f"{source}.{name.name}"
+                yield full if full in MODULES else source
+
+
+def top_level(tree: ast.AST) -> Iterator[ast.AST]:
+    """Everything that importing executes: not the bodies of functions, nor what only the type checker sees."""
+    for node in ast.iter_child_nodes(tree):
+        checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not checking:
+            yield node
+            yield from top_level(node)
+
+
+def parsed(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text())
+
+
+def in_library(module: str) -> bool:
+    parts = module.split(".")
+    return parts[0] == "marin" and len(parts) > 1 and parts[1] in LIBRARY
+
+
+def import_faults(module: str, tree: ast.Module) -> list[str]:
+    """What this module imports and may not."""
+    faults: list[str] = []
+    for name in imported(tree, module):
+        top = name.split(".")[0]
+        if (top in MAY_IMPORT and top not in MAY_IMPORT[module.split(".")[0]]) or top == "tests":
+            faults.append(f"{module} imports {name}: {module.split('.')[0]} may not know {top}")
+        elif top == "marin" and in_library(module) and not in_library(name) and name not in LIBRARY_MAY_IMPORT:
+            faults.append(f"{module} imports {name}: the library may not know the engine")
+    return faults
+
+
+def test_the_tree_is_found() -> None:
+    assert {"marin.step", "marin.text.normalize", "operators.tokenize", "experiments.exp1529_mantis"} <= MODULES.keys()
+
+
+def test_imports_point_one_way() -> None:
+    assert [fault for module in MODULES for fault in import_faults(module, parsed(module))] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("marin.step", "from operators.tokenize import Tokenize"),
+        ("marin.step", "def late():\n    import experiments.exp1529_mantis"),
+        ("operators.tokenize", "from infra import hardware"),
+        ("operators.tokenize", "import tests.engine.toy"),
+        ("marin.text.normalize", "from marin.step import ExecutorStep"),
+        ("marin.text.normalize", "from marin import store"),
+        ("marin.text.normalize", "def late():\n    from ..plan import Plan"),
+        ("marin.text.normalize", "from marin import Context"),
+    ],
+)
+def test_an_import_against_the_direction_is_seen(module: str, source: str) -> None:
+    assert len(import_faults(module, ast.parse(source))) == 1
+
+
+def test_drawing_pages_is_left_to_one_module_of_the_engine() -> None:
+    engine = [module for module in MODULES if module.split(".")[0] == "marin" and not in_library(module)]
+    drawing = {
+        module for module in engine if any(name.startswith("marin.pages") for name in imported(parsed(module), module))
+    }
+    assert drawing <= ENGINE_OPENS.keys()
+
+
+def test_files_are_short_enough_to_read() -> None:
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in FILES}
+    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [module for module in MODULES if VAGUE & set(module.split("."))] == []
+
+
+def test_nothing_heavy_is_imported_at_the_top() -> None:
+    light = [module for module in MODULES if not in_library(module)]
+    heavy = {
+        module: names
+        for module in light
+        if (names := HEAVY & {name.split(".")[0] for name in imported(parsed(module), module, top_only=True)})
+    }
+    assert heavy == {}
+
+
+def fresh(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_an_experiment_is_light() -> None:
+    loaded = fresh("import sys, experiments.exp1529_mantis; print(*sys.modules)").split()
+    assert HEAVY & set(loaded) == set()
+
+
+def test_building_an_experiment_does_no_input_output_and_reads_no_environment() -> None:
+    said = fresh(
+        """
+        import os, sys
+
+        FORBIDDEN = ("open", "os.", "socket.", "subprocess.", "shutil.", "tempfile.", "glob.", "pathlib.", "urllib.")
+        forbidden, seen = True, []
+
+        def hook(event, arguments):
+            if forbidden and event.startswith(FORBIDDEN):
+                seen.append((event, str(arguments)))
+
+        class Watched(type(os.environ)):
+            def __getitem__(self, name):
+                if forbidden:
+                    seen.append(("environment", name))
+                return super().__getitem__(name)
+
+            def __iter__(self):
+                if forbidden:
+                    seen.append(("environment", "all"))
+                return super().__iter__()
+
+        forbidden = False
+        from experiments.exp1529_mantis import build
+        from marin.scale import Scale
+
+        os.environ.__class__ = Watched
+        sys.addaudithook(hook)
+        forbidden = True
+        os.environ.get("HOME")
+        os.path.exists("/") and os.listdir("/")
+        assert [event for event, _ in seen] == ["environment", "os.listdir"], "the watch is blind"
+        seen.clear()
+        built = {scale: build(scale) for scale in Scale}
+        forbidden = False
+        assert not seen, seen
+        print(*(len(experiment.steps()) for experiment in built.values()))
+        """
+    )
+    assert all(int(count) > 5 for count in said.split())
