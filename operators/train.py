@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
-from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
+from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name, source_name
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.resources import Work
 from marin.training.model import ModelShape, Precision, Recompute
@@ -39,7 +39,7 @@ class Fork:
     optimizer_state: OptimizerState = OptimizerState.KEPT
 
 
-class Train(ExecutorStep[Checkpoint], op="train", isolated=True):
+class Train(ExecutorStep[Checkpoint], op="train"):
     """The last checkpoint of a run over the optimizer steps first_step … end_step, with metrics.jsonl.
 
     vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step
