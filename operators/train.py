@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
-from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name, source_name
+from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.resources import Work
 from marin.training.model import ModelShape, Precision, Recompute
