@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from infra.hardware import tpu
 
-from experiments.datasets import catalogue, gsm8k, held_out
+from experiments.datasets import catalogue, gsm8k, held_out, math
 from experiments.marin_32b import BATCH, OPTIMIZER, SIZES, pretrained
 from experiments.pipeline import Pipeline
 from marin.artifact import Checkpoint, Tokens
@@ -30,6 +30,7 @@ from marin.training.schedule import Decay, Schedule
 from operators.compare import Compare
 from operators.contamination_evidence import ContaminationEvidence
 from operators.evaluate import Evaluate
+from operators.exposure import Exposure
 from operators.shuffle_evidence import ShuffleEvidence
 from operators.train import Fork, Train
 
@@ -104,10 +105,21 @@ def build(scale: Scale) -> Experiment:
             seq_len=arm.seq_len, first=arm.first_step, end=arm.end_step, allow_starved=arm.allow_starved,
         )  # fmt: skip
 
+    def exposure(arm: Train, *suspects: ExecutorStep[Tokens]) -> Exposure:
+        """Which test items the arm really read in its cooldown, of these sources."""
+        return Exposure(
+            arm=arm.label, label=arm.label, order=order(arm), suspects=suspects,
+            tokenizer=data.tokenizer(), items=suite[0],
+        )  # fmt: skip
+
     scores = {"bison": score("bison", bison), "mantis": score("mantis", mantis)}
+    exposures = {
+        "bison": exposure(bison, cached["all_math"]),
+        "mantis": exposure(mantis, *(clean[name] for name in math.CORPORA)),  # decontaminated: must be none
+    }
     evidence = {
         "contamination": ContaminationEvidence(
-            label="gsm8k", parent=score("parent", parent), arms=scores, clean="mantis"
+            label="gsm8k", parent=score("parent", parent), arms=scores, clean="mantis", exposure=exposures
         ),
         "shuffle": ShuffleEvidence(label="cooldown", arms={"bison": order(bison), "mantis": order(mantis)}),
     }

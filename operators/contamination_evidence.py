@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from marin.artifact import Report, Scores
 from marin.context import Context
@@ -10,12 +11,13 @@ from marin.errors import BadField
 from marin.step import ExecutorStep
 
 
-class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=1):
+class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=2):
     """Member gaps, their difference over formats, and surprise at calculator tags, for every arm.
 
     parent: scores of the checkpoint that the arms were trained on from. arms: scores by name. clean: the arm that
     the others are set against, besides the parent. members: the task of test items; reference: items of the
-    same source that were never trained on. All scores hold both, in both prompt formats.
+    same source that were never trained on. All scores hold both, in both prompt formats. exposure: by arm, the
+    Exposure that counted which members it read; with it, read members are set against unread ones.
     """
 
     parent: ExecutorStep[Scores]
@@ -23,6 +25,7 @@ class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", v
     clean: str
     members: str = "gsm"
     reference: str = "gsm_reference"
+    exposure: Mapping[str, ExecutorStep[Report]] = field(default_factory=dict[str, ExecutorStep[Report]])
 
     def check(self) -> None:
         if self.clean not in self.arms:
@@ -31,15 +34,22 @@ class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", v
             )
         if self.members == self.reference:
             raise BadField(f"ContaminationEvidence: members and reference are both {self.members!r}; use two tasks")
+        if strange := sorted(set(self.exposure) - set(self.arms)):
+            raise BadField(
+                f"ContaminationEvidence.exposure is given for {', '.join(strange)}; wanted arms, which are "
+                f"{', '.join(sorted(self.arms))}"
+            )
 
     def run(self, ctx: Context) -> Report:
         import json
 
         from marin.evaluation.contamination import Sets, report
+        from marin.evaluation.exposure import read_reads
         from marin.evaluation.results import read_results
 
         arms = {name: read_results(ctx[step].directory) for name, step in self.arms.items()}
         parent = read_results(ctx[self.parent].directory)
-        made, headline = report(arms, parent, self.clean, Sets(self.members, self.reference))
+        exposure = {name: read_reads(ctx[step].directory) for name, step in self.exposure.items()}
+        made, headline = report(arms, parent, self.clean, Sets(self.members, self.reference), exposure)
         ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=headline)

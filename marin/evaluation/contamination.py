@@ -4,6 +4,9 @@ Members are the test items, reference items come from the same source and were n
 how many fewer bits per byte the golds of the members need. Trained in one format only, a model shows a larger gap
 there (difference in differences over formats), and meets the calculator tags of the other with surprise.
 
+Where the order of its data says which members a run read, the sharper test is within the members: did those that
+it read get cheaper than those that it did not? They come from one source, and only chance told them apart.
+
 "Beyond" another checkpoint (the parent, the other arm) means: the same number minus that checkpoint's, item by
 item, which removes what the two sets of items differ in by themselves.
 """
@@ -14,14 +17,29 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
+from marin.errors import CorruptOutput
+from marin.evaluation.exposure import Reads
 from marin.evaluation.formats import Format
 from marin.evaluation.results import ItemResult, Results
-from marin.evaluation.statistics import Estimate, detectable_effect, paired_difference, unpaired_difference
+from marin.evaluation.statistics import (
+    Estimate,
+    detectable_effect,
+    paired_difference,
+    pooled_difference,
+    unpaired_difference,
+)
+
+# A difference of two groups of items takes two in each.
+FEWEST = 2
 
 # Clean n-gram models stay below |z| = 3; with the test items in their data they reach 20 to 30.
 THRESHOLD = 5.0
+
+
+NOTHING_COUNTED: Mapping[str, Reads] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -166,6 +184,44 @@ def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Find
     )
 
 
+def read_saving(results: Results, other: Results, sets: Sets, form: Format, reads: Reads, name: str) -> Finding | None:
+    """Bits per byte that members which were read got cheaper than unread ones, beyond ``other``; None with too few.
+
+    Read: its answer was, in whole or in part. Items of which only the question was read are in neither group.
+    Raises CorruptOutput if the reads were counted for other items.
+    """
+    changes = _measured(results, sets.members, form, gold, other)
+    if strange := sorted(set(changes) - set(reads.reads)):
+        raise CorruptOutput(
+            f"{len(strange)} items of {sets.members} were scored but not looked for in the data, {strange[0]!r} the "
+            "first of them; give Exposure the items that are evaluated"
+        )
+    # Negative changes: a cheaper item has lost bits.
+    read = [-change for id, change in changes.items() if id in reads.answers]
+    unread = [-change for id, change in changes.items() if id in reads.unread]
+    if min(len(read), len(unread)) < FEWEST:
+        return None
+    what = f"extra saving on the {len(read)} answers it read over the {len(unread)} test items it did not read"
+    return _finding(f"{what}, beyond {name}, {form.value} format", "bits/byte", pooled_difference(read, unread))
+
+
+def read_savings(results: Results, other: Results, sets: Sets, reads: Reads | None, name: str) -> list[Finding]:
+    """``read_saving`` in every format where it can be told."""
+    if reads is None:
+        return []
+    found = (read_saving(results, other, sets, form, reads, name) for form in Format)
+    return [one for one in found if one is not None]
+
+
+def exposure_line(arm: str, reads: Reads, findings: list[Finding]) -> str:
+    """What the arm read, and what that did to it: one sentence for people."""
+    if not findings:
+        why = f"a test takes {FEWEST} answers read and {FEWEST} test items unread"
+        return f"{arm} {reads.sentence}: nothing can be tested on them ({why}; {len(reads.answers)} answers were read)"
+    most = max(findings, key=lambda one: abs(one.estimate.z))
+    return f"{arm} {reads.sentence}; strongest of {len(findings)} tests on them {most.wording}"
+
+
 def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
     """Means for a table: "members/olmes" → gold and final bits per byte, and accuracy where choices were offered."""
     table: dict[str, dict[str, float]] = {}
@@ -184,26 +240,40 @@ def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
     return table
 
 
-def report(arms: Mapping[str, Results], parent: Results, clean: str, sets: Sets) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, one headline line an arm). clean: the arm that the others are set against.
+def report(
+    arms: Mapping[str, Results],
+    parent: Results,
+    clean: str,
+    sets: Sets,
+    exposure: Mapping[str, Reads] = NOTHING_COUNTED,
+) -> tuple[dict[str, Any], list[str]]:
+    """(report.json, headline lines: one an arm and sign, then one an exposed arm). clean: set against the others.
 
     {"threshold", "members", "reference", "parent": table, "arms": {name: {"table", "findings", "contrast"}},
-    "vetoes"}; a table as from ``summary``, contrast empty for the clean arm. vetoes: by arm, the tasks whose
-    metrics mean nothing for it, because it was trained on their items.
+    "vetoes", "exposure": {name: {"items", "of", "copies", "how", "reads", "parts"}}}; a table as from ``summary``,
+    contrast empty for the clean arm. vetoes: by arm, the tasks whose metrics mean nothing for it, because it was
+    trained on their items. exposure: what arms read of the members, where that was counted.
     """
     made: dict[str, Any] = {}
     vetoes: dict[str, list[str]] = {}
     headline: list[str] = []
+    exposed: list[str] = []
     for name in sorted(arms):
-        findings = evidence(arms[name], parent, sets)
-        beyond = [] if name == clean else contrast(arms[name], arms[clean], sets, clean)
+        reads = exposure.get(name)
+        after = read_savings(arms[name], parent, sets, reads, "the parent")
+        against = [] if name == clean else read_savings(arms[name], arms[clean], sets, reads, clean)
+        findings = [*evidence(arms[name], parent, sets), *after]
+        beyond = [] if name == clean else [*contrast(arms[name], arms[clean], sets, clean), *against]
         made[name] = {
             "table": summary(arms[name], sets),
             "findings": [one.as_json() for one in findings],
             "contrast": [one.as_json() for one in beyond],
         }
-        if any(one.flagged and one.sign is Sign.CONTAMINATION and one.estimate.value > 0 for one in findings):
+        told = (one for one in (*findings, *against) if one.flagged and one.sign is Sign.CONTAMINATION)
+        if any(one.estimate.value > 0 for one in told):
             vetoes[name] = [sets.members]
+        if reads is not None:
+            exposed.append(exposure_line(name, reads, [*after, *against]))
         headline += [f"{name}: {_verdict(sign, [*findings, *beyond])}" for sign in Sign]
     return {
         "threshold": THRESHOLD,
@@ -213,7 +283,8 @@ def report(arms: Mapping[str, Results], parent: Results, clean: str, sets: Sets)
         "parent": summary(parent, sets),
         "arms": made,
         "vetoes": vetoes,
-    }, headline
+        "exposure": {name: exposure[name].summary() for name in sorted(exposure)},
+    }, [*headline, *exposed]
 
 
 def _verdict(sign: Sign, findings: list[Finding]) -> str:

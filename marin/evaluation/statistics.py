@@ -64,6 +64,20 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float]) -> Estimate:
     return _estimate(x.mean() - y.mean(), math.sqrt(vx + vy), freedom, len(x) + len(y))
 
 
+def pooled_difference(few: Sequence[float], many: Sequence[float]) -> Estimate:
+    """Mean of few minus mean of many, with one variance for both (Student's t interval).
+
+    For a few items that chance drew from among many. If drawing them did nothing, they spread as the others do;
+    Welch's interval would take their spread from the few alone, and beyond z = 5 by luck once in 130 for 5 items.
+    """
+    x, y = np.asarray(few, np.float64), np.asarray(many, np.float64)
+    _enough(len(x))
+    _enough(len(y))
+    freedom = len(x) + len(y) - 2
+    variance = ((len(x) - 1) * x.var(ddof=1) + (len(y) - 1) * y.var(ddof=1)) / freedom
+    return _estimate(x.mean() - y.mean(), math.sqrt(variance * (1 / len(x) + 1 / len(y))), freedom, freedom + 2)
+
+
 def paired_rate_difference(bits_a: Sequence[float], bits_b: Sequence[float], sizes: Sequence[int]) -> Estimate:
     """Bits per byte of a minus those of b over the same texts, all bits by all bytes.
 

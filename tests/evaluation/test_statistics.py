@@ -8,6 +8,7 @@ from marin.evaluation.statistics import (
     mean,
     paired_difference,
     paired_rate_difference,
+    pooled_difference,
     unpaired_difference,
 )
 
@@ -24,6 +25,20 @@ def test_intervals_agree_with_scipy():
     ours, theirs = unpaired_difference(A, B), stats.ttest_ind(A, B, equal_var=False)
     assert (ours.low, ours.high) == pytest.approx(theirs.confidence_interval(0.95))
     assert ours.n == 100
+    ours, theirs = pooled_difference(A, B), stats.ttest_ind(A, B, equal_var=True)
+    assert (ours.low, ours.high) == pytest.approx(theirs.confidence_interval(0.95))
+    assert (ours.z, ours.n) == (pytest.approx(theirs.statistic), 100)
+
+
+def test_a_few_items_drawn_at_random_pass_no_threshold_by_luck():
+    draw = np.random.default_rng(5)
+    pooled, welch = [], []
+    for _ in range(2000):
+        items = draw.normal(0, 1, 128)
+        pooled.append(abs(pooled_difference(items[:5], items[5:]).z))
+        welch.append(abs(unpaired_difference(items[:5], items[5:]).z))
+    assert max(pooled) < 5
+    assert 5 < sum(z > 5 for z in welch) < 50  # one in 130 with 4 degrees of freedom
 
 
 def test_a_rate_weighs_by_bytes_and_its_error_agrees_with_the_bootstrap():
