@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,7 +17,7 @@ from marin.record import Record
 from marin.step import ExecutorStep
 
 POLL_SECONDS = 0.2
-HELD_POLL_SECONDS = 1.0
+LOOK_SECONDS = 0.5  # between looks at leases that others hold and at milestones
 
 
 class Status(StrEnum):
@@ -66,8 +67,14 @@ class Scheduler:
         self.store = plan.store
         self.watch = Watch()
         self.run = Run(plan)
-        self.held: dict[ExecutorStep[Any], tuple[Job, float]] = {}
+        self.held: dict[ExecutorStep[Any], Job] = {}
         self.todo: dict[ExecutorStep[Any], Action] = {}
+        self.waits_for: dict[ExecutorStep[Any], int] = {}  # unfinished dependencies
+        self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
+        self.ready: deque[ExecutorStep[Any]] = deque()
+        self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
+        self.next_look = 0.0
+        self.left = 0
 
     def execute(self) -> Run:
         """Run everything that must run. Returns also when steps failed: see the results."""
@@ -79,6 +86,7 @@ class Scheduler:
                 status = Status.WAITING
             self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
         if self.todo:
+            self._link()
             self._keep_code()
             try:
                 self.backend.start(list(self.todo))
@@ -92,49 +100,69 @@ class Scheduler:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
             self.store.keep_code(code.digest, code.to_json(sources=True))
 
+    def _link(self) -> None:
+        for step in self.todo:
+            unfinished = [dependency for dependency in step.dependencies if dependency in self.todo]
+            self.waits_for[step] = len(unfinished)
+            for dependency in unfinished:
+                self.dependents.setdefault(dependency, []).append(step)
+            if not unfinished:
+                self.ready.append(step)
+            if step.producer is not None:
+                self.milestones.setdefault(step.producer, []).append(step)
+        self.left = len(self.todo)
+
     def _loop(self) -> None:
-        while any(self._unfinished(step) for step in self.todo):
-            for step in list(self.todo):
-                if self.run.results[step].status is Status.WAITING and step not in self.held:
-                    self._consider(step)
-            self._look_at_held()
+        while self.left:
+            while self.ready:
+                self._consider(self.ready.popleft())
+            if not self.left:
+                return
+            if time.monotonic() >= self.next_look:
+                self.next_look = time.monotonic() + LOOK_SECONDS
+                self._look_at_held()
+                self._look_at_milestones()
+                if self.ready:
+                    continue
             for job, outcome in self.backend.wait(POLL_SECONDS):
                 self._ended(job, outcome)
 
     def _unfinished(self, step: ExecutorStep[Any]) -> bool:
         return self.run.results[step].status in (Status.WAITING, Status.RUNNING)
 
+    def _look_at_milestones(self) -> None:
+        """A running step may have committed some of its milestones: what waits for them can start."""
+        for producer, milestones in self.milestones.items():
+            if producer in self.todo and self.run.results[producer].status is Status.RUNNING:
+                for step in milestones:
+                    if self._unfinished(step):
+                        self._adopt_published(step)
+
     def _consider(self, step: ExecutorStep[Any]) -> None:
-        """Start it, settle it, or leave it waiting."""
-        producer = step.producer
-        if producer is not None and producer in self.todo and self._unfinished(producer):
-            self._adopt_published(step)
+        """Every dependency has ended: start it or settle it."""
+        if not self._unfinished(step):
             return
-        needs = [self.run.results[dep] for dep in step.dependencies]
+        if step.producer is not None and self._adopt_published(step):
+            return
+        needs = [self.run.results[dependency] for dependency in step.dependencies]
         broken = next((need for need in needs if need.status in (Status.FAILED, Status.SKIPPED)), None)
-        if producer is not None and self._adopt_published(step):
-            return
         if broken is not None:
             cause = broken.reason if broken.status is Status.SKIPPED else f"{broken.step.name} failed"
             self._settle(step, Status.SKIPPED, cause)
             return
-        if any(need.status in (Status.WAITING, Status.RUNNING) for need in needs):
-            return
         result = self.run.results[step]
-        if (
-            self.todo[step] is Action.RECHECK
-            and result.record is not None
-            and self._inputs_unchanged(step, result.record)
-        ):
-            self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
-            return
         if self.todo[step] is Action.RECHECK:
+            if result.record is not None and self._inputs_unchanged(step, result.record):
+                self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
+                return
             result.reason = "an input has other bytes now"
         result.status = Status.RUNNING
         self.listener("started", result)
         self.backend.submit(self._job(step))
 
     def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
+        if step.producer is not None:
+            return self.run.results[step.producer].status is Status.CACHED
         roots = {dep.identity: held.root for dep in step.dependencies if (held := self.run.results[dep].record)}
         return all(roots.get(held.identity) == held.root for held in record.inputs)
 
@@ -153,8 +181,8 @@ class Scheduler:
         records = {dep.identity: held for dep in step.dependencies if (held := self.run.results[dep].record)}
         milestones = {
             getattr(other, "step"): self._described(other, records)
-            for other in self.todo
-            if other.producer == step and self._unfinished(other)
+            for other in self.milestones.get(step, ())
+            if self._unfinished(other)
         }
         return replace(self._described(step, records), milestones=milestones)
 
@@ -174,12 +202,9 @@ class Scheduler:
         )
 
     def _look_at_held(self) -> None:
-        for step, (job, next_look) in list(self.held.items()):
-            if time.monotonic() < next_look:
-                continue
+        for step, job in list(self.held.items()):
             lease = read_lease(self.store.objects, step.identity)
             if lease is not None and lease.state == "held" and not self.watch.is_dead(step.identity, lease):
-                self.held[step] = (job, time.monotonic() + HELD_POLL_SECONDS)
                 continue
             del self.held[step]
             dead = (lease.token, lease.beat) if lease is not None and lease.state == "held" else None
@@ -190,7 +215,7 @@ class Scheduler:
         result = self.run.results[job.step]
         if outcome.ending is Ending.HELD:
             result.status, result.reason = Status.WAITING, outcome.held_by
-            self.held[job.step] = (job, time.monotonic() + HELD_POLL_SECONDS)
+            self.held[job.step] = job
             self.listener("held", result)
             return
         result.seconds, result.log = outcome.seconds, outcome.log
@@ -207,4 +232,9 @@ class Scheduler:
     def _settle(self, step: ExecutorStep[Any], status: Status, reason: str) -> None:
         result = self.run.results[step]
         result.status, result.reason = status, reason
+        self.left -= 1
+        for dependent in self.dependents.get(step, ()):
+            self.waits_for[dependent] -= 1
+            if not self.waits_for[dependent]:
+                self.ready.append(dependent)
         self.listener("ended", result)
