@@ -9,7 +9,6 @@ process is gone. ``token`` grows with every holder. Committing is itself a condi
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import getpass
 import os
@@ -120,6 +119,9 @@ class Watch:
         return now - known[1] > self.expiry
 
 
+_abandoned: set[LeaseDocument] = set()  # leases of this process that a full disk kept it from releasing
+
+
 class Lease:
     """Our own hold on one identity. Use ``acquire``; then ``commit`` or ``release``."""
 
@@ -176,8 +178,12 @@ class Lease:
     def release(self) -> None:
         """Give it back without a result; no error if it is somebody else's, or if the store cannot take it:
         then it ends with this process, or when its beat has stood still long enough."""
-        with contextlib.suppress(MarinError):
+        try:
             self._finish(State.RELEASED)
+        except LeaseLost:
+            pass
+        except MarinError:
+            _abandoned.add(self.document)
 
     def _finish(self, state: State) -> None:
         self._stop.set()
@@ -209,7 +215,7 @@ def acquire(
     """
     content = objects.read(lease_name(identity))
     current = None if content is None else parse_lease(content, lease_name(identity))
-    if current is not None and current.state is State.HELD and not is_dead(current):
+    if current is not None and current.state is State.HELD and current not in _abandoned and not is_dead(current):
         return Held(current)
     token = current.token + 1 if current is not None else 1
     mine = LeaseDocument(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 from marin.artifact import Artifact
 from marin.errors import BadField, ExperimentError
 from marin.resources import CPU, Resources, Work
-from marin.value import EXECUTION, digest, encode_fields, execution, freeze_mappings, since
+from marin.value import EXECUTION, digest, encode, encode_fields, execution, freeze_mappings, since
 
 if TYPE_CHECKING:
     from marin.context import Context
@@ -56,6 +56,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     def __post_init__(self) -> None:
         freeze_mappings(self)
+        encode(self.label, f"{type(self).__name__}.label", [])  # not identity, but every record holds it
         self.check()
         object.__setattr__(self, "_identity", self._compute_identity())
 

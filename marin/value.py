@@ -133,7 +133,10 @@ def encode(held: object, path: str, found: list[Any]) -> bytes:
             raise UnencodableValue(f"{path}: nan is equal to nothing, so it cannot be part of an identity")
         return b"f" + struct.pack(">d", held)
     if type(held) is str:
-        return _part(b"s", held.encode("utf-8", "surrogatepass"))
+        try:
+            return _part(b"s", held.encode())
+        except UnicodeEncodeError as error:
+            raise UnencodableValue(f"{path}: {held!r} is not valid Unicode text ({error.reason})") from error
     if type(held) is bytes:
         return _part(b"b", held)
     if type(held) is tuple:

@@ -129,11 +129,28 @@ class Plain:
 
 @pytest.mark.parametrize(
     "held",
-    [lambda: 1, [1], object(), float("nan"), Undeclared.A, Plain(1), int, print, {1: [2]}, (1, (2, {"k": object()}))],
+    [
+        lambda: 1,
+        [1],
+        object(),
+        float("nan"),
+        "\udcff",
+        Undeclared.A,
+        Plain(1),
+        int,
+        print,
+        {1: [2]},
+        (1, (2, {"k": object()})),
+    ],
 )
 def test_what_cannot_be_encoded_is_refused_at_construction_naming_the_field(held: Any) -> None:
     with pytest.raises(UnencodableValue, match=r"Hold\.held"):
         Hold(held=held)
+
+
+def test_a_label_that_no_record_could_hold_is_refused() -> None:
+    with pytest.raises(UnencodableValue, match=r"Write\.label"):
+        Write(text="a", label="\udcff")
 
 
 def test_mappings_inside_a_step_cannot_change_after_construction() -> None:
