@@ -31,7 +31,7 @@ class Exposure(ExecutorStep[Report], op="exposure", version=1):
     """The items that a run read in the steps of its order, each with how often, in ``exposure.json``.
 
     arm: what the run is called in sentences. order: as its training step has it. suspects: the sources to look
-    through, () for all; a long run wants few, at about 5 MB of text a second and core. A hit may be partial: see
+    through, () for all; a long run wants few, at 9 MB of text a second and core. A hit may be partial: see
     marin.evaluation.exposure for what counts as read.
     """
 
