@@ -35,7 +35,7 @@ from marin.record import (
     root_digest,
 )
 from marin.step import ExecutorStep
-from marin.store import Store
+from marin.store import StateMarker, Store
 
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 type Capture = Callable[[str], AbstractContextManager[None]]
@@ -52,7 +52,8 @@ class Job:
     code, packages, outside: what builds it, as fingerprinted by the driver. inputs: the dependencies'
     records, by identity. replaces: the attempt that the plan saw committed ("" if none); another one
     found at run time is newer and stands. milestones: what to commit at which optimizer step, while
-    running. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still.
+    running. keep_state: go on with work in progress that other code began (accepted by a person); otherwise
+    such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still.
     """
 
     prefix: str
@@ -63,6 +64,7 @@ class Job:
     inputs: dict[str, Record]
     replaces: str
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])
+    keep_state: bool = False
     presumed_dead: tuple[int, int] | None = None
     experiment: str = ""
     git: str = ""
@@ -120,6 +122,8 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
             if not isinstance(artifact, Artifact):
                 raise StepFailed(f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact")
             record = commit(job, store, lease, artifact, started)
+            if context.used_state:
+                store.clear_state(step.identity)
         return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
     except BaseException as error:
         outcome = _failed(job, store, lease, error, log, time.time() - started)
@@ -216,10 +220,28 @@ class StepContext:
 
     def __init__(self, job: Job, store: Store, lease: Lease, out: Directory, mapper: Mapper) -> None:
         self.out = out
-        self.state = store.state(job.step.identity)
+        self.used_state = False
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
+
+    @property
+    def state(self) -> Directory:
+        """Checked against what began it, and marked, on first use."""
+        if self.used_state:
+            return self._store.state(self._job.step.identity)
+        job, identity = self._job, self._job.step.identity
+        marker = StateMarker(
+            code=job.code, inputs={held.identity: held.root for held in job.inputs.values()}, outside=job.outside
+        )
+        found = self._store.state_marker(identity)
+        if found is not None and found != marker and not job.keep_state:
+            self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
+            self._store.clear_state(identity)
+        if found != marker:
+            self._store.mark_state(identity, marker)
+        self.used_state = True
+        return self._store.state(identity)
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
         if step.identity not in self._inputs:

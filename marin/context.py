@@ -14,13 +14,16 @@ class Context(Protocol):
     """Handed to ``run()``. Inputs come by ``ctx[self.field]``; everything written goes below ``out``.
 
     out: this attempt's own directory; becomes the committed output.
-    state: survives failed attempts of the same step, for work in progress (training checkpoints).
     milestones: optimizer steps at which somebody waits for a checkpoint of this step, ascending.
     """
 
     out: Directory
-    state: Directory
     milestones: Sequence[int]
+
+    @property
+    def state(self) -> Directory:
+        """Survives failed attempts of this step, for work in progress (training checkpoints); gone after the commit."""
+        ...
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
         """The committed artifact of a dependency. Raises KeyError for a step that is not one."""

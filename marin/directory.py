@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,13 @@ class Directory:
 
     def write_text(self, name: str, content: str) -> None:
         self.write_bytes(name, content.encode())
+
+    def remove(self) -> None:
+        """Delete the directory and everything below it; nothing happens if it is not there."""
+        if self.is_local:
+            shutil.rmtree(self.path, ignore_errors=True)
+        elif self.exists():
+            self._filesystem().rm(self.url, recursive=True)
 
     def _filesystem(self) -> Any:
         import fsspec

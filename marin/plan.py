@@ -96,8 +96,9 @@ class Plan:
         lines += [
             "Nothing was started. Three ways on:",
             "  raise the operator's version         a new output beside the old one, which stays",
-            "  --on-drift rebuild                   make these steps again in place (or --rebuild STEP for one)",
-            "  --on-drift accept --because REASON   keep the outputs; the reason is recorded",
+            "  --on-drift rebuild                   make these steps again in place, work in progress from its start",
+            "                                       (or --rebuild STEP for one of them)",
+            "  --on-drift accept --because REASON   keep the outputs, go on with the work; the reason is recorded",
         ]
         raise Drift("\n".join(lines))
 
@@ -126,6 +127,7 @@ class _State:
     record: Record | None
     drift: tuple[str, ...]
     damage: str
+    unfinished: tuple[str, ...]  # why work in progress must not simply be gone on with
     notes: tuple[str, ...]
 
 
@@ -134,6 +136,7 @@ def _states(
 ) -> dict[ExecutorStep[Any], _State]:
     """Each step's own state, in dependency order: record, what drifted, what is damaged."""
     states: dict[ExecutorStep[Any], _State] = {}
+    in_progress = store.state_identities()
     for step in steps:
         record, damage = None, ""
         if step.identity in present or store.objects.read(f".marin/leases/{step.identity}.json") is not None:
@@ -147,7 +150,10 @@ def _states(
             drift, notes = _compare(step, record, store, today[step], states)
             if not store.output(record).exists(".marin/record.json"):
                 damage = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
-        states[step] = _State(record, drift, damage, notes)
+        unfinished: tuple[str, ...] = ()
+        if record is None and step.identity in in_progress:
+            unfinished = _unfinished_changes(step, store, today[step], states)
+        states[step] = _State(record, drift, damage, unfinished, notes)
     return states
 
 
@@ -161,7 +167,7 @@ def _compare(
     """(drift, notes) of a committed output against today's code, inputs and packages."""
     drift: list[str] = []
     if record.code != today.code.digest:
-        drift += code_changes(store, record, today.code)
+        drift += code_changes(store, record.code, today.code)
     drift += outside_changes(record.outside, today.outside)
     inputs = current_inputs(step, states)
     drift += [
@@ -184,16 +190,34 @@ def _compare(
     return tuple(drift), tuple(notes)
 
 
+def _unfinished_changes(
+    step: ExecutorStep[Any], store: Store, today: Today, states: dict[ExecutorStep[Any], _State]
+) -> tuple[str, ...]:
+    marker = store.state_marker(step.identity)
+    if marker is None:
+        return ()
+    changes = code_changes(store, marker.code, today.code) if marker.code != today.code.digest else []
+    changes += outside_changes(marker.outside, today.outside)
+    inputs = current_inputs(step, states)
+    names = {dep.identity: dep.name for dep in step.dependencies}
+    changes += [
+        f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} when the work began"
+        for identity, root in marker.inputs.items()
+        if identity in inputs and inputs[identity] != root
+    ]
+    return tuple(changes)
+
+
 def current_inputs(step: ExecutorStep[Any], states: dict[ExecutorStep[Any], _State]) -> dict[str, str]:
     """Root digest of each committed dependency, by identity."""
     return {dep.identity: held.record.root for dep in step.dependencies if (held := states[dep]).record is not None}
 
 
-def code_changes(store: Store, record: Record, now: CodeFingerprint) -> list[str]:
-    """One line per changed function, class or constant."""
-    stored = store.code(record.code)
+def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
+    """One line per changed function, class or constant. then: digest of the code at that time."""
+    stored = store.code(then)
     if stored is None:
-        return [f"the code changed ({record.code[:12]} → {now.digest[:12]}); the store does not hold the old code"]
+        return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
     lines: list[str] = []
     for change in compare_code(CodeFingerprint.from_json(stored), now):
         if change.kind == "changed":
@@ -228,7 +252,7 @@ def _decide(
     accepted = {
         step.identity: because
         for step, state in states.items()
-        if state.drift and first[step].action is Action.CACHED and on_drift is OnDrift.ACCEPT
+        if (state.drift or state.unfinished) and on_drift is OnDrift.ACCEPT and step not in forced
     }
     needed = _settle(list(experiment.results.values()), first)
     decisions = [
@@ -275,6 +299,8 @@ def _own_decision(
         return Decision(step, Action.RUN, "asked for by --rebuild", record, state.drift, notes)
     if state.damage:
         return Decision(step, Action.STOP, state.damage, record, (), notes)
+    if record is None and state.unfinished:
+        return _about_unfinished(step, state.unfinished, on_drift)
     if record is None:
         return Decision(step, Action.RUN, why_missing(step, store, listings), None, (), notes)
     if state.drift:
@@ -285,6 +311,15 @@ def _own_decision(
         notes = (*notes, f"drift accepted now: {_summary(state.drift)}")
         return Decision(step, Action.CACHED, "drift accepted", record, state.drift, notes)
     return Decision(step, Action.CACHED, f"committed {record.provenance.started}", record, (), notes)
+
+
+def _about_unfinished(step: ExecutorStep[Any], changes: tuple[str, ...], on_drift: OnDrift) -> Decision:
+    """Work in progress (training checkpoints, say) that was begun by other code or from other inputs."""
+    if on_drift is OnDrift.STOP:
+        return Decision(step, Action.STOP, "work in progress was begun by other code or inputs", None, changes)
+    if on_drift is OnDrift.REBUILD:
+        return Decision(step, Action.RUN, "starts over: the work in progress was made by other code", None, changes)
+    return Decision(step, Action.RUN, "goes on with work in progress, drift accepted", None, changes)
 
 
 def _summary(drift: tuple[str, ...]) -> str:

@@ -197,6 +197,7 @@ class Scheduler:
             outside=today.outside,
             inputs=inputs,
             replaces=decision.record.attempt if decision.record is not None else "",
+            keep_state=step.identity in self.plan.accept,
             experiment=self.experiment,
             git=self.git,
         )

@@ -40,6 +40,7 @@ from marin.record import (
 from marin.step import ExecutorStep
 
 LABEL_LENGTH = 60
+MARKER = ".marin/made_by.json"
 
 
 class Acceptance(BaseModel):
@@ -52,6 +53,15 @@ class Acceptance(BaseModel):
     because: str
     who: str
     when: str
+
+
+class StateMarker(BaseModel):
+    """What the work in progress below a step's state was made by: resuming it under other code would mix the two."""
+
+    model_config = ConfigDict(frozen=True)
+    code: str
+    inputs: dict[str, str]
+    outside: dict[str, str]
 
 
 class Store:
@@ -180,7 +190,29 @@ class Store:
             """Somebody else added one meanwhile."""
 
     def state(self, identity: str) -> Directory:
+        """Work in progress of a step, across attempts; see StateMarker."""
         return self.directory / f".marin/state/{identity}"
+
+    def state_identities(self) -> set[str]:
+        """Steps with work in progress: one listing."""
+        return set(self.objects.names(".marin/state"))
+
+    def state_marker(self, identity: str) -> StateMarker | None:
+        """What made the work in progress; None if there is none. Raises CorruptRecord."""
+        name = f".marin/state/{identity}/{MARKER}"
+        content = self.objects.read(name)
+        try:
+            return None if content is None else StateMarker.model_validate_json(content)
+        except ValidationError as error:
+            raise CorruptRecord(
+                f"{self.prefix}/{name} is not readable; delete that folder and the step starts over"
+            ) from error
+
+    def mark_state(self, identity: str, marker: StateMarker) -> None:
+        self.objects.write(f".marin/state/{identity}/{MARKER}", marker.model_dump_json().encode())
+
+    def clear_state(self, identity: str) -> None:
+        self.state(identity).remove()
 
     def page_name(self, experiment: str) -> str:
         return f".marin/pages/{slug(experiment)}.html"

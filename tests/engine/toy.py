@@ -126,3 +126,22 @@ def ran(run: Run) -> set[str]:
 
 def statuses(run: Run) -> dict[str, str]:
     return {result.step.name: str(result.status) for result in run.results.values()}
+
+
+class Slowly(ExecutorStep[Blob], op="toy-slowly"):
+    """Does three pieces of work, each kept in ``state``; breaks after the first while a file is absent."""
+
+    text: str
+    switch: str = execution(default="")
+
+    def run(self, ctx: Context) -> Blob:
+        for piece in range(3):
+            name = f"piece-{piece}.txt"
+            if not ctx.state.exists(name):
+                ctx.state.write_text(name, self.text)
+                ctx.out.write_text(f"made-{piece}.txt", "here")
+            if not Path(self.switch).exists():
+                raise RuntimeError("the power went out")
+        pieces = "".join(ctx.state.read_text(f"piece-{piece}.txt") for piece in range(3))
+        ctx.out.write_text("text.txt", pieces)
+        return Blob(bytes=len(pieces))
