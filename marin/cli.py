@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from marin.errors import CorruptRecord, ExperimentError, UnknownStep
+from marin.errors import BadPrefix, CorruptRecord, ExperimentError, UnknownStep
 from marin.experiment import Experiment
-from marin.main import EXIT_DRIFT, EXIT_OK, EXIT_STORE, Build, Options, guarded, run_experiment, run_options
+from marin.main import EXIT_DRIFT, EXIT_OK, EXIT_STORE, Build, Options, built_by, guarded, run_experiment, run_options
 from marin.plan import Action, Decision, Plan, make_plan, resolve_names
 from marin.scale import Scale
 from marin.store import Store, open_store
@@ -75,8 +75,8 @@ def _inspecting(command: Any) -> Any:
 
 
 def _plan(experiment: str, scale: Scale, prefix: str) -> tuple[Experiment, Store, Plan]:
-    build, _ = load_build(experiment)
-    built, store = build(scale), open_store(prefix)
+    build, source = load_build(experiment)
+    built, store = built_by(build, source, scale), open_store(prefix)
     return built, store, make_plan(built, store)
 
 
@@ -118,12 +118,13 @@ def explain(experiment: str, scale: Scale, prefix: str, as_json: bool, step: str
         from marin.explain import explanation, print_explanation
 
         built, _, made = _plan(experiment, scale, prefix)
-        for found in sorted(resolve_names([step], built.steps()), key=lambda held: held.name):
-            told = explanation(made, found)
-            if as_json:
-                click.echo(json.dumps(told, indent=1, ensure_ascii=False))
-            else:
-                print_explanation(Console(), told)
+        steps = sorted(resolve_names([step], built.steps()), key=lambda held: held.name)
+        explanations = [explanation(made, found) for found in steps]
+        if as_json:
+            click.echo(json.dumps(explanations, indent=1, ensure_ascii=False))
+            return EXIT_OK
+        for told in explanations:
+            print_explanation(Console(), told)
         return EXIT_OK
 
     sys.exit(guarded(work))
@@ -159,6 +160,8 @@ def status(experiment: str, scale: Scale, prefix: str, as_json: bool) -> None:
 def verify(prefix: str, sizes_only: bool, as_json: bool, steps: tuple[str, ...]) -> None:
     def work() -> int:
         store = open_store(prefix)
+        if not store.directory.exists():
+            raise BadPrefix(f"{store.prefix} does not exist; --prefix names the store to verify")
         wrong: dict[str, list[str]] = {}
         checked = 0
         asked = set(steps)

@@ -100,12 +100,20 @@ def guarded(work: Callable[[], int]) -> int:
         return 130
 
 
+def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
+    """Raises ExperimentError if the file's build() gives something else."""
+    built: object = build(scale)
+    if not isinstance(built, Experiment):
+        raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
+    return built
+
+
 def run_experiment(build: Build, source: Path, options: Options) -> int:
     """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
     from marin import terminal
 
     console = Console()
-    experiment = build(options.scale)
+    experiment = built_by(build, source, options.scale)
     if options.only:
         experiment = experiment.only(options.only)
     store = open_store(options.prefix)

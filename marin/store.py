@@ -160,8 +160,14 @@ class Store:
 
     def code(self, digest: str) -> dict[str, Any] | None:
         """Units, packages and sources of a code fingerprint; None if it was never stored."""
-        content = self.objects.read(f".marin/code/{digest}.json")
-        return None if content is None else json.loads(content)
+        name = f".marin/code/{digest}.json"
+        content = self.objects.read(name)
+        try:
+            return None if content is None else json.loads(content)
+        except ValueError as error:
+            raise CorruptRecord(
+                f"{self.prefix}/{name} is not readable JSON; delete it: only the old source is lost"
+            ) from error
 
     def keep_code(self, digest: str, described: dict[str, Any]) -> None:
         name = f".marin/code/{digest}.json"
