@@ -10,13 +10,10 @@ Issue: https://github.com/marin-community/marin/issues/1529
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from infra.hardware import tpu
-
 from experiments.datasets import catalogue, gsm8k, held_out, math
-from experiments.marin_32b import BATCH, OPTIMIZER, SIZES, pretrained
+from experiments.marin_32b import BATCH, SIZES, pretrained
 from experiments.pipeline import Pipeline
+from infra.hardware import tpu
 from marin.artifact import Checkpoint, Tokens
 from marin.data.mixture import Mixture, Shuffle, Stages, blend
 from marin.data.order_spec import OrderSpec
@@ -36,8 +33,11 @@ from operators.train import Fork, Train
 
 START, PYTHON_FROM, END = 160_000, 174_000, 192_000  # optimizer steps
 
-# 32 rehearsal steps draw 512 sequences: a share of 0.09 % gets none in either stage of Mantis.
+# A stage of Mantis in a rehearsal draws 448 or 576 sequences: a share of 0.09 % gets none.
 TOO_RARE = {Scale.FULL: (), Scale.REHEARSAL: ("medu_science_qa",)}
+
+# nemotron_cc/medium of the full run: sequences in all, drawn per batch of the cooldown, and in one file.
+FULL_SIZE = (486_000_000, 1760, 100_000)
 
 
 def build(scale: Scale) -> Experiment:
@@ -63,7 +63,7 @@ def build(scale: Scale) -> Experiment:
             vocabulary=data.vocabulary,
             data=Stages({0: pretrain_mix, **{size.step(step): mix for step, mix in stages.items()}}),
             shuffle=shuffle,
-            optimizer=replace(OPTIMIZER, adamc=True),
+            optimizer=size.optimizer(adamc=True),
             schedule=Schedule(decay=Decay(size.step(START), size.step(END))),
             batch=BATCH.scaled(steps=size.steps, batch=size.batch),
             seq_len=size.seq_len,
@@ -121,9 +121,18 @@ def build(scale: Scale) -> Experiment:
         "contamination": ContaminationEvidence(
             label="gsm8k", parent=score("parent", parent), arms=scores, clean="mantis", exposure=exposures
         ),
-        "shuffle": ShuffleEvidence(label="cooldown", arms={"bison": order(bison), "mantis": order(mantis)}),
+        "shuffle": ShuffleEvidence(
+            label="cooldown", arms={"bison": order(bison), "mantis": order(mantis)}, sizes=(FULL_SIZE,)
+        ),
     }
-    comparison = Compare(label="bison-mantis", arms=scores, baseline="bison", evidence=evidence)
+    comparison = Compare(
+        label="bison-mantis",
+        arms=scores,
+        baseline="bison",
+        evidence=evidence,
+        primary=("gsm/lm_eval/bpb", "gsm/olmes/bpb"),
+        guard=("bpb/",),
+    )
     return Experiment(issue=1529, question=__doc__ or "", results={**scores, "comparison": comparison, **evidence})
 
 

@@ -252,7 +252,8 @@ def report(
     {"threshold", "members", "reference", "parent": table, "arms": {name: {"table", "findings", "contrast"}},
     "vetoes", "exposure": {name: {"items", "of", "copies", "how", "reads", "parts"}}}; a table as from ``summary``,
     contrast empty for the clean arm. vetoes: by arm, the tasks whose metrics mean nothing for it, because it was
-    trained on their items. exposure: what arms read of the members, where that was counted.
+    trained on their items: counted reads are proof, whatever they did to the model. exposure: what arms read of the
+    members, where that was counted.
     """
     made: dict[str, Any] = {}
     vetoes: dict[str, list[str]] = {}
@@ -270,7 +271,8 @@ def report(
             "contrast": [one.as_json() for one in beyond],
         }
         told = (one for one in (*findings, *against) if one.flagged and one.sign is Sign.CONTAMINATION)
-        if any(one.estimate.value > 0 for one in told):
+        counted = reads is not None and any(reads.reads.values())
+        if counted or any(one.estimate.value > 0 for one in told):
             vetoes[name] = [sets.members]
         if reads is not None:
             exposed.append(exposure_line(name, reads, [*after, *against]))
