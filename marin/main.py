@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +16,11 @@ from rich.console import Console
 from marin.backends import Backend, BackendName
 from marin.errors import Drift, ExperimentError, MarinError, PlanError, StoreError
 from marin.events import Events, git_revision
-from marin.experiment import Experiment
+from marin.experiment_file import Build, built_by, importable, source_of
 from marin.plan import Action, OnDrift, Plan, make_plan
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Acceptance, Store, open_store
-
-type Build = Callable[[Scale], Experiment]
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DRIFT, EXIT_EXPERIMENT, EXIT_STORE = 0, 1, 2, 3, 4, 5
 
@@ -40,16 +39,15 @@ class Options:
     backend: BackendName = BackendName.RAY
     address: str = ""
     every_step: bool = False
-    command: str = field(default_factory=lambda: " ".join(sys.argv))
+    command: str = field(default_factory=lambda: shlex.join(sys.argv))
 
 
 def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
     """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md."""
-    source = Path(build.__code__.co_filename)  # pyright: ignore[reportFunctionMemberAccess]
-    _leave_script_folder(source)
+    source = source_of(build)
 
     def command(**given: Any) -> None:
-        sys.exit(guarded(lambda: run_experiment(build, source, Options(**given))))
+        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given))))
 
     cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
     cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
@@ -100,14 +98,6 @@ def guarded(work: Callable[[], int]) -> int:
         return 130
 
 
-def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
-    """Raises ExperimentError if the file's build() gives something else."""
-    built: object = build(scale)
-    if not isinstance(built, Experiment):
-        raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
-    return built
-
-
 def run_experiment(build: Build, source: Path, options: Options) -> int:
     """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
     from marin import terminal
@@ -134,8 +124,8 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     terminal.print_results(console, run)
     from marin.page import write_page
 
-    page = write_page(run, source, options.scale, options.command)
-    console.print(f"[bold]page[/] {page}", highlight=False, soft_wrap=True)
+    page, new = write_page(run, source, options.scale, options.command)
+    console.print(f"[bold]page[/]{'' if new else ' unchanged'} {page}", highlight=False, soft_wrap=True)
     return EXIT_FAILED if run.having(Status.FAILED, Status.SKIPPED) else EXIT_OK
 
 
@@ -199,10 +189,3 @@ def make_backend(options: Options) -> Backend:
     from marin.backends.on_ray import RayBackend
 
     return RayBackend(options.address)
-
-
-def _leave_script_folder(source: Path) -> None:
-    """``python experiments/x.py`` puts experiments/ first on the path, where ``datasets`` would hide a package's."""
-    folder = str(source.parent)
-    if (source.parent / "__init__.py").exists() and folder in sys.path:
-        sys.path.remove(folder)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from marin.scale import Scale
 from marin.scheduler import Run, Status, StepResult
 from marin.step import ExecutorStep
 from marin.store import Store
+from marin.undecontaminated import sentence, undecontaminated
 
 STATUS = {
     Status.CACHED: model.Status.CACHED,
@@ -30,15 +33,43 @@ STATUS = {
 }
 
 
-def write_page(run: Run, source: Path, scale: Scale, command: str) -> str:
-    """Returns the path of the page."""
-    from marin.pages.experiment import render
-
+def write_page(run: Run, source: Path, scale: Scale, command: str) -> tuple[str, bool]:
+    """(path of the page, is it new). Where nothing ran and the page already tells the same, it stays as it is."""
     store = run.plan.store
     page = describe(run, source, scale, command)
-    name = f"{source.stem}-{scale.value}"
-    store.objects.write(store.page_name(name), render(page).encode())
-    return f"{store.prefix}/{store.page_name(name)}"
+    name = store.page_name(f"{source.stem}-{scale.value}")
+    seal = f'<meta name="marin-seal" content="{_seal(page)}">'
+    if not run.having(Status.RAN, Status.FAILED):
+        there = store.objects.read(name)
+        if there is not None and seal.encode() in there[:2000]:
+            return f"{store.prefix}/{name}", False
+    from marin.pages.experiment import render  # templates and plots: more than a second
+
+    store.objects.write(name, render(page, seal).encode())
+    return f"{store.prefix}/{name}", True
+
+
+def _seal(page: model.ExperimentPage) -> str:
+    """Digest of what a page tells and of the code that draws it.
+
+    Not of when, by which command or at which revision it was made: a page that stands keeps those of the run that made
+    its results. Whether a step ran in that run or before is no difference either.
+    """
+    settled = {model.Status.RAN: model.Status.CACHED}
+    told = replace(
+        page,
+        created="",
+        command="",
+        git_revision="",
+        git_dirty=False,
+        totals=replace(page.totals, wall_seconds=None),
+        steps=[replace(step, status=settled.get(step.status, step.status), reason="") for step in page.steps],
+    )
+    digest = hashlib.sha256(repr(told).encode())
+    for file in sorted(Path(model.__file__).parent.rglob("*.*")):
+        if file.suffix in (".py", ".html", ".css", ".js"):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:
@@ -48,6 +79,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     trainings = [result for result in run.results.values() if result.step.work() is not None]
     arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
     found = [_report(store, result.record) for result in _reports(run)]
+    data = sentence(*undecontaminated(result.step for result in trainings))
     costs = training_costs(run.plan)
     hours = [cost.chip_hours for cost in costs if cost.chip_hours is not None]
     title, _, question = experiment.question.strip().partition("\n")
@@ -69,7 +101,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         runs=[curve for result in trainings if (curve := _curve(store, result, arms)) is not None],
         phases=_phases(trainings, arms),
         evaluations=[table for each in found for table in reports.evaluations(each)],
-        evidence=[section for each in found for section in reports.evidence(each)],
+        evidence=[section for each in found for section in reports.evidence(each, data)],
         timings=_timings(run),
         totals=model.Totals(
             tokens=sum(cost.work.tokens for cost in costs) or None,
@@ -78,11 +110,15 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
             wall_seconds=run.seconds if run.having(Status.RAN) else None,
         ),
         trust=[
-            model.TrustNote(step=decision.step.name, kind="drift" if decision.drift else "note", text=text)
+            model.TrustNote(step=decision.step.name, kind=_kind(text) if text in decision.notes else "drift", text=text)
             for decision in run.plan.decisions
             for text in (*decision.drift, *decision.notes)
         ],
     )
+
+
+def _kind(note: str) -> str:
+    return "drift accepted" if note.startswith("drift accepted") else "other"
 
 
 def _row(run: Run, result: StepResult) -> model.StepRow:

@@ -162,13 +162,17 @@ def print_results(console: Console, run: Run) -> None:
     """Metrics of every result side by side, headlines of reports, failures with their logs."""
     scores: dict[str, dict[str, float]] = {}
     headlines: list[str] = []
-    for name, step in run.plan.experiment.results.items():
+    results = run.plan.experiment.results
+    reports = [step for step in results.values() if (held := run.results[step].record) and held.kind == "report"]
+    # A report that reads other reports repeats what they found.
+    repeated = {read for step in reports for read in step.dependencies}
+    for name, step in results.items():
         record = run.results[step].record
         if record is None:
             continue
         if record.kind == "scores":
             scores[name] = record.facts["metrics"]
-        elif record.kind == "report":
+        elif record.kind == "report" and step not in repeated:
             headlines += record.facts["headline"]
     if scores:
         table = Table(title="Results", header_style="bold")

@@ -11,16 +11,20 @@ from marin.errors import BadField
 from marin.step import ExecutorStep
 
 
-class Compare(ExecutorStep[Report], op="compare", version=1):
+class Compare(ExecutorStep[Report], op="compare", version=2):
     """Every metric by arm, with paired differences to the baseline and their intervals over items.
 
-    arms: scores by name, one of them the baseline. evidence: reports by name, whose findings are repeated here;
+    arms: scores by name, one of them the baseline. evidence: reports by name, whose verdicts are repeated here;
     a report's ``vetoes`` (by arm, tasks whose items it was trained on) keep those metrics from being compared.
+    primary: the metrics that decide, () for all. guard: those that must not suffer. Both by name or, ending in
+    "/", by prefix: "gsm/olmes/bpb", "bpb/".
     """
 
     arms: Mapping[str, ExecutorStep[Scores]]
     baseline: str
     evidence: Mapping[str, ExecutorStep[Report]] = field(default_factory=dict[str, ExecutorStep[Report]])
+    primary: tuple[str, ...] = ()
+    guard: tuple[str, ...] = ()
 
     def check(self) -> None:
         if self.baseline not in self.arms:
@@ -35,12 +39,14 @@ class Compare(ExecutorStep[Report], op="compare", version=1):
         from marin.evaluation.results import read_results
 
         arms = {name: read_results(ctx[step].directory) for name, step in self.arms.items()}
-        evidence = {name: ctx[step].headline for name, step in self.evidence.items()}
+        evidence: dict[str, str] = {}
         vetoes: dict[str, set[str]] = {}
-        for step in self.evidence.values():
+        for name, step in self.evidence.items():
             written = json.loads(ctx[step].directory.read_text("report.json"))
+            if verdict := written.get("verdict") or "; ".join(ctx[step].headline):
+                evidence[name] = verdict
             for arm, tasks in written.get("vetoes", {}).items():
                 vetoes.setdefault(arm, set()).update(tasks)
-        made, headline = report(arms, self.baseline, evidence, vetoes)
+        made, headline = report(arms, self.baseline, evidence, vetoes, self.primary, self.guard)
         ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=headline)

@@ -11,7 +11,7 @@ from marin.errors import BadField
 from marin.step import ExecutorStep
 
 
-class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=2):
+class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=3):
     """Member gaps, their difference over formats, and surprise at calculator tags, for every arm.
 
     parent: scores of the checkpoint that the arms were trained on from. arms: scores by name. clean: the arm that
@@ -46,10 +46,12 @@ class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", v
         from marin.evaluation.contamination import Sets, report
         from marin.evaluation.exposure import read_reads
         from marin.evaluation.results import read_results
+        from marin.evaluation.verdict import contamination_verdict
 
         arms = {name: read_results(ctx[step].directory) for name, step in self.arms.items()}
         parent = read_results(ctx[self.parent].directory)
         exposure = {name: read_reads(ctx[step].directory) for name, step in self.exposure.items()}
         made, headline = report(arms, parent, self.clean, Sets(self.members, self.reference), exposure)
+        made["finding"], made["verdict"] = contamination_verdict(made)
         ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=headline)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from marin import Context, ExecutorStep, Report, Tokens
 from marin.data.order_spec import OrderSpec
 from marin.errors import BadField
 
 
-class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence"):
+class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence", version=2):
     """Measures of correlated batches for each arm's data order, with what chance alone would give.
 
     arms: the order of each arm, as its training step has it. sizes: sources to walk with many seeds,
@@ -42,8 +43,9 @@ class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence"):
         from marin.health.batches import MEASURES
         from marin.health.permutation_spread import spread_over_seeds, spread_sentence
         from marin.health.shuffle import headline, rounded, run_evidence
+        from marin.health.shuffle_verdict import shuffle_verdict
 
-        arms: dict[str, object] = {}
+        arms: dict[str, dict[str, Any]] = {}
         lines: list[str] = []
         for done, (name, spec) in enumerate(sorted(self.arms.items())):
             ctx.progress(done, len(self.arms), "arms", name)
@@ -66,6 +68,13 @@ class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence"):
             lines.append(headline(name, evidence))
         spreads = [spread_over_seeds(*size, seed=self.seed) for size in self.sizes]
         lines += [spread_sentence(spread) for spread in spreads]
-        report = {"arms": arms, "measures": dict(MEASURES), "spread": [rounded(asdict(spread)) for spread in spreads]}
+        finding, verdict = shuffle_verdict(arms)
+        report = {
+            "arms": arms,
+            "measures": dict(MEASURES),
+            "spread": [rounded(asdict(spread)) for spread in spreads],
+            "finding": finding,
+            "verdict": verdict,
+        }
         ctx.out.write_text("report.json", json.dumps(report, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=lines)

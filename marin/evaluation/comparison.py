@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from marin.errors import CorruptOutput
+from marin.evaluation.answer import NOTE, chosen, decision, guards
 from marin.evaluation.results import DocumentResult, ItemResult, Results
 from marin.evaluation.statistics import Estimate, detectable_effect, paired_difference, paired_rate_difference
 
@@ -96,45 +97,39 @@ def compare(arms: Mapping[str, Results], baseline: str, vetoes: Mapping[str, Col
     return rows
 
 
-NOTE = (
-    "One run an arm: intervals (95 %, each metric by itself) are over documents or items and say nothing about "
-    "other seeds, so no difference here is conclusive."
-)
-
-
 def report(
     arms: Mapping[str, Results],
     baseline: str,
-    evidence: Mapping[str, Sequence[str]],
+    evidence: Mapping[str, str],
     vetoes: Mapping[str, Collection[str]],
+    primary: Sequence[str] = (),
+    guard: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, headline). {"baseline", "arms", "note", "rows": [...], "evidence": {name: lines}}.
+    """(report.json, headline). {"baseline", "arms", "answer", "note", "rows": [...], "evidence": {name: verdict}}.
 
-    The headline has a line for each difference that shows, one for all that do not, then the evidence.
+    answer: for each arm a sentence on the primary metrics (all of them if none is named) and one on the guards.
+    headline: the answer, a line for each piece of evidence, and the note.
+    Raises BadField for primary or guard metrics that were not measured.
     """
     rows = compare(arms, baseline, vetoes)
-    headline: list[str] = []
+    judged = chosen(rows, primary, "Compare.primary") or rows
+    guarded = chosen(rows, guard, "Compare.guard")
+    answer: list[str] = []
     for arm in sorted(arms.keys() - {baseline}):
-        shown = [row for row in rows if row.differences[arm].shown]
-        for row in shown:
-            e, verdict = row.differences[arm].estimate, row.differences[arm].verdict
-            headline.append(
-                f"{row.metric}: {arm} {row.values[arm]:.4f}, {baseline} {row.values[baseline]:.4f} {row.unit}: "
-                f"{verdict} (difference {e.value:+.4f}, 95 % interval {e.low:+.4f} to {e.high:+.4f})"
-            )
-        rest = [row.metric for row in rows if not row.differences[arm].shown]
-        if rest:
-            headline.append(f"no difference shown between {arm} and {baseline} in {', '.join(rest)}")
-    headline += [f"{name}: {line}" for name, lines in sorted(evidence.items()) for line in lines]
-    headline.append(NOTE)
+        answer.append(decision(judged, arm, baseline))
+        if guarded:
+            answer.append(guards(guarded, arm, guard))
     made = {
         "baseline": baseline,
         "arms": sorted(arms),
+        "answer": answer,
+        "primary": [row.metric for row in judged] if primary else [],
+        "guard": [row.metric for row in guarded],
         "note": NOTE,
         "rows": [row.as_json() for row in rows],
-        "evidence": {name: list(lines) for name, lines in sorted(evidence.items())},
+        "evidence": dict(sorted(evidence.items())),
     }
-    return made, headline
+    return made, [*answer, *(f"{name}: {verdict}" for name, verdict in sorted(evidence.items())), NOTE]
 
 
 def _same[T: (DocumentResult, ItemResult)](results: Sequence[T], arm: str, what: str) -> dict[str, T]:

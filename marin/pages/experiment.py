@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.pages import graph, tables, units
-from marin.pages.model import Evidence, ExperimentPage, Plot, StageTiming, Status, StepRow, TrustNote
+from marin.pages.model import Evidence, ExperimentPage, Plot, StageTiming, Status, StepRow, Table, TrustNote
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,20 @@ class _Step:
 class _Drawn:
     it: Plot
     svg: Markup
+    wide: bool
+
+
+@dataclass(frozen=True)
+class _Small:
+    it: Table
+    kinds: list[str]
 
 
 @dataclass(frozen=True)
 class _Argued:
     it: Evidence
     plots: list[_Drawn]
+    tables: list[_Small]
 
 
 @dataclass(frozen=True)
@@ -51,8 +59,8 @@ class _Trusted:
     anchor: str
 
 
-def render(page: ExperimentPage) -> str:
-    """The whole page as HTML. Equal pages give equal texts; no label can inject markup."""
+def render(page: ExperimentPage, head: str = "") -> str:
+    """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
     arms = tables.arms_of(page.arms, page.mixtures, page.runs)
     anchor = graph.anchors(page.steps)
     steps = [_step(step, anchor, page.prefix) for step in page.steps]
@@ -65,6 +73,7 @@ def render(page: ExperimentPage) -> str:
         .get_template("experiment.html")
         .render(
             page=page,
+            head=Markup(head),
             issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
             question=_paragraphs(page.question),
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
@@ -76,7 +85,10 @@ def render(page: ExperimentPage) -> str:
             training=training,
             thinned=thinned,
             runs=[tables.run_row(run, arms) for run in page.runs],
-            evidence=[_Argued(one, _plots(one, arms)) for one in page.evidence],
+            evidence=[
+                _Argued(one, _plots(one, arms), [_Small(table, tables.kinds(table)) for table in one.tables])
+                for one in page.evidence
+            ],
             mixture=mixture,
             legend=[status.value for status in Status if counts[status]],
             picture=graph.draw(page.steps),
@@ -120,8 +132,8 @@ def _plots(evidence: Evidence, arms: Sequence[str]) -> list[_Drawn]:
         return []
     from marin.pages import plots
 
-    drawn = [_Drawn(plot, Markup(plots.evidence_plot(plot, arms))) for plot in evidence.plots]
-    return [one for one in drawn if one.svg]
+    drawn = [(plot, plots.evidence_plot(plot, arms)) for plot in evidence.plots]
+    return [_Drawn(plot, Markup(picture), plots.is_wide(picture)) for plot, picture in drawn if picture]
 
 
 def _step(step: StepRow, anchor: dict[str, str], prefix: str) -> _Step:
@@ -158,7 +170,7 @@ def _contents(page: ExperimentPage, training: bool, mixtures: bool) -> list[tupl
         ("answer", "Answer", True),
         ("evaluation", "Evaluation", bool(page.evaluations)),
         ("training", "Training", training),
-        *((f"evidence-{index}", one.title, True) for index, one in enumerate(page.evidence, 1)),
+        *((f"evidence-{index}", one.title.partition(":")[0], True) for index, one in enumerate(page.evidence, 1)),
         ("mixtures", "Mixtures", mixtures),
         ("graph", "Graph", bool(page.steps)),
         ("steps", "Steps", bool(page.steps)),

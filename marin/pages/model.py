@@ -196,13 +196,17 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalPlot:
-    """Dots with intervals. expected: what no effect would look like, drawn as a line."""
+    """Dots with intervals. expected: what no effect would look like, drawn as a line.
+
+    ranges: the intervals are ranges that need not be symmetric, printed from end to end.
+    """
 
     title: str
     x_label: str
     rows: Sequence[Interval]
     expected: float | None = 0.0
     digits: int = 3
+    ranges: bool = False
     note: str = ""
 
 

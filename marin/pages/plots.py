@@ -178,6 +178,11 @@ def evidence_plot(plot: Plot, arms: Sequence[str]) -> str:
     return _bar_plot(plot, arms)
 
 
+def is_wide(picture: str) -> bool:
+    """Does this SVG take the page's whole width?"""
+    return f' width="{WIDE:g}"' in picture[: picture.index(">")]
+
+
 def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
     series = [one for one in plot.series if len(one.x)]
     if not series:
@@ -202,6 +207,8 @@ def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
             ends.append((right, level, name, svg.MUTED))
         for one in series:
             colour, dash = _style(one.arm if one.arm in palette else one.name, palette)
+            if not one.arm and palette == list(arms):
+                colour, dash = svg.MUTED, (0, (4, 2))  # what the arms are compared with
             if len(one.low) and len(one.high):
                 axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
             svg.line(axes, one.x, one.y, colour, dash)
@@ -224,15 +231,20 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
         rows.append(row)
     height = 62.0 + 24 * len(rows)
     names = max(len(row.label) + 2 * bool(row.group) for row in plot.rows)
-    side = min(220.0, 16 + 11 * svg.LETTER * max([names, *(len(row) * 1.08 for row in rows if isinstance(row, str))]))
+    side = 16 + 11 * svg.LETTER * max([names, *(len(row) * 1.08 for row in rows if isinstance(row, str))])
+    # Long names get the page's whole width.
+    total = NARROW if side <= 220 else WIDE
+    side = min(side, 460.0)
+    letters = int((side - 16) / (11 * svg.LETTER)) - 2 * bool(group)
+    room = 16 + 11 * svg.LETTER * max(len(_printed(plot, row)) for row in plot.rows)
     palette = (
         list(arms)
         if any(row.arm in arms for row in plot.rows)
         else list(dict.fromkeys(r.arm for r in plot.rows if r.arm))
     )
     out: list[str] = []
-    with svg.canvas(NARROW, height, plot.title, out) as figure:
-        axes = figure.add_axes((side / NARROW, 46 / height, 1 - (side + 96) / NARROW, 1 - 54 / height))
+    with svg.canvas(total, height, plot.title, out) as figure:
+        axes = figure.add_axes((side / total, 46 / height, 1 - (side + room) / total, 1 - 54 / height))
         ends = [value for row in plot.rows for value in _ends(row)]
         axes.set_xlim(*svg.bounds([ends, [] if plot.expected is None else [plot.expected]]))
         axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -254,16 +266,25 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
             low, high = min(_ends(row)), max(_ends(row))
             axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
             axes.plot([row.estimate.value], [y], svg.MARKERS[index % 6], color=colour, markersize=7)
-            _beside(axes, row.label, y, -side + (18 if row.group else 6), svg.INK)
-            text = (
-                units.signed(row.estimate.value, plot.digits)
-                if plot.expected == 0
-                else units.fixed(row.estimate.value, plot.digits)
-            )
-            if row.estimate.low is not None:
-                text += f" ± {(high - low) / 2:.{plot.digits}f}"
-            _beside(axes, text, y, 8, colour, right=True)
+            lines = svg.wrap(row.label, letters)[:2]
+            for line, drop in zip(lines, (6, -6) if len(lines) > 1 else (0,), strict=True):
+                _beside(axes, line, y, -side + (18 if row.group else 6), svg.INK, drop=drop)
+            _beside(axes, _printed(plot, row), y, 8, colour, right=True)
     return out[0]
+
+
+def _printed(plot: IntervalPlot, row: Interval) -> str:
+    """The numbers of a row, as they stand beside it."""
+
+    def number(value: float) -> str:
+        return units.signed(value, plot.digits) if plot.expected == 0 else units.fixed(value, plot.digits)
+
+    low, high = min(_ends(row)), max(_ends(row))
+    if row.estimate.low is None:
+        return number(row.estimate.value)
+    if plot.ranges:
+        return f"{number(low)} to {number(high)}"
+    return f"{number(row.estimate.value)} ± {(high - low) / 2:.{plot.digits}f}"
 
 
 def _ends(row: Interval) -> list[float]:
@@ -271,11 +292,18 @@ def _ends(row: Interval) -> list[float]:
 
 
 def _beside(
-    axes: Axes, text: str, y: float, shift: float, colour: str, weight: str = "normal", right: bool = False
+    axes: Axes,
+    text: str,
+    y: float,
+    shift: float,
+    colour: str,
+    weight: str = "normal",
+    right: bool = False,
+    drop: float = 0,
 ) -> None:
     """Text left or right of the axes, at height y of the data."""
     axes.annotate(
-        text, (1 if right else 0, y), xycoords=("axes fraction", "data"), xytext=(shift, 0),
+        text, (1 if right else 0, y), xycoords=("axes fraction", "data"), xytext=(shift, drop),
         textcoords="offset points", va="center", ha="left", fontsize=11, color=colour, fontweight=weight,
     )  # fmt: skip
 

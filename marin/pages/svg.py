@@ -171,8 +171,26 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], size: 
         )  # fmt: skip
 
 
+def wrap(text: str, letters: int) -> list[str]:
+    """Lines of at most so many letters, broken after spaces, underscores, slashes and hyphens, else anywhere."""
+    lines = [""]
+    for piece in re.findall(r"[^ _/-]*[ _/-]?", text):
+        while len(piece.rstrip()) > letters:
+            room = letters - len(lines[-1])
+            lines[-1] += piece[:room]
+            piece = piece[room:]
+            lines.append("")
+        if len(lines[-1] + piece.rstrip()) > letters:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines if line.strip()]
+
+
 def mark_events(axes: Axes, events: Sequence[tuple[float, str]], size: float = 10) -> None:
-    """Vertical lines with their texts at the top, on as many rows as it takes not to overlap; "" is a bare line."""
+    """Vertical lines with their texts at the top, on as many rows as it takes not to overlap; "" is a bare line.
+
+    A text that fits on neither side of its line is broken into several rows.
+    """
     left, right = axes.get_xlim()
     width, height = pixels(axes)
     scale = (right - left) / width
@@ -180,22 +198,26 @@ def mark_events(axes: Axes, events: Sequence[tuple[float, str]], size: float = 1
     for at, text in sorted(events):
         if not left <= at <= right:
             continue
-        length = (len(text) * LETTER * size + 10) * scale
+        room = max(right - at, at - left) / scale - 10
+        lines = wrap(text, max(8, int(room / (LETTER * size))))
+        length = (max(map(len, lines), default=0) * LETTER * size + 10) * scale
         flip = at + length > right
         start = at - length if flip else at
         # From the left: a later line ends below the text of an earlier one that reaches over it.
-        row = next((index for index, end in enumerate(taken) if end < start), len(taken)) if text else 0
-        if row == len(taken):
-            taken.append(-math.inf)
-        taken[row] = start + length if text else taken[row]
-        y = 1 - (8 + row * size * 1.4) / height
-        reach = min(1.0, y + size * 0.5 / height)
+        row = 0
+        while any(end >= start for end in taken[row : row + len(lines)]):
+            row += 1
+        taken += [-math.inf] * (row + len(lines) - len(taken))
+        taken[row : row + len(lines)] = [start + length] * len(lines)
+        top = 1 - (8 + row * size * 1.4) / height
+        reach = min(1.0, top + size * 0.5 / height)
         axes.axvline(at, ymax=reach, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-        axes.annotate(
-            text, (at, y), xycoords=("data", "axes fraction"), xytext=(-4 if flip else 4, 0),
-            textcoords="offset points", fontsize=size, color=MUTED,
-            va="center", ha="right" if flip else "left", zorder=4,
-        )  # fmt: skip
+        for index, line in enumerate(lines):
+            axes.annotate(
+                line, (at, top - index * size * 1.4 / height), xycoords=("data", "axes fraction"),
+                xytext=(-4 if flip else 4, 0), textcoords="offset points", fontsize=size, color=MUTED,
+                va="center", ha="right" if flip else "left", zorder=4,
+            )  # fmt: skip
 
 
 def shade_phases(axes: Axes, phases: Sequence[tuple[float, float, str]], names: bool) -> None:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marin.pages import units
-from marin.pages.model import Better, Estimate, EvaluationTable, MetricRow, MixtureStage, MixtureTable, TrainingCurve
+from marin.pages.model import (
+    Better,
+    Estimate,
+    EvaluationTable,
+    MetricRow,
+    MixtureStage,
+    MixtureTable,
+    Table,
+    TrainingCurve,
+)
 
 ARROWS = {Better.HIGHER: "↑", Better.LOWER: "↓", Better.NEITHER: ""}
 COLOURS = 6  # arms that have a colour of their own on the page
@@ -16,6 +26,24 @@ COLOURS = 6  # arms that have a colour of their own on the page
 def arm_class(arm: str, arms: Sequence[str]) -> str:
     """The CSS class that gives an arm its colour; "" for what is not an arm."""
     return f"arm-{list(arms).index(arm) % COLOURS}" if arm in arms else ""
+
+
+NUMBER = re.compile(r"[+\-−±<>≈]?\s?\d[\d,.\s]*(e[+\-−]?\d+)?\s?(%|[kMBT]|[a-zA-Zµ]{1,3})?(\s?±\s?[\d.e\-−]+)?")
+
+
+LONG = 28  # letters; longer texts wrap
+
+
+def kinds(table: Table) -> list[str]:
+    """The CSS class of each column: "number" (all cells that are not empty), "long" for texts that wrap, or ""."""
+    columns = [[row[index] for row in table.rows if row[index]] for index in range(len(table.columns))]
+    return [_kind(cells) for cells in columns]
+
+
+def _kind(cells: Sequence[str]) -> str:
+    if cells and all(NUMBER.fullmatch(cell) or cell == "—" for cell in cells):
+        return "number"
+    return "long" if any(len(cell) > LONG for cell in cells) else ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -70,6 +71,11 @@ def signed(value: float, digits: int) -> str:
 def fixed(value: float, digits: int) -> str:
     """A number with this many digits and a real minus."""
     return f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def minus(text: str) -> str:
+    """The text with a real minus before each negative number; hyphens in words and ranges stay."""
+    return re.sub(r"(?<![\w.)\]-])-(?=\.?\d)", MINUS, text)
 
 
 def fact(value: object) -> str:

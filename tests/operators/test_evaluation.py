@@ -173,9 +173,10 @@ def test_the_contaminated_arm_is_flagged_and_the_clean_one_is_not(scores: Mappin
     )
     # Bison remembers the test items; it is ahead on them, and that counts for nothing.
     assert written["vetoes"] == {"bison": ["gsm"]}
-    (line,) = [line for line in compared.headline if line.startswith("gsm/olmes/bpb: mantis")]
-    assert "not comparable, trained on these items: bison" in line
-    assert f"leak: {report.headline[0]}" in compared.headline
+    assert "not comparable on gsm/lm_eval/bpb, " in compared.headline[0]
+    assert "(bison was trained on these items)" in compared.headline[0]
+    assert f"leak: {written['verdict']}" in compared.headline
+    assert written["finding"] == "found"
     rows = {row["metric"]: row for row in json.loads(compared.directory.read_text("report.json"))["rows"]}
     assert rows["gsm/olmes/bpb"]["differences"]["mantis"]["shown"]
 

@@ -1,0 +1,89 @@
+"""What a contamination report says, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from marin.evaluation.answer import signed
+
+FOUND, ABSENT, UNCLEAR = "found", "not found", "inconclusive"
+
+
+def contamination_verdict(made: dict[str, Any]) -> tuple[str, str]:
+    """(found, not found or inconclusive; two or three sentences) of a report of marin.evaluation.contamination.
+
+    Items that an arm read were trained on, whether its scores show it or not. Without a count of what was read, scores
+    that show nothing are inconclusive: a small exposure leaves no mark that a test of this size would see.
+    Fragility that the clean arm shows as well is no sign of contamination.
+    """
+    arms, clean = made["arms"], made["clean"]
+    suspects = [arm for arm in arms if arm != clean]
+    exposure: dict[str, Any] = made.get("exposure", {})
+    marked = [arm for arm in arms if _flagged(arms[arm], "contamination")]
+    fragile = [arm for arm in arms if _flagged(arms[arm], "format fragility")]
+    read = [arm for arm, held in exposure.items() if held["items"]]
+    told = [*_reads(exposure), _marks(arms, suspects, marked, made["threshold"])]
+    if fragile:
+        told.append(_fragility(fragile, clean))
+    if any(arm in marked or arm in read for arm in suspects):
+        finding = FOUND
+    elif clean in marked or clean in read or not set(suspects) <= exposure.keys():
+        finding = UNCLEAR
+    else:
+        finding = ABSENT
+    return finding, " ".join(told)
+
+
+def _flagged(arm: dict[str, Any], sign: str) -> list[dict[str, Any]]:
+    """Signs beyond the threshold in the direction that contamination would take."""
+    return [one for one in _signs(arm, sign) if one["flagged"] and one["value"] > 0]
+
+
+def _signs(arm: dict[str, Any], sign: str) -> list[dict[str, Any]]:
+    return [one for one in (*arm["findings"], *arm["contrast"]) if one["sign"] == sign]
+
+
+def _reads(exposure: dict[str, Any]) -> list[str]:
+    if not exposure:
+        return []
+    parts = [
+        f"{arm} read {held['items']} of {held['of']} test items, {held['copies']} times in all"
+        if held["items"]
+        else f"{arm} read none of {held['of']}"
+        for arm, held in exposure.items()
+    ]
+    return [f"By count, {'; '.join(parts)}."]
+
+
+def _marks(arms: dict[str, Any], suspects: Sequence[str], marked: Sequence[str], threshold: float) -> str:
+    if marked:
+        parts: list[str] = []
+        for arm in marked:
+            flagged, signs = _flagged(arms[arm], "contamination"), _signs(arms[arm], "contamination")
+            most = max(flagged, key=_z)
+            parts.append(
+                f"{arm} by {len(flagged)} of {len(signs)} signs, most by the {most['name']} "
+                f"({signed(most['value'])} {most['unit']}, z {signed(_z(most), 1)})"
+            )
+        return f"Scores show training on test items: {'; '.join(parts)}."
+    largest = [(_z(one), arm) for arm in suspects for one in _signs(arms[arm], "contamination")]
+    if not largest:
+        return "No sign of training on test items was measured."
+    z, arm = max(largest)
+    return f"Scores show no mark of it at this size (largest z {signed(z, 1)}, in {arm}; flagged from {threshold:g})."
+
+
+def _fragility(fragile: Sequence[str], clean: str) -> str:
+    others = [arm for arm in fragile if arm != clean]
+    if not others:
+        return f"Calculator tags became strange to {clean}, the clean arm, only: format fragility, not contamination."
+    said = f"Calculator tags became strange to {' and '.join(others)}"
+    if clean in fragile:
+        return f"{said}, and to {clean}, the clean arm, too: format fragility, not contamination."
+    return f"{said} and not to {clean}: format fragility, which fits training on another format but proves nothing."
+
+
+def _z(one: dict[str, Any]) -> float:
+    """Beyond measure counts as 99."""
+    return float(one["z"]) if one["z"] is not None else 99.0 if one["value"] > 0 else -99.0

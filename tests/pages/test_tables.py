@@ -1,0 +1,43 @@
+"""Small tables: numbers to the right, texts to the left, and what wraps."""
+
+import pytest
+
+from marin.pages import svg, tables, units
+from marin.pages.model import Table
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "−0.25", "+1.2e-3", ""], "number"),
+        (["12 %", "3%", "1,234"], "number"),
+        (["0.096 ± 0.0011", "—"], "number"),
+        (["1.2 k", "3 s"], "number"),
+        (["beyond measure", "+3.1"], ""),
+        (["bison", "mantis"], ""),
+        (["3 of 6 sequences"], ""),
+        (["3 of 6 sequences of all_math between steps"], "long"),
+        (["", ""], ""),
+    ],
+)
+def test_kind_of_a_column(cells: list[str], kind: str) -> None:
+    assert tables.kinds(Table(title="t", columns=["a"], rows=[[cell] for cell in cells])) == [kind]
+
+
+def test_negative_numbers_get_a_real_minus_and_words_keep_their_hyphens() -> None:
+    assert units.minus("z -3.5 (without tags -0.490), 160-192, top-1, gpt-4") == (
+        "z −3.5 (without tags −0.490), 160-192, top-1, gpt-4"
+    )
+
+
+@pytest.mark.parametrize("letters", [8, 15, 24, 60])
+def test_wrapped_lines_fit_and_lose_nothing(letters: int) -> None:
+    text = "adds common_pile_stackv2_edu_filtered_python, nemotron_cc/hq-synth"
+    lines = svg.wrap(text, letters)
+    assert all(0 < len(line) <= letters for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_short_text_is_one_line() -> None:
+    assert svg.wrap("batch 16", 8) == ["batch 16"]
+    assert svg.wrap("", 8) == []
