@@ -17,7 +17,8 @@ from typing import Any
 
 from marin.artifact import Artifact, Checkpoint
 from marin.directory import Directory
-from marin.errors import CorruptOutput, CorruptRecord, LeaseLost, MarinError, StepFailed, StoreError
+from marin.errors import CodeChanged, CorruptOutput, CorruptRecord, LeaseLost, MarinError, StepFailed, StoreError
+from marin.fingerprint import code_fingerprint
 from marin.lease import Held, Lease, LeaseDocument, acquire, this_process
 from marin.objects import store_errors
 from marin.reasons import describe_fields
@@ -115,6 +116,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
     try:
         with store_errors(store.prefix):
             context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
+            check_code(job)
             context.check_inputs()
         lease.start_beating(context.stop_on_loss(threading.get_ident()))
         with store_errors(store.prefix), capture(f"{store.prefix}/{log}"):
@@ -152,6 +154,22 @@ def take_lease(store: Store, job: Job) -> Lease | Held | Record:
         return lease
     lease.release()
     return newer
+
+
+def check_code(job: Job) -> None:
+    """The code that this process read must be the code that was planned. Raises CodeChanged.
+
+    A worker that starts after somebody edited a file would otherwise make an output whose record names other code.
+    Operators of the experiment script itself travel with the job, so they are what was planned.
+    """
+    if type(job.step).__module__ == "__main__":
+        return
+    digest = code_fingerprint(job.step).digest
+    if digest != job.code:
+        raise CodeChanged(
+            f"the code of {job.step.name} changed between planning and running ({job.code[:12]} → {digest[:12]}); "
+            "run again: the plan will say what changed"
+        )
 
 
 def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float) -> Record:

@@ -15,6 +15,7 @@ MarinError
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
 │   ├── StoreFull            no space left
 │   └── LeaseLost            another driver took this step over; this attempt may not commit
+├── CodeChanged              a step's code was edited between planning and running it
 ├── StepFailed               a step's run() raised; carries the step, the cause and the log
 ├── TrainingFailed           the training process died; carries how it ended and the end of its log
 ├── InputError               outside data is missing, garbled or not what was pinned
@@ -81,6 +82,9 @@ class StoreFull(StoreError): ...
 
 
 class LeaseLost(StoreError): ...
+
+
+class CodeChanged(MarinError): ...
 
 
 class StepFailed(MarinError): ...

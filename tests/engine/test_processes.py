@@ -155,3 +155,36 @@ def test_exit_code_1_and_the_log_when_a_step_fails(project: Project) -> None:
     assert "RuntimeError: hello" in said
     assert "log.txt" in said
     assert textwrap.dedent("not run") in said
+
+
+def test_code_that_changes_under_a_running_plan_is_not_committed(tmp_path: Path) -> None:
+    """A worker that starts after an edit reads other code than the plan did."""
+    project = Project(tmp_path / "project")
+    script = textwrap.dedent(
+        """
+        import sys
+        from lib import operators
+        from marin.attempt import Job, attempt
+        from marin.backends.inline import map_here
+        from marin.fingerprint import code_fingerprint
+        step = operators.Say(text="hello")
+        planned = sys.argv[2] or code_fingerprint(step).digest
+        print(planned)
+        job = Job(prefix=sys.argv[1], step=step, code=planned, packages={}, outside={}, inputs={}, replaces="")
+        print(attempt(job, map_here).error)
+        """
+    )
+    (project.folder / "lib/operators.py").write_text(EXPERIMENT.split("class Repeat")[0])
+
+    def worker(store: Path, planned: str) -> list[str]:
+        command = [sys.executable, "-c", script, str(store), planned]
+        done = subprocess.run(command, env=project.environment(), capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    planned, error = worker(project.store, "")
+    assert error == ""
+    project.edit("MARK * times", "MARK * times * 2")
+    other = project.folder / "other-store"
+    _, error = worker(other, planned)
+    assert "changed between planning and running" in error
+    assert not (other / ".marin/records").exists()

@@ -1,0 +1,91 @@
+"""Experiment 1529 for real, on Ray: killed in the middle of training, run again, then run once more."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.exp1529_mantis import build
+from marin.scale import Scale
+from marin.store import Store, open_store
+from marin.training.checkpoint import complete_steps
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+
+def start(store: str) -> subprocess.Popen[str]:
+    """The README's command, on another store."""
+    command = [sys.executable, "experiments/exp1529_mantis.py", "--prefix", store]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+
+
+def finish(store: str) -> str:
+    process = start(store)
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    return said
+
+
+def committed(store: Store) -> dict[str, str]:
+    """Attempt of every committed step, by identity."""
+    found = {identity: store.record(identity) for identity in store.identities()}
+    return {identity: record.attempt for identity, record in found.items() if record is not None}
+
+
+def rows(store: Store, label: str) -> list[dict[str, Any]]:
+    step = next(s for s in build(Scale.REHEARSAL).steps() if s.op == "train" and s.label == label)
+    record = store.record(step.identity)
+    assert record is not None
+    return [json.loads(line) for line in store.output(record).read_text("metrics.jsonl").splitlines()]
+
+
+def test_killed_in_training_it_goes_on_and_then_nothing_runs(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "store")
+    store = open_store(prefix)
+    steps = build(Scale.REHEARSAL).steps()
+    qwen = next(step for step in steps if step.op == "train" and step.label == "32b-qwen3")
+    checkpoints = store.state(qwen.identity) / "checkpoints"
+
+    first = start(prefix)
+    while not complete_steps(checkpoints):
+        assert first.poll() is None, first.communicate()[0]
+        time.sleep(0.2)  # a poll, bounded by the test's own limit
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    before = committed(store)
+    assert qwen.identity not in before
+
+    began = time.monotonic()
+    said = finish(prefix)
+    assert time.monotonic() - began < 600
+    after = committed(store)
+    assert after.keys() == {step.identity for step in steps}
+    assert {identity: after[identity] for identity in before} == before, "a committed output was made again"
+    assert [row["step"] for row in rows(store, "32b-qwen3")] == list(range(80, 160))
+    assert rows(store, "32b-qwen3")[-1]["loss"] < rows(store, "32b-llama")[0]["loss"] - 2
+    assert "gsm/lm_eval/bpb" in said
+    page = Path(prefix, ".marin/pages/exp1529_mantis-rehearsal.html").read_text()
+    assert all(step.name.split("/", 1)[1] in page for step in steps)
+
+    contamination = next(step for step in steps if step.op == "contamination-evidence")
+    record = store.record(contamination.identity)
+    assert record is not None
+    report = json.loads(store.output(record).read_text("report.json"))
+    assert report["exposure"]["bison"]["items"] > 0, "the contaminated arm read no test item"
+    assert report["exposure"]["mantis"]["items"] == 0, "decontamination let a test item through"
+    assert report["vetoes"] == {"bison": ["gsm"]}
+
+    again = finish(prefix)
+    assert f"{len(steps)} steps" in again
+    assert f"{len(steps)} cached" in again
+    assert committed(store) == after
