@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from marin.errors import BadPrefix, CorruptRecord, ExperimentError, UnknownStep
+from marin.errors import BadPrefix, CorruptRecord, UnknownStep
 from marin.experiment import Experiment
-from marin.main import EXIT_DRIFT, EXIT_OK, EXIT_STORE, Build, Options, built_by, guarded, run_experiment, run_options
+from marin.experiment_file import built_by, load_build
+from marin.main import EXIT_DRIFT, EXIT_OK, EXIT_STORE, Options, guarded, run_experiment, run_options
 from marin.plan import Action, Decision, Plan, make_plan, resolve_names
 from marin.scale import Scale
 from marin.store import Store, open_store
@@ -25,31 +24,6 @@ from marin.store import Store, open_store
 @click.version_option(package_name="marin")
 def main() -> None:
     """Plan, run and question LLM experiments."""
-
-
-def load_build(path: str) -> tuple[Build, Path]:
-    """``build`` of an experiment file. Raises ExperimentError naming what the file lacks."""
-    source = Path(path).absolute()
-    if not source.is_file():
-        raise ExperimentError(f"{path}: no such experiment file")
-    if source.suffix != ".py":
-        raise ExperimentError(f"{path} is not a Python file; an experiment is one, e.g. experiments/exp1529_mantis.py")
-    package = source.parent
-    module_name = source.stem
-    while (package / "__init__.py").exists():
-        module_name = f"{package.name}.{module_name}"
-        package = package.parent
-    if str(package) not in sys.path:
-        sys.path.insert(0, str(package))
-    module = importlib.import_module(module_name)
-    if module.__file__ is None or not source.samefile(module.__file__):
-        raise ExperimentError(
-            f"{path}: Python already has a module {module_name!r} ({module.__file__}); rename the file"
-        )
-    build = getattr(module, "build", None)
-    if not callable(build):
-        raise ExperimentError(f"{path} has no function build(scale) -> Experiment")
-    return cast(Build, build), source
 
 
 @main.command("run", help="Plan and run EXPERIMENT (a file), like running the file itself.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -47,8 +48,10 @@ class RayBackend:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if self.address:
-            ray.init(address=self.address, **options)
+            path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
+            ray.init(address=self.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **options)
         else:
+            os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
             # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
         self._check_capacity(steps, ray.nodes())
@@ -119,10 +122,19 @@ def ray_options(resources: Resources) -> dict[str, Any]:
     return options
 
 
+def import_path() -> list[str]:
+    """Where this process finds modules that not every Python of this installation finds: an experiment's folder."""
+    installed = tuple(sysconfig.get_paths().values())
+    entries = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
+    return [entry for entry in entries if os.path.isdir(entry) and not entry.startswith(installed)]
+
+
 def amounts(resources: dict[str, float]) -> str:
     """ "4 CPU, 1 v4-8-head, 16 GiB memory" """
     parts = [f"{amount:g} {name}" for name, amount in resources.items() if name != "memory"]
-    return ", ".join([*parts, *(f"{resources[name] / 2**30:.3g} GiB {name}" for name in resources if name == "memory")])
+    return ", ".join(
+        [*parts, *(f"{resources[name] / 2**30:,.1f} GiB {name}" for name in resources if name == "memory")]
+    )
 
 
 def run_attempt(job: Job) -> Outcome:
