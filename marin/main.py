@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from marin.backends import Backend, BackendName
-from marin.errors import Drift, ExperimentError, MarinError, PlanError, StoreError
+from marin.errors import BadPrefix, Drift, ExperimentError, MarinError, PlanError, StoreError, StoreFull
 from marin.events import Events, git_revision
 from marin.experiment_file import Build, built_by, importable, source_of
 from marin.plan import Action, OnDrift, Plan, make_plan
@@ -124,8 +124,13 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     terminal.print_results(console, run)
     from marin.page import write_page
 
-    page, new = write_page(run, source, options.scale, options.command)
-    console.print(f"[bold]page[/]{'' if new else ' unchanged'} {page}", highlight=False, soft_wrap=True)
+    try:
+        page, new = write_page(run, source, options.scale, options.command)
+        console.print(f"[bold]page[/]{'' if new else ' unchanged'} {page}", highlight=False, soft_wrap=True)
+    except (BadPrefix, StoreFull) as error:
+        if run.having(Status.RAN):
+            raise
+        console.print(f"page not written: {error}", highlight=False, markup=False, soft_wrap=True)
     return EXIT_FAILED if run.having(Status.FAILED, Status.SKIPPED) else EXIT_OK
 
 

@@ -38,6 +38,7 @@ from marin.record import (
     root_digest,
 )
 from marin.step import ExecutorStep
+from marin.value import digest
 
 LABEL_LENGTH = 60
 MARKER = ".marin/made_by.json"
@@ -158,9 +159,9 @@ class Store:
         except ValueError:
             return {"error": f"{attempt}/{FAILURE} cannot be read"}
 
-    def code(self, digest: str) -> dict[str, Any] | None:
+    def code(self, code: str) -> dict[str, Any] | None:
         """Units, packages and sources of a code fingerprint; None if it was never stored."""
-        name = f".marin/code/{digest}.json"
+        name = f".marin/code/{code}.json"
         content = self.objects.read(name)
         try:
             return None if content is None else json.loads(content)
@@ -169,8 +170,8 @@ class Store:
                 f"{self.prefix}/{name} is not readable JSON; delete it: only the old source is lost"
             ) from error
 
-    def keep_code(self, digest: str, described: dict[str, Any]) -> None:
-        name = f".marin/code/{digest}.json"
+    def keep_code(self, code: str, described: dict[str, Any]) -> None:
+        name = f".marin/code/{code}.json"
         if self.objects.read(name) is None:
             self.objects.write(name, json.dumps(described, sort_keys=True).encode())
 
@@ -221,7 +222,9 @@ class Store:
         self.state(identity).remove()
 
     def page_name(self, experiment: str) -> str:
-        return f".marin/pages/{slug(experiment)}.html"
+        """Different names give different pages, also where one is too long or too odd for a file."""
+        safe = slug(experiment)
+        return f".marin/pages/{safe if safe == experiment else f'{safe}-{digest(experiment.encode())[:8]}'}.html"
 
 
 def slug(name: str) -> str:

@@ -146,7 +146,7 @@ def fresh(script: str) -> str:
 
 def test_importing_an_experiment_is_light() -> None:
     loaded = fresh("import sys, experiments.exp1529_mantis; print(*sys.modules)").split()
-    assert HEAVY & set(loaded) == set()
+    assert (HEAVY | {"fsspec", "jinja2", "networkx", "numpy"}) & set(loaded) == set()
 
 
 def test_building_an_experiment_does_no_input_output_and_reads_no_environment() -> None:

@@ -16,6 +16,7 @@ from marin.plan import Action
 from marin.record import Record
 from marin.scheduler import Run
 from marin.store import Store
+from tests.engine.project import Project
 from tests.engine.toy import Blob, Join, Outside, Write, planned, ran, run, statuses
 
 
@@ -127,6 +128,28 @@ def test_a_disk_without_a_single_byte_left_is_survived(disk: SmallDisk) -> None:
     disk.free()
     assert ran(run(prefix, end=Write(text="other", label="other"))) == {"toy-write/other"}
     assert everything_verifies(Store(prefix))
+
+
+def test_a_full_and_a_read_only_disk_as_a_person_meets_them(disk: SmallDisk, tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.store = disk.folder / "store"
+    project.run("--only", "end")
+    project.edit('MARK = "!"', 'MARK = "?"')
+    disk.fill()
+    said = project.run("--on-drift", "rebuild", expect=5)
+    assert "StoreFull" in said
+    assert "no space left" in said
+    assert "Traceback" not in said
+    disk.read_only(True)
+    assert "--prefix" in project.run("--on-drift", "rebuild", expect=5)
+    assert everything_verifies(Store(str(project.store)))
+    disk.read_only(False)
+    disk.free()
+    project.run("--on-drift", "rebuild")
+    assert project.ran() == ["say/say", "repeat/repeat"]
+    disk.read_only(True)
+    assert "2 cached" in project.run()  # looking at what is there needs no permission to write
+    disk.read_only(False)
 
 
 def test_a_full_disk_never_leaves_half_an_acceptance(disk: SmallDisk) -> None:
@@ -313,6 +336,14 @@ def test_labels_that_look_alike_on_disk_are_two_steps(prefix: str) -> None:
     end = run(prefix, one=Write(text="a", label="a b"), two=Write(text="b", label="a/b"))
     assert len(ran(end)) == 2
     assert len(list((Path(prefix) / "toy-write").iterdir())) == 2
+
+
+def test_pages_of_long_and_odd_experiment_names_are_kept_apart(prefix: str) -> None:
+    names = ["exp1-é-full", "exp1-è-full", "x" * 70 + "-full", "x" * 70 + "-rehearsal", "../x", "x", "exp1-full"]
+    pages = [Store(prefix).page_name(name) for name in names]
+    assert len(set(pages)) == len(names)
+    assert all(page.startswith(".marin/pages/") and page.count("/") == 2 and len(page) < 100 for page in pages)
+    assert pages[-1] == ".marin/pages/exp1-full.html"
 
 
 def test_an_operator_may_not_write_where_the_store_keeps_its_own(prefix: str) -> None:
