@@ -160,7 +160,7 @@ def check_code(job: Job) -> None:
     """The code that this process read must be the code that was planned. Raises CodeChanged.
 
     A worker that starts after somebody edited a file would otherwise make an output whose record names other code.
-    Operators of the experiment script itself travel with the job, so they are what was planned.
+    Operators of a notebook or an interactive session travel with the job, so they are what was planned.
     """
     if type(job.step).__module__ == "__main__":
         return

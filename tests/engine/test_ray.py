@@ -53,9 +53,13 @@ class Die(ExecutorStep[Blob], op="toy-die"):
 
 
 class Publish(ExecutorStep[Checkpoint], op="toy-publish"):
-    """Publishes its milestone, then waits until somebody who read it opens the gate."""
+    """Publishes its milestone, then waits until somebody who read it opens the gate.
+
+    dies: the worker is killed once, after publishing.
+    """
 
     gate: str = execution(default="")
+    dies: bool = execution(default=False)
 
     def at(self, step: int) -> "Published":
         return Published(of=self, step=step, label=f"{self.label}@{step}")
@@ -65,6 +69,10 @@ class Publish(ExecutorStep[Checkpoint], op="toy-publish"):
         kept.write_text("count.txt", "2")
         assert list(ctx.milestones) == [2]
         ctx.publish(self.at(2), checkpoint(2), kept)
+        died = Path(f"{self.gate}.died")
+        if self.dies and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         wait_for(Path(self.gate), GATE_SECONDS)
         ctx.out.write_text("count.txt", "4")
         return checkpoint(4)
@@ -228,14 +236,22 @@ def test_a_worker_that_always_dies_is_a_failure_in_the_end(address: str, prefix:
     assert "its worker died 4 times" in done.results[die].error
 
 
-def test_a_milestone_starts_its_dependent_while_the_run_goes_on(address: str, prefix: str, tmp_path: Path) -> None:
-    """The run ends only after the dependent opened the gate: had it to wait for the run's end, both would fail."""
+@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
+def test_a_milestone_starts_its_dependent_while_the_run_goes_on(
+    address: str, prefix: str, tmp_path: Path, dies: bool
+) -> None:
+    """The run ends only after the dependent opened the gate: had it to wait for the run's end, both would fail.
+
+    A run that is killed after publishing does not publish again what others may be reading.
+    """
     gate = str(tmp_path / "gate")
-    publish = Publish(gate=gate, label="train")
+    publish = Publish(gate=gate, dies=dies, label="train")
     cooldown = OpenGate(source=publish.at(2), gate=gate, label="cooldown")
     done = run_on(address, prefix, end=publish, cooldown=cooldown)
     assert set(statuses(done).values()) == {"ran"}
     assert (tmp_path / "gate").exists()
+    assert (tmp_path / "gate.died").exists() is dies
+    assert len(list(Path(prefix, "toy-published").iterdir())) == 1
     record = done.results[publish.at(2)].record
     assert record is not None
     assert Store(prefix).artifact(record).directory.read_text("count.txt") == "2"
