@@ -166,7 +166,9 @@ def verify(prefix: str, sizes_only: bool, as_json: bool, steps: tuple[str, ...])
                 console.print(name, style="red", highlight=False, markup=False, soft_wrap=True)
                 for line in found:
                     console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
-            console.print(f"{checked} outputs checked, {len(wrong)} damaged — store {store.prefix}", highlight=False)
+            console.print(
+                f"{checked} outputs checked, {len(wrong)} damaged — store {store.prefix}", markup=False, highlight=False
+            )
             if wrong:
                 console.print("make a damaged output again with --rebuild STEP when running its experiment")
         return EXIT_STORE if wrong else EXIT_OK

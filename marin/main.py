@@ -108,7 +108,8 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         experiment = experiment.only(options.only)
     store = open_store(options.prefix)
     plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
-    console.print(f"[bold]{source.stem}[/] · {options.scale.value} · issue {experiment.issue_url}", highlight=False)
+    about = f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}"
+    console.print(about, style="bold", markup=False, highlight=False, soft_wrap=True)
     terminal.print_plan(console, plan, every=options.every_step)
     from marin.costs import print_costs
 
@@ -126,7 +127,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
 
     try:
         page, new = write_page(run, source, options.scale, options.command)
-        console.print(f"[bold]page[/]{'' if new else ' unchanged'} {page}", highlight=False, soft_wrap=True)
+        console.print(f"page{'' if new else ' unchanged'}: {page}", markup=False, highlight=False, soft_wrap=True)
     except (BadPrefix, StoreFull) as error:
         if run.having(Status.RAN):
             raise

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -49,7 +50,7 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
     console.print(table)
     parts = [f"{count} {action}" for action, count in counts.items() if count]
     console.print(
-        f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {plan.store.prefix}", highlight=False
+        f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}", highlight=False
     )
 
 
@@ -96,7 +97,9 @@ class Progress:
         elif event == "held":
             self.running.pop(identity, None)
             self.held[identity] = result
-            self.console.print(f"[yellow]waiting[/] {result.step.name}: {result.reason}", highlight=False)
+            self.console.print(
+                f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}", highlight=False
+            )
         else:
             self.running.pop(identity, None)
             self.held.pop(identity, None)
@@ -185,10 +188,14 @@ def print_results(console: Console, run: Run) -> None:
     for line in headlines:
         console.print(Text(f"• {line}"))
     for result in run.having(Status.FAILED):
-        console.print(f"[red bold]failed[/] {result.step.name}: ", Text(result.error), highlight=False)
-        console.print(f"       log: {run.plan.store.prefix}/{result.log}", highlight=False, soft_wrap=True)
+        console.print(f"[red bold]failed[/] {escape(result.step.name)}: ", Text(result.error), highlight=False)
+        console.print(
+            f"       log: {run.plan.store.prefix}/{result.log}", markup=False, highlight=False, soft_wrap=True
+        )
     skipped = run.having(Status.SKIPPED)
     if skipped:
         names = ", ".join(result.step.name for result in skipped[:6]) + (" …" if len(skipped) > 6 else "")
-        console.print(f"[yellow]not run[/]: {len(skipped)} step(s) that need what failed: {names}", highlight=False)
+        console.print(
+            f"[yellow]not run[/]: {len(skipped)} step(s) that need what failed: {escape(names)}", highlight=False
+        )
         console.print("Nothing that was committed is lost; the next run tries the failed steps again.")

@@ -188,3 +188,11 @@ def test_code_that_changes_under_a_running_plan_is_not_committed(tmp_path: Path)
     _, error = worker(other, planned)
     assert "changed between planning and running" in error
     assert not (other / ".marin/records").exists()
+
+
+def test_brackets_in_a_label_and_in_the_prefix_are_printed_as_they_are(tmp_path: Path) -> None:
+    project = Project(tmp_path / "[bold]project", EXPERIMENT.replace('label="say"', 'label="[red]say"'))
+    project.edit("return text.upper() + ending()", "raise RuntimeError(text)")
+    said = project.run(expect=1)
+    assert "say/[red]say" in said
+    assert "[bold]project/store" in said.replace("\n", "")
