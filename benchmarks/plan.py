@@ -1,6 +1,6 @@
 """Seconds to plan a layered graph of trivial steps: nothing committed, then everything.
 
-    ./py benchmarks/plan.py [steps, default 10000]
+./py benchmarks/plan.py [steps, default 10000]
 """
 
 from __future__ import annotations
