@@ -21,6 +21,8 @@ from marin.record import Record
 from marin.step import ExecutorStep
 from marin.store import Store
 
+NAMED = 4  # so many steps that drifted alike are named; `marin plan` lists all
+
 
 class OnDrift(StrEnum):
     """What to do about a committed output that today's code or inputs would not make."""
@@ -90,9 +92,13 @@ class Plan:
         if not stopped:
             return
         lines = [f"{len(stopped)} committed output(s) are not what today's experiment would make:"]
+        alike: dict[tuple[str, ...], list[str]] = {}
         for decision in stopped:
-            lines.append(f"  {decision.step.name}")
-            lines += [f"      {change}" for change in decision.drift]
+            alike.setdefault(decision.drift, []).append(decision.step.name)
+        for drift, names in alike.items():
+            more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+            lines.append(f"  {', '.join(names[:NAMED])}{more}")
+            lines += [f"      {change}" for change in drift]
         lines += [
             "Nothing was started. Three ways on:",
             "  raise the operator's version         a new output beside the old one, which stays",
