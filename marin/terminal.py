@@ -177,6 +177,8 @@ def print_results(console: Console, run: Run) -> None:
             scores[name] = record.facts["metrics"]
         elif record.kind == "report" and step not in repeated:
             headlines += record.facts["headline"]
+        elif record.kind not in ("scores", "report"):
+            headlines.append(f"{name}: {describe_facts(record.facts)}")
     if scores:
         table = Table(title="Results", header_style="bold")
         table.add_column("metric")

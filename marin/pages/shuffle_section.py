@@ -37,10 +37,23 @@ def shuffle_section(report: dict[str, Any]) -> Evidence:
         verdict=report["verdict"],
         paragraphs=[
             "A walk can miss independent draws in two ways: its batches are too clumped (sequences of a batch are "
-            "neighbours) or too even (they avoid each other)."
+            "neighbours) or too even (they avoid each other).",
+            *(_at_size(each) for each in report.get("spread", [])),
         ],
         plots=plots,
         tables=[_measures(arms, names, definitions), *_seed_table(arms, names)],
+    )
+
+
+def _at_size(spread: dict[str, Any]) -> str:
+    """What the two permutations do to a source of another size, over many seeds, walked without its text."""
+    return (
+        f"At another size: a source of {spread['length']:,} sequences in files of {spread['block']:,}, "
+        f"{spread['draws']:,} of them in a batch, walked with {spread['seeds']} seeds: "
+        f"{spread['clumped_batches']:.1%} of linear batches are more clumped than 99.9 % of Feistel's, "
+        f"{spread['even_batches']:.1%} more even than 99.9 % of them; {spread['clumped_seeds']:.1%} of linear seeds "
+        f"clump a batch, against {spread['clumped_seeds_of_feistel']:.1%} of Feistel's. The most clumped linear batch "
+        f"holds {spread['linear_quantiles'][-1]:.0f} times the pairs of one file that chance gives."
     )
 
 
