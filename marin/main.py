@@ -126,7 +126,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     from marin.page import write_page
 
     try:
-        page, new = write_page(run, source, options.scale, options.command)
+        page, new = write_page(run, source, options.scale, options.command, options.only)
         console.print(f"page{'' if new else ' unchanged'}: {page}", markup=False, highlight=False, soft_wrap=True)
     except (BadPrefix, StoreFull) as error:
         if run.having(Status.RAN):

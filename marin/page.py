@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -33,11 +33,14 @@ STATUS = {
 }
 
 
-def write_page(run: Run, source: Path, scale: Scale, command: str) -> tuple[str, bool]:
-    """(path of the page, is it new). Where nothing ran and the page already tells the same, it stays as it is."""
+def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> tuple[str, bool]:
+    """(path of the page, is it new). Where nothing ran and the page already tells the same, it stays as it is.
+
+    only: the results that the run was restricted to; they get a page of their own beside the whole experiment's.
+    """
     store = run.plan.store
     page = describe(run, source, scale, command)
-    name = store.page_name(f"{source.stem}-{scale.value}")
+    name = store.page_name("-".join([source.stem, scale.value, *only]))
     seal = f'<meta name="marin-seal" content="{_seal(page)}">'
     if not run.having(Status.RAN, Status.FAILED):
         there = store.objects.read(name)

@@ -67,3 +67,13 @@ def test_a_failed_run_says_so_every_time(store: Store) -> None:
         assert "1 step failed, 1 skipped" in page
         assert "the disk of dreams is empty" in page
         assert command in page
+
+
+def test_a_run_of_some_results_leaves_the_whole_experiments_page_alone(store: Store) -> None:
+    step = Write(label="a", text="a")
+    write_page(execute(store, step), HERE, Scale.REHEARSAL, "the whole")
+    before = text(store)
+    path, new = write_page(execute(store, step), HERE, Scale.REHEARSAL, "a part", ("end",))
+    assert new
+    assert path.endswith("test_page-rehearsal-end.html")
+    assert text(store) == before
