@@ -36,7 +36,7 @@ from marin.record import (
     root_digest,
 )
 from marin.step import ExecutorStep
-from marin.store import StateMarker, Store
+from marin.store import MadeBy, Store
 
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 type Capture = Callable[[str], AbstractContextManager[None]]
@@ -249,7 +249,7 @@ class StepContext:
         if self.used_state:
             return self._store.state(self._job.step.identity)
         job, identity = self._job, self._job.step.identity
-        marker = StateMarker(
+        marker = MadeBy(
             code=job.code, inputs={held.identity: held.root for held in job.inputs.values()}, outside=job.outside
         )
         found = self._store.state_marker(identity)

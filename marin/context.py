@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from marin.artifact import Artifact, Checkpoint
 from marin.directory import Directory
@@ -47,8 +47,3 @@ class Context(Protocol):
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         """Commit a milestone now, from the files below ``source``, while this step runs on."""
         ...
-
-
-def dependency_artifacts(ctx: Context, step: ExecutorStep[Any]) -> dict[str, Artifact]:
-    """Every dependency's artifact, by the dependency's name."""
-    return {dependency.name: ctx[dependency] for dependency in step.dependencies}

@@ -122,9 +122,8 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    present = store.identities()
     today = {step: Today(code_fingerprint(step), step.outside()) for step in steps}
-    states = _states(steps, store, present, today)
+    states = _states(steps, store, today)
     return _decide(experiment, store, states, today, forced, on_drift, because)
 
 
@@ -138,14 +137,14 @@ class _State:
 
 
 def _states(
-    steps: list[ExecutorStep[Any]], store: Store, present: set[str], today: dict[ExecutorStep[Any], Today]
+    steps: list[ExecutorStep[Any]], store: Store, today: dict[ExecutorStep[Any], Today]
 ) -> dict[ExecutorStep[Any], _State]:
     """Each step's own state, in dependency order: record, what drifted, what is damaged."""
     states: dict[ExecutorStep[Any], _State] = {}
-    in_progress = store.state_identities()
+    touched, in_progress = store.touched(), store.state_identities()
     for step in steps:
         record, damage = None, ""
-        if step.identity in present or store.objects.read(f".marin/leases/{step.identity}.json") is not None:
+        if step.identity in touched:
             try:
                 record = store.record(step.identity)
             except CorruptRecord as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 from marin.attempt import Ending, Job, Outcome
 from marin.backends import Backend
-from marin.lease import Watch, read_lease
+from marin.lease import State, Watch, read_lease
 from marin.plan import Action, Plan
 from marin.record import Record
 from marin.step import ExecutorStep
@@ -205,10 +205,12 @@ class Scheduler:
     def _look_at_held(self) -> None:
         for step, job in list(self.held.items()):
             lease = read_lease(self.store.objects, step.identity)
-            if lease is not None and lease.state == "held" and not self.watch.is_dead(step.identity, lease):
-                continue
+            dead = None
+            if lease is not None and lease.state is State.HELD:
+                if not self.watch.is_dead(step.identity, lease):
+                    continue
+                dead = (lease.token, lease.beat)
             del self.held[step]
-            dead = (lease.token, lease.beat) if lease is not None and lease.state == "held" else None
             self.run.results[step].status = Status.RUNNING
             self.backend.submit(replace(job, presumed_dead=dead))
 

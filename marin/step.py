@@ -66,7 +66,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     @abstractmethod
     def run(self, ctx: Context) -> A:
         """Make the artifact: write files under ``ctx.out``, return the typed description."""
-        raise NotImplementedError
+        ...
 
     @property
     def identity(self) -> str:

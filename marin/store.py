@@ -44,25 +44,24 @@ LABEL_LENGTH = 60
 MARKER = ".marin/made_by.json"
 
 
-class Acceptance(BaseModel):
-    """Somebody declared: this output stands, although what made it has changed."""
+class MadeBy(BaseModel):
+    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data.
+
+    Kept beside work in progress, because resuming it under other code would mix the two.
+    """
 
     model_config = ConfigDict(frozen=True)
     code: str
     inputs: dict[str, str]
     outside: dict[str, str]
+
+
+class Acceptance(MadeBy):
+    """Somebody declared: this output stands, although what would make it now is this."""
+
     because: str
     who: str
     when: str
-
-
-class StateMarker(BaseModel):
-    """What the work in progress below a step's state was made by: resuming it under other code would mix the two."""
-
-    model_config = ConfigDict(frozen=True)
-    code: str
-    inputs: dict[str, str]
-    outside: dict[str, str]
 
 
 class Store:
@@ -79,6 +78,11 @@ class Store:
     def identities(self) -> set[str]:
         """What is committed here: one listing."""
         return {name.removesuffix(".json") for name in self.objects.names(".marin/records")}
+
+    def touched(self) -> set[str]:
+        """What is committed or was ever leased here, so that ``record`` may find something: two listings."""
+        leased = {name.removesuffix(".json") for name in self.objects.names(".marin/leases")}
+        return self.identities() | leased
 
     def record(self, identity: str) -> Record | None:
         """Raises CorruptRecord if there is one that cannot be read or belongs elsewhere."""
@@ -197,25 +201,25 @@ class Store:
             """Somebody else added one meanwhile."""
 
     def state(self, identity: str) -> Directory:
-        """Work in progress of a step, across attempts; see StateMarker."""
+        """Work in progress of a step, across attempts; see MadeBy."""
         return self.directory / f".marin/state/{identity}"
 
     def state_identities(self) -> set[str]:
         """Steps with work in progress: one listing."""
         return set(self.objects.names(".marin/state"))
 
-    def state_marker(self, identity: str) -> StateMarker | None:
+    def state_marker(self, identity: str) -> MadeBy | None:
         """What made the work in progress; None if there is none. Raises CorruptRecord."""
         name = f".marin/state/{identity}/{MARKER}"
         content = self.objects.read(name)
         try:
-            return None if content is None else StateMarker.model_validate_json(content)
+            return None if content is None else MadeBy.model_validate_json(content)
         except ValidationError as error:
             raise CorruptRecord(
                 f"{self.prefix}/{name} is not readable; delete that folder and the step starts over"
             ) from error
 
-    def mark_state(self, identity: str, marker: StateMarker) -> None:
+    def mark_state(self, identity: str, marker: MadeBy) -> None:
         self.objects.write(f".marin/state/{identity}/{MARKER}", marker.model_dump_json().encode())
 
     def clear_state(self, identity: str) -> None:

@@ -81,9 +81,6 @@ class Module:
                 return frozenset(e.value for e in value.elts if isinstance(e, ast.Constant) and type(e.value) is str)
         return None
 
-    def binds(self, name: str) -> bool:
-        return name in self.bindings or name in self.imports
-
 
 def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
     """Raises SyntaxError for a file that Python could not import either."""
