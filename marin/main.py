@@ -14,15 +14,14 @@ import click
 from rich.console import Console
 
 from marin.backends import Backend, BackendName
-from marin.errors import BadPrefix, Drift, ExperimentError, MarinError, PlanError, StoreError, StoreFull
+from marin.errors import BadPrefix, StoreFull
 from marin.events import Events, git_revision
+from marin.exits import Exit, guarded
 from marin.experiment_file import Build, built_by, importable, source_of
 from marin.plan import Action, OnDrift, Plan, make_plan
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Acceptance, Store, open_store
-
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_DRIFT, EXIT_EXPERIMENT, EXIT_STORE = 0, 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,25 +78,6 @@ def _choice[E: Enum](name: str, choices: type[E], default: E, text: str) -> Call
     return click.option(name, type=kind, default=default, show_default=default.name.lower(), help=text)
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
-    console = Console(stderr=True)
-    try:
-        return work()
-    except MarinError as error:
-        kind = type(error).__name__
-        console.print(f"[red bold]{kind}[/]", highlight=False, end=": ")
-        console.print(str(error), highlight=False, markup=False, soft_wrap=True)
-        if isinstance(error, Drift):
-            return EXIT_DRIFT
-        if isinstance(error, ExperimentError | PlanError):
-            return EXIT_EXPERIMENT
-        return EXIT_STORE if isinstance(error, StoreError) else EXIT_FAILED
-    except KeyboardInterrupt:
-        console.print("interrupted; what was committed stays, the next run goes on from there")
-        return 130
-
-
 def run_experiment(build: Build, source: Path, options: Options) -> int:
     """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
     from marin import terminal
@@ -119,7 +99,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         console.print(
             "dry run: nothing was started" + (f"; {len(stopped)} step(s) would stop the run" if stopped else "")
         )
-        return EXIT_DRIFT if stopped else EXIT_OK
+        return Exit.DRIFT if stopped else Exit.OK
     plan.must_not_stop()
     run = execute(plan, store, source, options, console)
     terminal.print_results(console, run)
@@ -132,7 +112,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         if run.having(Status.RAN):
             raise
         console.print(f"page not written: {error}", highlight=False, markup=False, soft_wrap=True)
-    return EXIT_FAILED if run.having(Status.FAILED, Status.SKIPPED) else EXIT_OK
+    return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
 
 
 def execute(plan: Plan, store: Store, source: Path, options: Options, console: Console) -> Run:

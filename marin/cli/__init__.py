@@ -1,0 +1,69 @@
+"""``marin``: the same engine for any experiment file and any store.
+
+One module per command, in this package and named after it, holding a ``command``. A module is imported when its
+command is called, so ``marin --help`` and completion load none of them. To add one: a file, and a line in COMMANDS.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+import click
+
+# Section → command → what it does, in one line. Help shows them in this order.
+COMMANDS: dict[str, dict[str, str]] = {
+    "Before a run": {
+        "plan": "What would run, why, and what it costs.",
+        "explain": "Everything known about a step: fields, inputs, code, what changed.",
+    },
+    "Runs": {
+        "run": "Plan and run an experiment, like running its file.",
+        "status": "Which outputs are there, who works on which, what failed.",
+    },
+    "The store": {
+        "verify": "Compare committed outputs with their manifests, byte by byte.",
+    },
+}
+LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is needed, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(LINES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LINES:
+            return None
+        module = importlib.import_module(f"marin.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        command.name = cmd_name
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        asked = args[0]
+        if asked not in LINES and not asked.startswith("-"):
+            near = difflib.get_close_matches(asked, LINES, n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
+            ctx.fail(f"no command {asked!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, held in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(held.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=line) for name, line in LINES.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="marin")
+def main() -> None:
+    """Plan, run and question LLM experiments."""

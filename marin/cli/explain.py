@@ -1,0 +1,33 @@
+"""``marin explain``."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+
+from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
+from marin.exits import Exit
+from marin.plan import resolve_names
+from marin.scale import Scale
+
+
+@click.command()
+@EXPERIMENT
+@click.argument("step")
+@scale_option()
+@PREFIX
+@JSON
+@ends
+def command(experiment: str, step: str, scale: Scale, prefix: str, as_json: bool) -> int:
+    """Everything known about STEP (op/label, op or identity): fields, inputs, code, why it would run."""
+    from marin.explain import explanation, print_explanation
+
+    made = plan_of(experiment, scale, prefix)
+    steps = sorted(resolve_names([step], made.experiment.steps()), key=lambda held: held.name)
+    explanations = [explanation(made, found) for found in steps]
+    if as_json:
+        echo_json(explanations)
+        return Exit.OK
+    for told in explanations:
+        print_explanation(Console(), told)
+    return Exit.OK

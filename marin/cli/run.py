@@ -1,0 +1,21 @@
+"""``marin run``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from marin.cli.options import EXPERIMENT, ends
+from marin.experiment_file import load_build
+from marin.main import Options, run_experiment, run_options
+
+
+@click.command()
+@EXPERIMENT
+@run_options
+@ends
+def command(experiment: str, **given: Any) -> int:
+    """Plan and run EXPERIMENT (a file), like running the file itself."""
+    build, source = load_build(experiment)
+    return run_experiment(build, source, Options(**given))

@@ -1,0 +1,54 @@
+"""Exit codes (docs/exit-codes.md), and how marin's own errors become one readable message and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """The same for an experiment file and for every command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    DRIFT = 3
+    EXPERIMENT = 4
+    STORE = 5
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
+    from marin.errors import Drift, ExperimentError, MarinError, PlanError, StoreError
+
+    try:
+        code = work()
+        sys.stdout.flush()  # a reader that left early is noticed here, not in the interpreter's last breath
+        return code
+    except MarinError as error:
+        complain(error)
+        if isinstance(error, Drift):
+            return Exit.DRIFT
+        if isinstance(error, ExperimentError | PlanError):
+            return Exit.EXPERIMENT
+        return Exit.STORE if isinstance(error, StoreError) else Exit.FAILED
+    except BrokenPipeError:
+        # `marin ls | head`: nobody reads on, which is no error worth a word.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.PIPE_CLOSED
+    except KeyboardInterrupt:
+        print("interrupted; what was committed stays, the next run goes on from there", file=sys.stderr)
+        return Exit.INTERRUPTED
+
+
+def complain(error: Exception) -> None:
+    """``Kind: message`` on stderr."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    console.print(f"[red bold]{type(error).__name__}[/]", highlight=False, end=": ")
+    console.print(str(error), highlight=False, markup=False, soft_wrap=True)
