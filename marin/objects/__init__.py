@@ -1,0 +1,64 @@
+"""The small control files of a store: atomic writes, conditional replacement, one listing.
+
+Records, leases, acceptances and events go through here; the bytes of outputs do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from marin.errors import BadPrefix
+from marin.objects.errors import store_errors
+from marin.objects.local import LocalObjects
+from marin.objects.memory import MemoryObjects
+
+__all__ = ["LocalObjects", "MemoryObjects", "Objects", "open_objects", "store_errors"]
+
+
+class Objects(Protocol):
+    """Names use ``/`` and are relative to the store's prefix."""
+
+    def read(self, name: str) -> bytes | None:
+        """Content, or None if there is no such object."""
+        ...
+
+    def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Content by name, without what is absent. Remote stores are asked for many at once."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Create or replace; a reader sees the old or the new content, never a part."""
+        ...
+
+    def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
+        """Write ``new`` only if the object still holds ``old`` (None: only if absent). One of many racers wins."""
+        ...
+
+    def append(self, name: str, content: bytes) -> None:
+        """Add to the end of an object."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly below a folder, sorted, without the folder; empty if it does not exist."""
+        ...
+
+
+def open_objects(prefix: str) -> Objects:
+    """The control files of the store at ``prefix``.
+
+    Raises BadPrefix if the prefix is malformed, its parent is missing or the scheme has no
+    conditional replacement yet.
+    """
+    if not prefix.strip():
+        raise BadPrefix("the prefix is empty; name where the store lives, e.g. --prefix ./store")
+    if "://" not in prefix:
+        return LocalObjects(Path(prefix))
+    scheme = prefix.split("://", 1)[0]
+    if scheme == "memory":
+        return MemoryObjects(prefix)
+    raise BadPrefix(
+        f"{prefix}: a store on {scheme}:// needs conditional replacement, which is built for local paths and "
+        "memory:// so far; use a local path (a mounted bucket does not count)"
+    )

@@ -1,0 +1,52 @@
+"""Control files inside this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+
+class MemoryObjects:
+    """A store inside this process, for tests and notebooks (fsspec's ``memory://``)."""
+
+    _lock = threading.RLock()
+
+    def __init__(self, prefix: str) -> None:
+        import fsspec  # pyright: ignore[reportMissingTypeStubs]
+
+        self.prefix = prefix.rstrip("/")
+        self.files: Any = fsspec.filesystem("memory")  # pyright: ignore[reportUnknownMemberType]
+
+    def read(self, name: str) -> bytes | None:
+        with self._lock:
+            try:
+                return self.files.cat_file(f"{self.prefix}/{name}")
+            except FileNotFoundError:
+                return None
+
+    def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        return {name: content for name in names if (content := self.read(name)) is not None}
+
+    def write(self, name: str, content: bytes) -> None:
+        with self._lock:
+            self.files.pipe_file(f"{self.prefix}/{name}", content)
+
+    def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
+        with self._lock:
+            if self.read(name) != old:
+                return False
+            self.write(name, new)
+            return True
+
+    def append(self, name: str, content: bytes) -> None:
+        with self._lock:
+            self.write(name, (self.read(name) or b"") + content)
+
+    def names(self, folder: str) -> list[str]:
+        with self._lock:
+            try:
+                found: list[Any] = self.files.ls(f"{self.prefix}/{folder}", detail=False)
+            except FileNotFoundError:
+                return []
+        return sorted(str(path).rsplit("/", 1)[-1] for path in found)
