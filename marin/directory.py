@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Generator
@@ -67,6 +68,20 @@ class Directory:
             found = [path.removeprefix(base) for path in filesystem.find(self.url)]
         return sorted(name for name in found if not name.startswith(".marin/"))
 
+    def stamp(self) -> str:
+        """Digest of names, sizes and modification times of every file below, ``.marin/`` left out.
+
+        "" where the store has no such times, or nothing is there. Reads no file.
+        """
+        if not self.is_local:
+            return ""
+        found: list[str] = []
+        try:
+            _stamps(self.url, "", found)
+        except FileNotFoundError:
+            return ""
+        return hashlib.sha256("\n".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()[:32]
+
     def size(self, name: str) -> int:
         """Bytes of one file."""
         if self.is_local:
@@ -98,3 +113,14 @@ class Directory:
         import fsspec
 
         return fsspec.core.url_to_fs(self.url)[0]  # pyright: ignore[reportUnknownMemberType]
+
+
+def _stamps(folder: str, below: str, found: list[str]) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if below or entry.name != ".marin":
+                    _stamps(entry.path, f"{below}{entry.name}/", found)
+            else:
+                status = entry.stat()
+                found.append(f"{below}{entry.name} {status.st_size} {status.st_mtime_ns}")

@@ -8,6 +8,7 @@ MarinError
 │   └── LabelClash           two different steps claim one label
 ├── PlanError                the experiment and the store do not fit together; nothing was started
 │   ├── Drift                a committed output was made by other code than today's
+│   ├── Revoked              an output that is needed was declared bad, or was made from one that was
 │   └── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
 ├── StoreError               what the store holds or refuses
 │   ├── BadPrefix            missing, malformed or unwritable prefix
@@ -28,6 +29,7 @@ MarinError
 │   ├── TokenizerMismatch    token stores of different tokenizers in one mixture
 │   ├── OverRemoval          a filter or dedup removed more of a source than its bound
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
+│   ├── RevokedBytes         a step made the very bytes that were revoked
 │   ├── NonFiniteLoss        the loss became NaN or infinite
 │   └── NothingScored        an evaluation scored no item
 └── MissingDependency        a package or program that is needed is not installed
@@ -61,6 +63,9 @@ class PlanError(MarinError): ...
 
 
 class Drift(PlanError): ...
+
+
+class Revoked(PlanError): ...
 
 
 class UnknownStep(PlanError): ...
@@ -121,6 +126,9 @@ class OverRemoval(GateError): ...
 
 
 class UnreadableCheckpoint(GateError): ...
+
+
+class RevokedBytes(GateError): ...
 
 
 class NonFiniteLoss(GateError): ...

@@ -23,7 +23,7 @@ class Exit(IntEnum):
 
 def guarded(work: Callable[[], int]) -> int:
     """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
-    from marin.errors import Drift, ExperimentError, MarinError, PlanError, StoreError
+    from marin.errors import Drift, ExperimentError, MarinError, PlanError, Revoked, StoreError
 
     try:
         code = work()
@@ -31,7 +31,7 @@ def guarded(work: Callable[[], int]) -> int:
         return code
     except MarinError as error:
         complain(error)
-        if isinstance(error, Drift):
+        if isinstance(error, Drift | Revoked):
             return Exit.DRIFT
         if isinstance(error, ExperimentError | PlanError):
             return Exit.EXPERIMENT

@@ -14,14 +14,16 @@ import click
 from rich.console import Console
 
 from marin.backends import Backend, BackendName
+from marin.decision import Action, OnDrift
 from marin.errors import BadPrefix, StoreFull
 from marin.events import Events, git_revision
 from marin.exits import Exit, guarded
 from marin.experiment_file import Build, built_by, importable, source_of
-from marin.plan import Action, OnDrift, Plan, make_plan
+from marin.plan import Plan, make_plan
+from marin.record import Acceptance
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
-from marin.store import Acceptance, Store, open_store
+from marin.store import Store, open_store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
     revision, dirty = git_revision(source.parent)
     git = f"{revision}{'+dirty' if dirty else ''}"
     accept_drift(plan, store)
-    todo = plan.having(Action.RUN, Action.RECHECK)
+    todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:
         return Scheduler(plan, make_backend(options), _say_nothing).execute()
     events = Events(store, source.stem)

@@ -24,6 +24,7 @@ from marin.undecontaminated import sentence, undecontaminated
 
 STATUS = {
     Status.CACHED: model.Status.CACHED,
+    Status.ALIAS: model.Status.ALIAS,
     Status.RAN: model.Status.RAN,
     Status.RUNNING: model.Status.RUNNING,
     Status.FAILED: model.Status.FAILED,
@@ -42,7 +43,7 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
     page = describe(run, source, scale, command)
     name = store.page_name("-".join([source.stem, scale.value, *only]))
     seal = f'<meta name="marin-seal" content="{_seal(page)}">'
-    if not run.having(Status.RAN, Status.FAILED):
+    if not run.having(Status.RAN, Status.ALIAS, Status.FAILED):
         there = store.objects.read(name)
         if there is not None and seal.encode() in there[:2000]:
             return f"{store.prefix}/{name}", False

@@ -4,50 +4,99 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
 
 from marin.errors import CorruptRecord
-from marin.lease import State, read_lease
+from marin.lease import State
 from marin.record import RECORD, Record, parse_record
+from marin.snapshot import Snapshot
 from marin.step import ExecutorStep, identity_fields
-from marin.store import Store, slug
+from marin.store import slug
 
 
-def why_missing(step: ExecutorStep[Any], store: Store, listings: dict[str, list[str]]) -> str:
-    """One line. listings caches the attempts of each operator across calls."""
-    attempts = listings.setdefault(step.op, store.attempts(step.op))
-    short = step.identity[:12]
-    mine = [name for name in attempts if f"{short}." in name]
-    lease = read_lease(store.objects, step.identity) if mine else None
+@dataclass(frozen=True)
+class Missing:
+    """follows: an earlier output differs from it only in what it reads, so equal bytes would spare it."""
+
+    reason: str
+    follows: bool = False
+
+
+def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Missing]:
+    """One line for each step that the store does not hold."""
+    found: dict[ExecutorStep[Any], Missing] = {}
+    unmade: list[ExecutorStep[Any]] = []
+    by_op: dict[str, _Attempts] = {}
+    for step in steps:
+        if step.op not in by_op:
+            by_op[step.op] = _Attempts(snapshot.attempts(step.op))
+        mine = by_op[step.op].of_identity(step.identity)
+        if mine:
+            found[step] = Missing(_unfinished(step, mine, snapshot))
+        else:
+            unmade.append(step)
+    siblings = _siblings(unmade, by_op, snapshot)
+    for step in unmade:
+        if step not in siblings:
+            found[step] = Missing("never built")
+            continue
+        changes = _field_changes(step, siblings[step])
+        found[step] = Missing("; ".join(changes) or "what it reads is new", follows=not changes)
+    return found
+
+
+class _Attempts:
+    """The attempts of one operator, by identity and by label."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._by_identity: dict[str, list[str]] = {}
+        self._by_label: dict[str, list[str]] = {}
+        for name in names:
+            stem = name.rpartition("/")[2].rpartition(".")[0]
+            label, _, short = stem.rpartition("-")
+            self._by_identity.setdefault(short, []).append(name)
+            if label:
+                self._by_label.setdefault(label, []).append(name)
+
+    def of_identity(self, identity: str) -> list[str]:
+        return self._by_identity.get(identity[:12], [])
+
+    def of_label(self, label: str) -> list[str]:
+        return self._by_label.get(slug(label), []) if label else []
+
+
+def _unfinished(step: ExecutorStep[Any], mine: list[str], snapshot: Snapshot) -> str:
+    lease = snapshot.leases.get(step.identity)
     if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
         return lease.describe()
     for attempt in reversed(mine):
-        failure = store.failure(attempt)
+        failure = snapshot.store.failure(attempt)
         if failure is not None:
             return f"failed last time: {failure.get('error', 'unknown')} (log: {attempt}/.marin/log.txt)"
-    if mine:
-        return f"an earlier attempt did not finish ({mine[-1]})"
-    if step.label:
-        sibling = _latest_sibling(step, store, attempts)
-        if sibling is not None:
-            return "; ".join(_field_changes(step, sibling)) or "its inputs are new"
-    return "never built"
+    return f"an earlier attempt did not finish ({mine[-1]})"
 
 
-def _latest_sibling(step: ExecutorStep[Any], store: Store, attempts: list[str]) -> Record | None:
-    prefix = f"{slug(step.op)}/{slug(step.label)}-"
-    found: list[Record] = []
-    for attempt in attempts:
-        if attempt.startswith(prefix) and len(attempt) == len(prefix) + 17:
-            content = store.objects.read(f"{attempt}/{RECORD}")
-            if content is not None:
-                try:
-                    found.append(parse_record(content, attempt))
-                except CorruptRecord:
-                    continue  # only a hint for people: verify reports damaged attempts
-    return max(found, key=lambda record: record.provenance.started, default=None)
+def _siblings(
+    steps: Iterable[ExecutorStep[Any]], by_op: Mapping[str, _Attempts], snapshot: Snapshot
+) -> dict[ExecutorStep[Any], Record]:
+    """The latest output of the same operator and label, where there is one: read all at once."""
+    attempts = {step: by_op[step.op].of_label(step.label) for step in steps}
+    names = {f"{attempt}/{RECORD}" for held in attempts.values() for attempt in held}
+    records: dict[str, Record] = {}
+    for name, content in snapshot.store.objects.read_many(sorted(names)).items():
+        try:
+            records[name.removesuffix(f"/{RECORD}")] = parse_record(content, name)
+        except CorruptRecord:
+            continue  # only a hint for people: verify reports damaged attempts
+    found: dict[ExecutorStep[Any], Record] = {}
+    for step, held in attempts.items():
+        readable = [records[attempt] for attempt in held if attempt in records]
+        if readable:
+            found[step] = max(readable, key=lambda record: (record.provenance.started, record.token))
+    return found
 
 
 def _field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
@@ -55,15 +104,10 @@ def _field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
     if sibling.version != step.version:
         changes.append(f"version {sibling.version} → {step.version}")
     now = json.loads(json.dumps(describe_fields(step)))
-    follows = False
     for name in sorted(now.keys() | sibling.config.keys()):
         for place, old, new in leaf_changes(name, sibling.config.get(name), now.get(name)):
-            if _same_step(old, new):
-                follows = True
-            else:
+            if not _same_step(old, new):
                 changes.append(f"{place}: {_short(old)} → {_short(new)}")
-    if not changes and follows:
-        return ["what it reads is new"]
     return changes[:3] + ([f"{len(changes) - 3} more"] if len(changes) > 3 else [])
 
 

@@ -42,8 +42,34 @@ class Provenance(BaseModel):
     git: str = ""
 
 
+class MadeBy(BaseModel):
+    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data.
+
+    Kept beside work in progress too, because resuming it under other code would mix the two.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    code: str
+    inputs: dict[str, str]
+    outside: dict[str, str]
+
+
+class Acceptance(MadeBy):
+    """Somebody declared: this output stands, although what would make it now is this."""
+
+    because: str
+    who: str
+    when: str
+
+
 class Record(BaseModel):
-    """The one file whose presence means "committed"."""
+    """The one file whose presence means "committed".
+
+    attempt: the directory of the bytes. alias_of: "" or, where nothing ran because another identity's output was made
+    by the same action (operator, version, fields and input contents), that identity; attempt is then its directory.
+    action: see ``marin.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
+    the store has times; equal stamps mean that nobody touched them.
+    """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
     format: int
@@ -64,11 +90,18 @@ class Record(BaseModel):
     files: int
     bytes: int
     provenance: Provenance
+    alias_of: str = ""
+    action: str = ""
+    stamp: str = ""
 
     @property
     def name(self) -> str:
         """What people call the step: ``op/label``, or ``op/`` and the first digits of its identity."""
         return f"{self.op}/{self.label or self.identity[:8]}"
+
+    @property
+    def made_by(self) -> MadeBy:
+        return MadeBy(code=self.code, inputs={held.identity: held.root for held in self.inputs}, outside=self.outside)
 
     def to_bytes(self) -> bytes:
         return self.model_dump_json(indent=1).encode()

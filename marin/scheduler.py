@@ -9,12 +9,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from marin.attempt import Ending, Job, Outcome
+from marin.alias import roots_of
 from marin.backends import Backend
-from marin.lease import State, Watch, read_lease
-from marin.plan import Action, Plan
+from marin.commit import commit_alias
+from marin.decision import Action
+from marin.errors import MarinError
+from marin.job import Ending, Job, Outcome
+from marin.lease import Held, State, Watch, read_lease
+from marin.plan import Plan
 from marin.record import Record
-from marin.step import ExecutorStep
+from marin.step import ExecutorStep, action_key
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 0.5  # between looks at leases that others hold and at milestones
@@ -22,6 +26,7 @@ LOOK_SECONDS = 0.5  # between looks at leases that others hold and at milestones
 
 class Status(StrEnum):
     CACHED = "cached"
+    ALIAS = "alias"
     RAN = "ran"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -67,7 +72,7 @@ class Scheduler:
         self.store = plan.store
         self.watch = Watch()
         self.run = Run(plan)
-        self.held: dict[ExecutorStep[Any], Job] = {}
+        self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
         self.waits_for: dict[ExecutorStep[Any], int] = {}  # unfinished dependencies
         self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
@@ -75,13 +80,16 @@ class Scheduler:
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
         self.next_look = 0.0
         self.left = 0
+        self.started = False
 
     def execute(self) -> Run:
         """Run everything that must run. Returns also when steps failed: see the results."""
         began = time.monotonic()
+        for record in self.plan.snapshot.invisible:
+            self.store.commit(record)
         for decision in self.plan.decisions:
             status = Status.ABSENT if decision.action is Action.ABSENT else Status.CACHED
-            if decision.action in (Action.RUN, Action.RECHECK):
+            if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
                 self.todo[decision.step] = decision.action
                 status = Status.WAITING
             self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
@@ -89,10 +97,10 @@ class Scheduler:
             self._link()
             self._keep_code()
             try:
-                self.backend.start(list(self.todo))
                 self._loop()
             finally:
-                self.backend.stop()
+                if self.started:
+                    self.backend.stop()
         self.run.seconds = time.monotonic() - began
         return self.run
 
@@ -124,6 +132,9 @@ class Scheduler:
                 self._look_at_milestones()
                 if self.ready:
                     continue
+            if not self.started:
+                time.sleep(POLL_SECONDS)  # every step that is left is held by another driver
+                continue
             for job, outcome in self.backend.wait(POLL_SECONDS):
                 self._ended(job, outcome)
 
@@ -151,18 +162,67 @@ class Scheduler:
             self._settle(step, Status.SKIPPED, cause)
             return
         result = self.run.results[step]
-        if self.todo[step] is Action.RECHECK:
-            if result.record is not None and self._inputs_unchanged(step, result.record):
+        if self.todo[step] is Action.RECHECK and result.record is not None:
+            if self._inputs_unchanged(step, result.record):
                 self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
                 return
             result.reason = "an input has other bytes now"
+        self._begin(step)
+
+    def _begin(self, step: ExecutorStep[Any], presumed_dead: tuple[int, int] | None = None) -> None:
+        """Every input is there: share an output of the same action, or make one."""
+        result, job = self.run.results[step], replace(self._job(step), presumed_dead=presumed_dead)
+        try:
+            if self._shared(job):
+                return
+        except MarinError as error:
+            result.error = f"{type(error).__name__}: {error}"
+            self._settle(step, Status.FAILED, result.reason)
+            return
+        if self.todo[step] is Action.RECHECK and result.record is None:
+            result.reason = "what it reads has other bytes than before"
         result.status = Status.RUNNING
         self.listener("started", result)
-        self.backend.submit(self._job(step))
+        self._submit(job)
+
+    def _submit(self, job: Job) -> None:
+        if not self.started:
+            self.started = True
+            self.backend.start([step for step in self.todo if self._unfinished(step)])
+        self.backend.submit(job)
+
+    def _shared(self, job: Job) -> bool:
+        """Settle or hold a step that some output of the same action can serve."""
+        step, decision = job.step, self.plan.of(job.step)
+        original = decision.same_as
+        if decision.anew or (original is None and not self.plan.snapshot.actions):
+            return False
+        if step.pin is None:
+            original = self.plan.aliases.find(step, job.action)
+        if original is None:
+            return False
+        accepted = None if step.pin is not None else self.plan.aliases.stands(original, self.plan.today[step])[1]
+        made = commit_alias(job, original, accepted, self.store)
+        if isinstance(made, Held):
+            self._hold(step, made.by.describe())
+            return True
+        result = self.run.results[step]
+        result.record = made
+        if not made.alias_of:
+            self._settle(step, Status.CACHED, "another driver made it meanwhile")
+            return True
+        self._settle(step, Status.ALIAS, f"same action and input bytes as {original.name} {original.identity[:12]}")
+        return True
+
+    def _hold(self, step: ExecutorStep[Any], by: str) -> None:
+        result = self.run.results[step]
+        result.status, result.reason = Status.WAITING, by
+        self.held.add(step)
+        self.listener("held", result)
 
     def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
         if step.producer is not None:
-            return self.run.results[step.producer].status is Status.CACHED
+            return self.run.results[step.producer].status in (Status.CACHED, Status.ALIAS)
         roots = {dep.identity: held.root for dep in step.dependencies if (held := self.run.results[dep].record)}
         return all(roots.get(held.identity) == held.root for held in record.inputs)
 
@@ -195,6 +255,7 @@ class Scheduler:
             code=today.code.digest,
             packages=dict(today.code.packages),
             outside=today.outside,
+            action=self._action(step),
             inputs=inputs,
             replaces=decision.record.attempt if decision.record is not None else "",
             keep_state=step.identity in self.plan.accept,
@@ -202,24 +263,25 @@ class Scheduler:
             git=self.git,
         )
 
+    def _action(self, step: ExecutorStep[Any]) -> str:
+        roots = roots_of(step, lambda read: self.run.results[read].record)
+        return "" if roots is None else action_key(step, roots)
+
     def _look_at_held(self) -> None:
-        for step, job in list(self.held.items()):
+        for step in list(self.held):
             lease = read_lease(self.store.objects, step.identity)
             dead = None
             if lease is not None and lease.state is State.HELD:
                 if not self.watch.is_dead(step.identity, lease):
                     continue
                 dead = (lease.token, lease.beat)
-            del self.held[step]
-            self.run.results[step].status = Status.RUNNING
-            self.backend.submit(replace(job, presumed_dead=dead))
+            self.held.discard(step)
+            self._begin(step, dead)
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]
         if outcome.ending is Ending.HELD:
-            result.status, result.reason = Status.WAITING, outcome.held_by
-            self.held[job.step] = job
-            self.listener("held", result)
+            self._hold(job.step, outcome.held_by)
             return
         result.seconds, result.log = outcome.seconds, outcome.log
         if outcome.ending is Ending.FAILED:
@@ -227,6 +289,8 @@ class Scheduler:
             self._settle(job.step, Status.FAILED, result.reason)
             return
         result.record = outcome.record
+        if outcome.record is not None:
+            self.plan.aliases.add(outcome.record)
         if outcome.ending is Ending.CACHED:
             self._settle(job.step, Status.CACHED, "another driver made it meanwhile")
         else:

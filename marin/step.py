@@ -5,15 +5,33 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 
 from marin.artifact import Artifact
 from marin.errors import BadField, ExperimentError
 from marin.resources import CPU, Resources, Work
-from marin.value import EXECUTION, digest, encode, encode_fields, execution, freeze_mappings, since
+from marin.value import (
+    EXECUTION,
+    Identified,
+    digest,
+    encode,
+    encode_fields,
+    execution,
+    freeze_mappings,
+    since,
+)
 
 if TYPE_CHECKING:
     from marin.context import Context
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    """An output of the store, named by where it is. at: ``op/label-identity.token``. digest: root of its bytes."""
+
+    at: str
+    digest: str
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution))
@@ -83,6 +101,11 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """The step that commits this one while it runs, if there is such a step (a milestone's training run)."""
         return None
 
+    @property
+    def pin(self) -> Pin | None:
+        """The output of the store that this step stands for, if it is a pin: see marin.pin."""
+        return None
+
     def outside(self) -> dict[str, str]:
         """Outside data that run() reads, by name, with a digest each: names, sizes and checksums, or etags.
 
@@ -116,6 +139,22 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
 
 dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
+
+
+def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
+    """64 hex digits: operator, version and fields, every dependency replaced by its content.
+
+    roots: digest of each dependency's bytes, by identity. Equal actions make equal outputs, whatever made their
+    inputs. A milestone's is told by its training run's, which need not have ended.
+    """
+
+    def content(held: Identified) -> str:
+        if step.producer is not None and held == step.producer:
+            return f"action {action_key(step.producer, roots)}"
+        return f"bytes {roots[held.identity]}"
+
+    fields = encode_fields(step, type(step).__name__, [], content)
+    return digest(b"action\0" + step.op.encode() + b"\0" + str(step.version).encode() + b"\0" + fields)
 
 
 def identity_fields(step: ExecutorStep[Any]) -> dict[str, Any]:

@@ -5,6 +5,10 @@
     {prefix}/{op}/{label}-{identity[:12]}.{token}/   files + .marin/{record,manifest}.json, log.txt
     {prefix}/.marin/records/<identity>.json          the commit; one listing answers "what exists"
     {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
+    {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
+    {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced: lineage knows every output
+    {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
+    {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
     {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
     {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason
     {prefix}/.marin/state/<identity>/                work in progress that survives attempts
@@ -19,7 +23,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
@@ -30,7 +34,9 @@ from marin.record import (
     FAILURE,
     MANIFEST,
     RECORD,
+    Acceptance,
     FileEntry,
+    MadeBy,
     Record,
     differences,
     parse_manifest,
@@ -42,26 +48,6 @@ from marin.value import digest
 
 LABEL_LENGTH = 60
 MARKER = ".marin/made_by.json"
-
-
-class MadeBy(BaseModel):
-    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data.
-
-    Kept beside work in progress, because resuming it under other code would mix the two.
-    """
-
-    model_config = ConfigDict(frozen=True)
-    code: str
-    inputs: dict[str, str]
-    outside: dict[str, str]
-
-
-class Acceptance(MadeBy):
-    """Somebody declared: this output stands, although what would make it now is this."""
-
-    because: str
-    who: str
-    when: str
 
 
 class Store:
@@ -79,41 +65,82 @@ class Store:
         """What is committed here: one listing."""
         return {name.removesuffix(".json") for name in self.objects.names(".marin/records")}
 
-    def touched(self) -> set[str]:
-        """What is committed or was ever leased here, so that ``record`` may find something: two listings."""
-        leased = {name.removesuffix(".json") for name in self.objects.names(".marin/leases")}
-        return self.identities() | leased
+    def leased(self) -> set[str]:
+        """What was ever leased here: one listing."""
+        return {name.removesuffix(".json") for name in self.objects.names(".marin/leases")}
 
     def record(self, identity: str) -> Record | None:
-        """Raises CorruptRecord if there is one that cannot be read or belongs elsewhere."""
-        name = f".marin/records/{identity}.json"
+        """The committed output, also one whose writer died before its record was visible. Writes nothing.
+
+        Raises CorruptRecord if there is one that cannot be read or belongs elsewhere.
+        """
+        name = record_name(identity)
         content = self.objects.read(name)
-        if content is None:
-            return self._roll_forward(identity)
-        record = parse_record(content, f"{self.prefix}/{name}")
+        if content is not None:
+            return self.parsed(identity, content)
+        lease = read_lease(self.objects, identity)
+        return None if lease is None else self.committed_by(lease)
+
+    def parsed(self, identity: str, content: bytes) -> Record:
+        """A record object's content. Raises CorruptRecord."""
+        where = f"{self.prefix}/{record_name(identity)}"
+        record = parse_record(content, where)
         if record.identity != identity:
-            raise CorruptRecord(f"{self.prefix}/{name} belongs to {record.identity}; it was copied or edited by hand")
+            raise CorruptRecord(f"{where} belongs to {record.identity}; it was copied or edited by hand")
         return record
 
     def commit(self, record: Record) -> None:
-        """Make a record visible. Only after the lease went held → committed."""
-        self.objects.write(f".marin/records/{record.identity}.json", record.to_bytes())
+        """Make a record visible, unless a later attempt's is. Only after the lease went held → committed.
 
-    def _roll_forward(self, identity: str) -> Record | None:
-        """Finish a commit whose writer died between the lease and the record."""
-        lease = read_lease(self.objects, identity)
-        return None if lease is None else self.finish(lease)
+        The record that it replaces is kept in ``superseded``, because something may have been made from those bytes.
+        """
+        name, new = record_name(record.identity), record.to_bytes()
+        while True:
+            old = self.objects.read(name)
+            if old is not None:
+                replaced = self._replaced(record.identity, old)
+                if replaced is not None and replaced.token >= record.token:
+                    return
+                token = f"{replaced.token:04d}" if replaced is not None else f"garbled-before-{record.token:04d}"
+                self.objects.write(f".marin/superseded/{record.identity}.{token}.json", old)
+            if self.objects.swap(name, old, new):
+                return
 
-    def finish(self, lease: LeaseDocument) -> Record | None:
-        """The record of a committed lease, made visible if its writer has not come to that; else None."""
+    def _replaced(self, identity: str, content: bytes) -> Record | None:
+        try:
+            return self.parsed(identity, content)
+        except CorruptRecord:
+            return None
+
+    def committed_by(self, lease: LeaseDocument) -> Record | None:
+        """The record of a committed lease, even if its writer did not come to making it visible; else None."""
         if lease.state is not State.COMMITTED:
             return None
         content = self.objects.read(f"{lease.attempt}/{RECORD}")
-        if content is None:
-            return None
-        record = parse_record(content, f"{self.prefix}/{lease.attempt}/{RECORD}")
-        self.commit(record)
+        return None if content is None else parse_record(content, f"{self.prefix}/{lease.attempt}/{RECORD}")
+
+    def finish(self, lease: LeaseDocument) -> Record | None:
+        """Like ``committed_by``, and makes the record visible."""
+        record = self.committed_by(lease)
+        if record is not None:
+            self.commit(record)
         return record
+
+    def superseded(self) -> list[str]:
+        """Names of the records that rebuilds replaced: one listing."""
+        return [f".marin/superseded/{name}" for name in self.objects.names(".marin/superseded")]
+
+    def actions(self) -> dict[str, list[str]]:
+        """Identities that each action has given, by action key: one listing."""
+        found: dict[str, list[str]] = {}
+        for name in self.objects.names(".marin/actions"):
+            key, _, identity = name.partition("-")
+            found.setdefault(key, []).append(identity)
+        return found
+
+    def note_action(self, record: Record) -> None:
+        """Lets other identities find this output by what it was made by."""
+        self.objects.write(f".marin/actions/{record.action}-{record.identity}", b"")
 
     def output(self, record: Record) -> Directory:
         return self.directory / record.attempt
@@ -142,6 +169,15 @@ class Store:
         if root != record.root:
             found.append(f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}")
         return found
+
+    def stamp(self, record: Record) -> str:
+        """The stamp of an output's files as the last verification left them; "" if there was none."""
+        content = self.objects.read(f".marin/stamps/{record.attempt.replace('/', '--')}")
+        return "" if content is None else content.decode(errors="replace")
+
+    def note_stamp(self, record: Record) -> None:
+        """Every byte was just read and is right: the files' times of now mean that nobody touched them since."""
+        self.objects.write(f".marin/stamps/{record.attempt.replace('/', '--')}", self.output(record).stamp().encode())
 
     @staticmethod
     def remedy(record: Record) -> str:
@@ -229,6 +265,10 @@ class Store:
         """Different names give different pages, also where one is too long or too odd for a file."""
         safe = slug(experiment)
         return f".marin/pages/{safe if safe == experiment else f'{safe}-{digest(experiment.encode())[:8]}'}.html"
+
+
+def record_name(identity: str) -> str:
+    return f".marin/records/{identity}.json"
 
 
 def slug(name: str) -> str:

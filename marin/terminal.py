@@ -19,6 +19,7 @@ from marin.store import Store
 
 COLORS = {
     Action.CACHED: "green",
+    Action.ALIAS: "green",
     Action.RUN: "cyan",
     Action.RECHECK: "blue",
     Action.STOP: "red bold",
@@ -27,6 +28,7 @@ COLORS = {
 MARKS = {
     Status.RAN: "[green]✓[/]",
     Status.CACHED: "[green]·[/]",
+    Status.ALIAS: "[green]≡[/]",
     Status.FAILED: "[red bold]✗[/]",
     Status.SKIPPED: "[yellow]–[/]",
 }

@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Protocol, cast, dataclass_transform, runtime_checkable
 
@@ -106,11 +106,18 @@ def digest(encoded: bytes) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-def encode(held: object, path: str, found: list[Any]) -> bytes:
+type Naming = Callable[[Identified], str]
+
+
+def by_identity(held: Identified) -> str:
+    return held.identity
+
+
+def encode(held: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
     """Canonical bytes of one value.
 
     path: where it stands, for the error ("Tokenize.text_field"). found: every Identified value met
-    on the way is appended: this is how dependencies are discovered.
+    on the way is appended: this is how dependencies are discovered. naming: what stands for such a value.
     Raises UnencodableValue naming path.
     """
     if isinstance(held, Enum):
@@ -141,38 +148,41 @@ def encode(held: object, path: str, found: list[Any]) -> bytes:
         return _part(b"b", held)
     if type(held) is tuple:
         items = cast(tuple[Any, ...], held)
-        return _part(b"t", *(encode(item, f"{path}[{i}]", found) for i, item in enumerate(items)))
+        return _part(b"t", *(encode(item, f"{path}[{i}]", found, naming) for i, item in enumerate(items)))
     if isinstance(held, (frozenset, set)):
         members = cast(Iterable[Any], held)
-        return _part(b"S", *sorted(encode(item, f"{path}{{…}}", found) for item in members))
+        return _part(b"S", *sorted(encode(item, f"{path}{{…}}", found, naming) for item in members))
     if isinstance(held, Mapping):
         mapping = cast(Mapping[Any, Any], held)
         pairs = sorted(
-            (encode(key, f"{path} key {_name(key)}", found), encode(item, f"{path}[{_name(key)}]", found))
+            (
+                encode(key, f"{path} key {_name(key)}", found, naming),
+                encode(item, f"{path}[{_name(key)}]", found, naming),
+            )
             for key, item in mapping.items()
         )
         return _part(b"d", *(part for pair in pairs for part in pair))
     if isinstance(held, Identified) and not isinstance(held, type):
         found.append(held)
-        return _part(b"X", held.identity.encode())
+        return _part(b"X", naming(held).encode())
     if dataclasses.is_dataclass(held) and not isinstance(held, type):
         tag = type(held).__dict__.get(TAG_ATTRIBUTE)
         if tag is None:
             raise UnencodableValue(
                 f"{path}: the dataclass {type(held).__qualname__} has no stable name; decorate it with @value('name')"
             )
-        return _part(b"D", tag.encode(), encode_fields(held, path, found))
+        return _part(b"D", tag.encode(), encode_fields(held, path, found, naming))
     raise UnencodableValue(f"{path}: {_describe(held)}")
 
 
-def encode_fields(instance: Any, path: str, found: list[Any]) -> bytes:
+def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
     """Name and value of every identity-bearing field, in name order."""
     parts: list[bytes] = []
     for spec in sorted(dataclasses.fields(instance), key=lambda spec: spec.name):
         if EXECUTION in spec.metadata:
             continue
         held = getattr(instance, spec.name)
-        encoded = encode(held, f"{path}.{spec.name}", found)
+        encoded = encode(held, f"{path}.{spec.name}", found, naming)
         if SINCE in spec.metadata and encoded == encode(spec.default, path, []):
             continue
         parts += (spec.name.encode(), encoded)

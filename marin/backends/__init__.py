@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol
 
-from marin.attempt import Job, Outcome
+from marin.job import Job, Outcome
 from marin.step import ExecutorStep
 
 

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from marin.attempt import Job, Outcome, attempt
+from marin.attempt import attempt
+from marin.job import Job, Outcome
 from marin.step import ExecutorStep
 
 

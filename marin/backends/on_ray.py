@@ -12,8 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from marin.attempt import Ending, Job, Outcome, attempt
+from marin.attempt import attempt
 from marin.errors import MissingDependency, PlanError
+from marin.job import Ending, Job, Outcome
 from marin.resources import Resources
 from marin.step import ExecutorStep
 

@@ -153,7 +153,7 @@ def test_a_full_and_a_read_only_disk_as_a_person_meets_them(disk: SmallDisk, tmp
 
 
 def test_a_full_disk_never_leaves_half_an_acceptance(disk: SmallDisk) -> None:
-    from marin.store import Acceptance
+    from marin.record import Acceptance
 
     store = Store(str(disk.folder / "store"))
     accepted = Acceptance(code="c", inputs={}, outside={}, because="x" * 3000, who="me", when="now")

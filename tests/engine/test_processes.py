@@ -164,7 +164,8 @@ def test_code_that_changes_under_a_running_plan_is_not_committed(tmp_path: Path)
         """
         import sys
         from lib import operators
-        from marin.attempt import Job, attempt
+        from marin.attempt import attempt
+        from marin.job import Job
         from marin.backends.inline import map_here
         from marin.fingerprint import code_fingerprint
         step = operators.Say(text="hello")

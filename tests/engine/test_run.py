@@ -10,7 +10,7 @@ from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
 from marin.lease import EXPIRY, Held, acquire
 from marin.plan import Action, OnDrift
 from marin.store import Store
-from tests.engine.toy import Count, Fail, Join, Outside, Write, planned, ran, run, statuses
+from tests.engine.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
 
 
 def chain(text: str = "hello", separator: str = " ") -> Join:
@@ -52,7 +52,8 @@ def test_the_plan_says_which_field_changed(prefix: str) -> None:
     plan = planned(prefix, end=chain(separator="-"))
     reasons = {decision.step.name: decision.reason for decision in plan.decisions}
     assert reasons["toy-join/first"] == "separator:   → -"
-    assert plan.of(chain(separator="-")).action is Action.RUN
+    assert plan.of(chain(separator="-")).action is Action.RECHECK
+    assert plan.of(chain(separator="-")).reason == "runs only if toy-join/first gives other bytes"
 
 
 def test_planning_writes_nothing(prefix: str) -> None:
@@ -158,11 +159,29 @@ def test_a_reader_is_stopped_by_a_truncated_input(prefix: str) -> None:
     first = run(prefix, end=Write(text="hello", label="a"))
     record = first.results[Write(text="hello")].record
     assert record is not None
+    end = Join(parts=(Write(text="hello", label="a"),), label="j")
+    plan = planned(prefix, end=end)
     (Path(prefix) / record.attempt / "text.txt").write_text("hel")
-    broken = run(prefix, end=Join(parts=(Write(text="hello", label="a"),), label="j"))
+    broken = execute(plan)
     error = next(result.error for result in broken.results.values() if result.status == "failed")
     assert "text.txt has 3 bytes, the manifest says 5" in error
     assert "--rebuild toy-write/a" in error
+
+
+def test_an_output_that_was_changed_in_place_stops_the_plan(prefix: str) -> None:
+    step = Write(text="hello", label="a")
+    record = run(prefix, end=step).results[step].record
+    assert record is not None
+    file = Path(prefix) / record.attempt / "text.txt"
+    file.write_text("HELLO")  # as many bytes as before
+    with pytest.raises(CorruptRecord, match=r"changed in place: changed: text.txt.*--rebuild toy-write/a"):
+        planned(prefix, end=step).must_not_stop()
+    file.write_text("hello")  # touched, but right
+    plan = planned(prefix, end=step)
+    assert plan.of(step).action is Action.CACHED
+    assert "every byte was read again" in plan.of(step).notes[0]
+    assert ran(run(prefix, rebuild=("a",), end=step)) == {"toy-write/a"}
+    assert planned(prefix, end=step).of(step).notes == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"identity": 3}', b"\xff\xfe"])

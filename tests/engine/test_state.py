@@ -6,7 +6,8 @@ import pytest
 
 from marin.errors import Drift
 from marin.plan import OnDrift
-from marin.store import MadeBy, Store
+from marin.record import MadeBy
+from marin.store import Store
 from tests.engine.toy import Slowly, planned, ran, run, statuses
 
 

@@ -116,6 +116,10 @@ def planned(store: str, rebuild: tuple[str, ...] = (), on_drift: OnDrift = OnDri
 def run(store: str, rebuild: tuple[str, ...] = (), on_drift: OnDrift = OnDrift.STOP, **results: Any) -> Run:
     plan = planned(store, rebuild, on_drift, **results)
     plan.must_not_stop()
+    return execute(plan)
+
+
+def execute(plan: Plan) -> Run:
     return Scheduler(plan, InlineBackend(), lambda *_: None).execute()
 
 

@@ -1,0 +1,147 @@
+"""From a finished attempt to a committed output: lease, manifest, record, in an order that no crash can spoil."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from marin import revocation
+from marin.artifact import Artifact
+from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes
+from marin.job import Job
+from marin.lease import Held, Lease, acquire, this_process
+from marin.reasons import describe_fields
+from marin.record import (
+    FORMAT,
+    MANIFEST,
+    RECORD,
+    Acceptance,
+    Input,
+    Provenance,
+    Record,
+    manifest_bytes,
+    manifest_of,
+    root_digest,
+)
+from marin.store import Store
+
+
+def take_lease(store: Store, job: Job) -> Lease | Held | Record:
+    """The lease, or who has it, or what somebody committed since the plan was made. Raises StoreError."""
+    step = job.step
+    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), job.may_take_over)
+    if isinstance(lease, Held):
+        return lease
+    try:
+        newer = store.record(step.identity)
+        if lease.before is not None and (newer is None or newer.attempt == job.replaces):
+            newer = store.finish(lease.before)  # we came between the two writes of another's commit
+    except CorruptRecord:
+        newer = None  # the plan was told to make this step again; the commit replaces the garbled record
+    except MarinError:
+        lease.release()
+        raise
+    if newer is None or newer.attempt == job.replaces:
+        return lease
+    lease.release()
+    return newer
+
+
+def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float) -> Record:
+    """Describe the attempt's files and make them the committed output. Raises LeaseLost."""
+    step, name = job.step, lease.document.attempt
+    output = store.directory / name
+    entries = manifest_of(output)
+    facts = json.loads(json.dumps(artifact.facts()))
+    root = root_digest(entries, artifact.kind, facts)
+    if (said := revocation.history(store, root)) and not said[-1].withdrawn:
+        raise RevokedBytes(
+            f"{step.name} made the very bytes that were {said[-1].describe()}. They are not committed: "
+            "change what makes them"
+        )
+    record = Record(
+        format=FORMAT,
+        identity=step.identity,
+        op=step.op,
+        version=step.version,
+        label=step.label,
+        attempt=name,
+        token=lease.token,
+        kind=artifact.kind,
+        facts=facts,
+        config=json.loads(json.dumps(describe_fields(step))),
+        inputs=[Input(name=held.name, identity=held.identity, root=held.root) for held in job.inputs.values()],
+        outside=job.outside,
+        code=job.code,
+        packages=job.packages,
+        root=root,
+        files=len(entries),
+        bytes=sum(entry.size for entry in entries),
+        provenance=_provenance(job, started),
+        action=job.action,
+        stamp=output.stamp(),
+    )
+    store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
+    _make_visible(store, lease, record)
+    if record.action:
+        store.note_action(record)
+    return record
+
+
+def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | Held:
+    """Let an output that exists serve this step too: nothing runs, nothing is copied.
+
+    accepted: who let the original stand although its code differs from today's. Raises StoreError; CorruptOutput if a
+    pinned output is not what it was.
+    """
+    started, step = time.time(), job.step
+    lease = take_lease(store, job)
+    if isinstance(lease, Held | Record):
+        return lease
+    try:
+        if step.pin is not None and (wrong := store.verify(original, checksums=True)):
+            raise CorruptOutput(f"the pinned output {original.attempt} is damaged: {'; '.join(wrong[:3])}")
+        inputs = [original] if step.pin is not None else list(job.inputs.values())
+        record = original.model_copy(
+            update={
+                "identity": step.identity,
+                "op": step.op,
+                "version": step.version,
+                "label": step.label,
+                "token": lease.token,
+                "config": json.loads(json.dumps(describe_fields(step))),
+                "inputs": [Input(name=held.name, identity=held.identity, root=held.root) for held in inputs],
+                "code": job.code if step.pin is not None else original.code,
+                "outside": job.outside if step.pin is not None else original.outside,
+                "alias_of": original.alias_of or original.identity,
+                "provenance": _provenance(job, started),
+            }
+        )
+        if accepted is not None:
+            here = {held.identity: held.root for held in record.inputs}
+            because = f"{accepted.because} (accepted for {original.name} {original.identity[:12]})"
+            store.accept(step.identity, accepted.model_copy(update={"inputs": here, "because": because}))
+        _make_visible(store, lease, record)
+    except BaseException:
+        lease.release()
+        raise
+    return record
+
+
+def _make_visible(store: Store, lease: Lease, record: Record) -> None:
+    """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees."""
+    store.objects.write(f"{lease.document.attempt}/{RECORD}", record.to_bytes())
+    lease.commit()
+    store.commit(record)
+
+
+def _provenance(job: Job, started: float) -> Provenance:
+    holder = this_process()
+    return Provenance(
+        who=holder.user,
+        host=holder.host,
+        started=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started)),
+        seconds=round(time.time() - started, 3),
+        experiment=job.experiment,
+        git=job.git,
+    )

@@ -1,0 +1,111 @@
+"""Each step's own condition in the store, before anybody decides what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from marin.drift import Today, changes, package_changes, same
+from marin.errors import CorruptRecord
+from marin.record import Record
+from marin.snapshot import Snapshot
+from marin.step import ExecutorStep
+from marin.store import Store
+
+type Conditions = dict[ExecutorStep[Any], Condition]
+
+
+@dataclass
+class Condition:
+    """drift: what changed since it was made. damage: why it cannot be read. unfinished: why work in progress must not
+    simply be gone on with. untrusted: why its bytes are not to be used; revoked: they are revoked themselves.
+    """
+
+    record: Record | None = None
+    damage: str = ""
+    drift: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    untrusted: str = ""
+    revoked: bool = False
+
+
+def conditions(steps: list[ExecutorStep[Any]], snapshot: Snapshot, today: dict[ExecutorStep[Any], Today]) -> Conditions:
+    """By step, in dependency order."""
+    found: Conditions = {}
+    for step in steps:
+        record = snapshot.records.get(step.identity)
+        if record is not None:
+            found[step] = _committed(step, record, snapshot, today[step], found)
+        else:
+            found[step] = Condition(damage=snapshot.damage.get(step.identity, ""))
+            if not found[step].damage and step.identity in snapshot.in_progress:
+                found[step].unfinished = _unfinished(step, snapshot.store, today[step], found)
+    return found
+
+
+def _committed(
+    step: ExecutorStep[Any], record: Record, snapshot: Snapshot, today: Today, found: Conditions
+) -> Condition:
+    store = snapshot.store
+    held = Condition(record)
+    held.damage, touched = damage(snapshot, record)
+    held.untrusted, held.revoked = snapshot.untrusted(record)
+    inputs = current_inputs(step, found)
+    names = {read.identity: read.name for read in record.inputs}
+    drift = changes(store, record.made_by, today, inputs, names)
+    notes = [*package_changes(record.packages, today.code.packages), *touched]
+    if drift:
+        for acceptance in store.acceptances(step.identity):
+            if same(acceptance, today, inputs):
+                notes.append(f"drift accepted by {acceptance.who} on {acceptance.when}: {acceptance.because}")
+                drift = []
+                break
+    if record.alias_of:
+        notes.append(f"alias: nothing ran; the bytes are those of {record.attempt}")
+    held.drift, held.notes = tuple(drift), tuple(notes)
+    return held
+
+
+def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:
+    """(what is wrong with an output's files, or ""; what is worth a note).
+
+    Where the store has times: names, sizes and times as the commit left them mean that nobody touched the output;
+    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read.
+    """
+    output, store = snapshot.store.output(record), snapshot.store
+    if not output.is_local:
+        op = record.attempt.rpartition("/")[0]
+        gone = record.attempt not in snapshot.attempts(op)
+        return (f"the output {record.attempt} is missing from the store; {store.remedy(record)}" if gone else ""), []
+    stamp = output.stamp()
+    if stamp == record.stamp and stamp:
+        return "", []
+    if not output.exists(".marin/record.json"):
+        return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
+    if not record.stamp or stamp == store.stamp(record):
+        return "", []
+    wrong = store.verify(record, checksums=True)
+    if wrong:
+        return f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}", []
+    return "", ["its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"]
+
+
+def _unfinished(step: ExecutorStep[Any], store: Store, today: Today, found: Conditions) -> tuple[str, ...]:
+    try:
+        marker = store.state_marker(step.identity)
+    except CorruptRecord as error:
+        return (str(error),)
+    if marker is None:
+        return ()
+    names = {dependency.identity: dependency.name for dependency in step.dependencies}
+    return tuple(changes(store, marker, today, current_inputs(step, found), names))
+
+
+def current_inputs(step: ExecutorStep[Any], found: Conditions) -> dict[str, str]:
+    """Root digest of each committed dependency, by identity."""
+    return {
+        dependency.identity: record.root
+        for dependency in step.dependencies
+        if (record := found[dependency].record) is not None
+    }

@@ -1,0 +1,226 @@
+"""One decision per step, from its condition and what it reads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from marin.alias import Aliases, roots_of
+from marin.condition import Condition, Conditions
+from marin.reasons import Missing, why_missing
+from marin.record import Record
+from marin.snapshot import Snapshot
+from marin.step import ExecutorStep, action_key
+
+
+class OnDrift(StrEnum):
+    """What to do about a committed output that today's code or inputs would not make."""
+
+    STOP = "stop"
+    REBUILD = "rebuild"
+    ACCEPT = "accept"
+
+
+class Action(StrEnum):
+    """CACHED: use what is there. ALIAS: use what the same action made under another identity. RUN: make it.
+    RECHECK: an input is being made again; runs only if its bytes change. STOP: drifted, damaged or revoked, and
+    nobody has said what to do. ABSENT: not there and not needed."""
+
+    CACHED = "cached"
+    ALIAS = "alias"
+    RUN = "run"
+    RECHECK = "recheck"
+    STOP = "stop"
+    ABSENT = "absent"
+
+
+class Trust(StrEnum):
+    """How far a committed output can be trusted, as the store and today's code have it."""
+
+    FRESH = "fresh"
+    DRIFTED = "drifted"
+    REVOKED = "revoked"
+    CORRUPT = "corrupt"
+    INCOMPLETE = "incomplete"
+    PINNED_UNVERIFIED = "pinned-unverified"
+
+
+REMADE = (Action.RUN, Action.RECHECK)
+PINNED = "pinned: "
+
+
+@dataclass(frozen=True)
+class Decision:
+    """reason: one line for people. notes: further lines (package drift, accepted drift, opaque code).
+
+    trust: None where nothing is committed. same_as: the output that an ALIAS shares. anew: must be made even if an
+    equal action has an output elsewhere.
+    """
+
+    step: ExecutorStep[Any]
+    action: Action
+    reason: str
+    record: Record | None = None
+    drift: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    trust: Trust | None = None
+    same_as: Record | None = None
+    anew: bool = False
+
+
+def decide(
+    found: Conditions,
+    ends: list[ExecutorStep[Any]],
+    snapshot: Snapshot,
+    aliases: Aliases,
+    forced: set[ExecutorStep[Any]],
+    on_drift: OnDrift,
+) -> list[Decision]:
+    """Dependencies first."""
+    missing = why_missing([step for step in found if _is_missing(found[step])], snapshot)
+    first: dict[ExecutorStep[Any], Decision] = {}
+    for step, condition in found.items():
+        if _is_missing(condition) and step not in forced:
+            first[step] = _missing(step, missing[step], first, aliases)
+        else:
+            first[step] = _present(step, condition, step in forced, on_drift)
+    needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found)
+    return [
+        decision
+        if step in needed or decision.action not in REMADE
+        else Decision(step, Action.ABSENT, "not in the store and not needed: what is made from it is committed")
+        for step, decision in first.items()
+    ]
+
+
+def _is_missing(condition: Condition) -> bool:
+    return condition.record is None and not condition.damage and not condition.unfinished
+
+
+def _missing(
+    step: ExecutorStep[Any], why: Missing, decided: Mapping[ExecutorStep[Any], Decision], aliases: Aliases
+) -> Decision:
+    if step.pin is not None:
+        original, wrong = aliases.pinned(step.pin)
+        if original is None:
+            return Decision(step, Action.STOP, wrong, trust=Trust.INCOMPLETE)
+        untrusted, _ = aliases.snapshot.untrusted(original)
+        if untrusted:
+            return Decision(step, Action.STOP, f"the pinned output was {untrusted}", trust=Trust.REVOKED)
+        reason = f"{PINNED}{original.attempt}, every byte is checked against {original.root[:12]} first"
+        return Decision(step, Action.ALIAS, reason, trust=Trust.PINNED_UNVERIFIED, same_as=original)
+    roots = roots_of(step, lambda read: _settled_record(decided[read]))
+    original = None if roots is None else aliases.find(step, action_key(step, roots))
+    if original is not None:
+        other = f"{original.name} {original.identity[:12]}"
+        reason = f"same operator, version, fields and input bytes as {other}: nothing to run"
+        return Decision(step, Action.ALIAS, reason, same_as=original)
+    return Decision(step, Action.RUN, why.reason)
+
+
+def _settled_record(decision: Decision) -> Record | None:
+    """What a step's readers will find, if that is known before anything runs."""
+    if decision.action is Action.CACHED:
+        return decision.record
+    return decision.same_as if decision.action is Action.ALIAS else None
+
+
+def _present(step: ExecutorStep[Any], condition: Condition, forced: bool, on_drift: OnDrift) -> Decision:
+    record, notes, drift = condition.record, condition.notes, condition.drift
+    if forced:
+        return Decision(step, Action.RUN, "asked for by --rebuild", record, drift, notes, _trust(condition), anew=True)
+    if condition.damage:
+        return Decision(step, Action.STOP, condition.damage, record, (), notes, Trust.CORRUPT)
+    if record is None:
+        return _about_unfinished(step, condition.unfinished, on_drift)
+    if condition.untrusted and not (drift and on_drift is OnDrift.REBUILD and not condition.revoked):
+        return Decision(step, Action.STOP, condition.untrusted, record, drift, notes, Trust.REVOKED)
+    if drift:
+        if on_drift is OnDrift.STOP:
+            return Decision(step, Action.STOP, _summary(drift), record, drift, notes, Trust.DRIFTED)
+        if on_drift is OnDrift.REBUILD:
+            reason = f"drifted: {_summary(drift)}"
+            return Decision(step, Action.RUN, reason, record, drift, notes, Trust.DRIFTED, anew=True)
+        notes = (*notes, f"drift accepted now: {_summary(drift)}")
+        return Decision(step, Action.CACHED, "drift accepted", record, drift, notes, Trust.DRIFTED)
+    reason = f"committed {record.provenance.started}"
+    return Decision(step, Action.CACHED, reason, record, (), notes, Trust.FRESH)
+
+
+def _trust(condition: Condition) -> Trust | None:
+    if condition.damage:
+        return Trust.CORRUPT
+    if condition.untrusted:
+        return Trust.REVOKED
+    if condition.record is None:
+        return None
+    return Trust.DRIFTED if condition.drift else Trust.FRESH
+
+
+def _about_unfinished(step: ExecutorStep[Any], changes: tuple[str, ...], on_drift: OnDrift) -> Decision:
+    """Work in progress (training checkpoints, say) that was begun by other code or from other inputs."""
+    if on_drift is OnDrift.STOP:
+        reason = "work in progress was begun by other code or inputs"
+        return Decision(step, Action.STOP, reason, None, changes, trust=Trust.INCOMPLETE)
+    if on_drift is OnDrift.REBUILD:
+        return Decision(step, Action.RUN, "starts over: the work in progress was made by other code", None, changes)
+    return Decision(step, Action.RUN, "goes on with work in progress, drift accepted", None, changes)
+
+
+def _summary(drift: tuple[str, ...]) -> str:
+    return drift[0] + (f" and {len(drift) - 1} more" if len(drift) > 1 else "")
+
+
+def _settle(
+    ends: list[ExecutorStep[Any]],
+    decided: dict[ExecutorStep[Any], Decision],
+    follows: set[ExecutorStep[Any]],
+    found: Conditions,
+) -> set[ExecutorStep[Any]]:
+    """Whatever reads what will be made again becomes RECHECK; returns the steps that must exist.
+
+    follows: missing steps that differ from an earlier output only by what they read.
+    """
+    while True:
+        needed = _needed(ends, decided)
+        changed = False
+        for step, decision in decided.items():
+            if not _may_be_spared(step, decision, follows, found):
+                continue
+            remade = [held for held in step.dependencies if held in needed and decided[held].action in REMADE]
+            if remade:
+                names = ", ".join(held.name for held in remade[:3]) + (" …" if len(remade) > 3 else "")
+                reason = f"runs only if {names} gives other bytes"
+                decided[step] = dataclasses.replace(decision, action=Action.RECHECK, reason=reason, same_as=None)
+                changed = True
+        if not changed:
+            return needed
+
+
+def _may_be_spared(
+    step: ExecutorStep[Any], decision: Decision, follows: set[ExecutorStep[Any]], found: Conditions
+) -> bool:
+    """Whether bytes that do not change would spare it, so that it is decided when its inputs are there."""
+    if decision.action is Action.STOP:
+        # Made from revoked bytes that are being made again; what is revoked itself is not helped by that.
+        return decision.trust is Trust.REVOKED and decision.record is not None and not found[step].revoked
+    if decision.action is Action.RUN:
+        return step in follows
+    return decision.action in (Action.CACHED, Action.ALIAS)
+
+
+def _needed(ends: Iterable[ExecutorStep[Any]], decided: Mapping[ExecutorStep[Any], Decision]) -> set[ExecutorStep[Any]]:
+    """Steps that must exist: results, and what running steps read. A cached output needs nothing."""
+    needed: set[ExecutorStep[Any]] = set()
+    open_ends = [*ends, *(step for step, decision in decided.items() if decision.record is not None)]
+    while open_ends:
+        step = open_ends.pop()
+        if step in needed:
+            continue
+        needed.add(step)
+        if decided[step].action in REMADE:
+            open_ends += step.dependencies
+    return needed

@@ -1,0 +1,68 @@
+"""What differs between what made something and what would make it now: code, outside data, inputs, packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from marin.fingerprint import CodeFingerprint
+from marin.fingerprint import compare as compare_code
+from marin.record import MadeBy
+from marin.store import Store
+
+
+@dataclass(frozen=True)
+class Today:
+    """What would build a step now, apart from its inputs."""
+
+    code: CodeFingerprint
+    outside: dict[str, str]
+
+
+def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    """One line per change since ``then``. inputs, names: today's root and the name of each input, by identity."""
+    found = code_changes(store, then.code, today.code) if then.code != today.code.digest else []
+    found += outside_changes(then.outside, today.outside)
+    return found + [
+        f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} (it was made again since)"
+        for identity, root in then.inputs.items()
+        if identity in inputs and inputs[identity] != root
+    ]
+
+
+def same(then: MadeBy, today: Today, inputs: Mapping[str, str]) -> bool:
+    """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them."""
+    alike = then.code == today.code.digest and then.outside == today.outside
+    return alike and all(inputs.get(identity) == root for identity, root in then.inputs.items())
+
+
+def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
+    """One line per changed function, class or constant. then: digest of the code at that time."""
+    stored = store.code(then)
+    if stored is None:
+        return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
+    lines: list[str] = []
+    for change in compare_code(CodeFingerprint.from_json(stored), now):
+        if change.kind == "changed":
+            lines.append(f"{change.name} changed ({(change.old or '')[:8]} → {(change.new or '')[:8]})")
+        elif change.kind in ("added", "removed"):
+            lines.append(f"{change.name} is {'now used' if change.kind == 'added' else 'no longer used'}")
+    return lines
+
+
+def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    names = sorted(old.keys() | new.keys())
+    return [
+        f"outside data {name}: {old.get(name, 'not there')} → {new.get(name, 'not there')}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def package_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One line per package whose version changed; these warn and never stop."""
+    return [
+        f"package {name}: {version} → {new[name]}"
+        for name, version in sorted(old.items())
+        if name in new and new[name] != version
+    ]

@@ -1,0 +1,61 @@
+"""What a worker is told, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from marin.lease import LeaseDocument
+from marin.record import Record
+from marin.step import ExecutorStep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Everything a worker needs to make one step.
+
+    code, packages, outside: what builds it, as fingerprinted by the driver. action: see marin.step.action_key; "" where
+    it is not known. inputs: the dependencies'
+    records, by identity. replaces: the attempt that the plan saw committed ("" if none); another one
+    found at run time is newer and stands. milestones: what to commit at which optimizer step, while
+    running. keep_state: go on with work in progress that other code began (accepted by a person); otherwise
+    such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still.
+    """
+
+    prefix: str
+    step: ExecutorStep[Any]
+    code: str
+    packages: dict[str, str]
+    outside: dict[str, str]
+    action: str = ""
+    inputs: dict[str, Record]
+    replaces: str
+    milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])
+    keep_state: bool = False
+    presumed_dead: tuple[int, int] | None = None
+    experiment: str = ""
+    git: str = ""
+
+    def may_take_over(self, lease: LeaseDocument) -> bool:
+        return lease.holder.is_gone() or (lease.token, lease.beat) == self.presumed_dead
+
+
+class Ending(StrEnum):
+    DONE = "done"
+    CACHED = "cached"
+    HELD = "held"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """error: one line; details: the traceback. log: where the attempt's log is."""
+
+    ending: Ending
+    record: Record | None = None
+    error: str = ""
+    details: str = ""
+    log: str = ""
+    held_by: str = ""
+    seconds: float = 0.0

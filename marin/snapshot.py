@@ -1,0 +1,124 @@
+"""What a store holds that concerns some steps: a few listings, and reads side by side. Writes nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from marin.errors import CorruptRecord
+from marin.lease import LeaseDocument, State, lease_name, parse_lease
+from marin.lineage import Lineage, Output, read_lineage
+from marin.record import RECORD, Record, parse_record
+from marin.revocation import Revocation, revoked
+from marin.step import ExecutorStep
+from marin.store import Store, record_name
+
+
+class Snapshot:
+    """records, damage: what is committed, or why it cannot be read, by identity. leases: of steps without a record.
+
+    invisible: outputs whose writer died between the commit and the record; a run makes them visible.
+    """
+
+    def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]]) -> None:
+        self.store = store
+        self.records: dict[str, Record] = {}
+        self.damage: dict[str, str] = {}
+        self.leases: dict[str, LeaseDocument] = {}
+        self.invisible: list[Record] = []
+        wanted = {step.identity for step in steps}
+        self._read_records(wanted & store.identities())
+        missing = wanted - self.records.keys() - self.damage.keys()
+        if missing:
+            self._read_leases(missing & store.leased())
+        self.in_progress = store.state_identities() if missing else set[str]()
+
+    def attempts(self, op: str) -> list[str]:
+        """Every attempt of an operator's steps, committed or not: one listing an operator."""
+        if op not in self._attempts:
+            self._attempts[op] = self.store.attempts(op)
+        return self._attempts[op]
+
+    @functools.cached_property
+    def _attempts(self) -> dict[str, list[str]]:
+        return {}
+
+    @functools.cached_property
+    def actions(self) -> dict[str, list[str]]:
+        """Identities that each action has given."""
+        return self.store.actions()
+
+    @functools.cached_property
+    def revocations(self) -> dict[str, Revocation]:
+        return revoked(self.store)
+
+    @functools.cached_property
+    def lineage(self) -> Lineage:
+        """Every record of the store: read only when something was revoked."""
+        return read_lineage(self.store)
+
+    @functools.cached_property
+    def _ways(self) -> dict[Output, list[Output]]:
+        return self.lineage.untrusted(self.revocations)
+
+    def untrusted(self, record: Record) -> tuple[str, bool]:
+        """(why these bytes are not to be used, or ""; are they revoked themselves rather than made from such)."""
+        if not self.revocations:
+            return "", False
+        if record.root in self.revocations:
+            return self.revocations[record.root].describe(), True
+        way = self._ways.get(Output(record.identity, record.root))
+        for held in () if way is not None else record.inputs:
+            above = self._ways.get(Output(held.identity, held.root))
+            if above is not None:
+                way = [*above, Output(record.identity, record.root)]
+        if way is None:
+            return "", False
+        return f"made from {self._chain(way[:-1])}, {self.revocations[way[0].root].describe()}", False
+
+    def _chain(self, way: list[Output]) -> str:
+        """ "tokenize/dolmino 0123456789ab (through train/mantis)" """
+        names = [self.name_of(output) for output in way]
+        through = f" (through {' → '.join(names[1:])})" if len(names) > 1 else ""
+        return f"{names[0]} {way[0].identity[:12]}{through}"
+
+    def name_of(self, output: Output) -> str:
+        """What people call an output; readers of one whose record is gone still know its name."""
+        record = self.lineage.records.get(output)
+        if record is not None:
+            return record.name
+        for reader in self.lineage.readers.get(output, ()):
+            for held in self.lineage.records[reader].inputs:
+                if Output(held.identity, held.root) == output:
+                    return held.name
+        return output.identity[:12]
+
+    def _read_records(self, identities: Iterable[str]) -> None:
+        names = {record_name(identity): identity for identity in identities}
+        for name, content in self.store.objects.read_many(list(names)).items():
+            try:
+                self.records[names[name]] = self.store.parsed(names[name], content)
+            except CorruptRecord as error:
+                self.damage[names[name]] = str(error)
+
+    def _read_leases(self, identities: Iterable[str]) -> None:
+        names = {lease_name(identity): identity for identity in identities}
+        for name, content in self.store.objects.read_many(list(names)).items():
+            try:
+                self.leases[names[name]] = parse_lease(content, f"{self.store.prefix}/{name}")
+            except CorruptRecord as error:
+                self.damage[names[name]] = str(error)
+        committed = {
+            f"{lease.attempt}/{RECORD}": identity
+            for identity, lease in self.leases.items()
+            if lease.state is State.COMMITTED
+        }
+        for name, content in self.store.objects.read_many(list(committed)).items():
+            try:
+                record = parse_record(content, f"{self.store.prefix}/{name}")
+            except CorruptRecord as error:
+                self.damage[committed[name]] = str(error)
+                continue
+            self.records[record.identity] = record
+            self.invisible.append(record)

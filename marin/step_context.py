@@ -1,0 +1,120 @@
+"""The Context that a real attempt hands to run()."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from marin.artifact import Artifact, Checkpoint
+from marin.commit import commit, take_lease
+from marin.directory import Directory
+from marin.errors import CorruptOutput, LeaseLost
+from marin.job import Job
+from marin.lease import Held, Lease
+from marin.record import LOG, MadeBy, Record
+from marin.step import ExecutorStep
+from marin.store import Store
+
+type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+class StepContext:
+    """The Context that a real attempt hands to run()."""
+
+    def __init__(self, job: Job, store: Store, lease: Lease, out: Directory, mapper: Mapper) -> None:
+        self.out = out
+        self.used_state = False
+        self.milestones: Sequence[int] = sorted(job.milestones)
+        self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
+        self._inputs: Mapping[str, Record] = job.inputs
+
+    @property
+    def state(self) -> Directory:
+        """Checked against what began it, and marked, on first use."""
+        if self.used_state:
+            return self._store.state(self._job.step.identity)
+        job, identity = self._job, self._job.step.identity
+        marker = MadeBy(
+            code=job.code, inputs={held.identity: held.root for held in job.inputs.values()}, outside=job.outside
+        )
+        found = self._store.state_marker(identity)
+        if found is not None and found != marker and not job.keep_state:
+            self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
+            self._store.clear_state(identity)
+        if found != marker:
+            self._store.mark_state(identity, marker)
+        self.used_state = True
+        return self._store.state(identity)
+
+    def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
+        if step.identity not in self._inputs:
+            raise KeyError(f"{self._job.step.name} reads {step.name}, which is not one of its fields")
+        return self._store.artifact(self._inputs[step.identity])  # pyright: ignore[reportReturnType]
+
+    def check_inputs(self) -> None:
+        """Names and sizes of every input against its manifest, before run() reads a byte. Raises CorruptOutput."""
+        for record in self._inputs.values():
+            wrong = self._store.verify(record, checksums=False)
+            if wrong:
+                raise CorruptOutput(
+                    f"input {record.name} of {self._job.step.name} is damaged: "
+                    f"{'; '.join(wrong[:3])}; {self._store.remedy(record)}"
+                )
+
+    def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return self._mapper(work, items)
+
+    def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
+        self._still_ours()
+        self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {note}" if note else ""))
+
+    def log(self, message: str) -> None:
+        self._still_ours()
+        line = f"{time.strftime('%H:%M:%S')} {message}\n"
+        self._store.objects.append(f"{self._lease.document.attempt}/{LOG}", line.encode())
+
+    def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
+        self._still_ours()
+        job = next((held for held in self._job.milestones.values() if held.step == milestone), None)
+        if job is None:
+            raise KeyError(f"{milestone.name} is not a milestone that anybody asked {self._job.step.name} for")
+        lease = take_lease(self._store, job)
+        if isinstance(lease, Held):
+            raise LeaseLost(f"{milestone.name} is {lease.by.describe()}; two runs may not write one milestone")
+        if isinstance(lease, Record):
+            return  # a worker that died after publishing it: its dependents may be reading
+        started = time.time()
+        try:
+            copy_files(source, self._store.directory / lease.document.attempt)
+            commit(job, self._store, lease, artifact, started)
+        except BaseException:
+            lease.release()
+            raise
+
+    def stop_on_loss(self, thread: int) -> Callable[[str], None]:
+        def stop(_: str) -> None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(LeaseLost))
+
+        return stop
+
+    def _still_ours(self) -> None:
+        if self._lease.lost:
+            raise LeaseLost(self._lease.lost)
+
+
+def copy_files(source: Directory, target: Directory) -> None:
+    """Every file below source, hard-linked where both are on one local disk."""
+    for name in source.names():
+        if source.is_local and target.is_local:
+            destination = target.path / name
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source.path / name, destination)
+            except OSError:
+                shutil.copyfile(source.path / name, destination)
+        else:
+            target.write_bytes(name, source.read_bytes(name))
