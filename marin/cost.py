@@ -41,6 +41,18 @@ def write_chip_hours(hours: float) -> str:
     return f"{hours:,.0f} chip-hours" if hours >= 99.95 else f"{hours:.1f} chip-hours"
 
 
+def write_bytes(count: float) -> str:
+    """``1.2 GiB``; ``512 B``."""
+    if count < 1024:
+        return f"{count:,.0f} B"
+    for letter in "KMGTPE":
+        count /= 1024
+        # Rounding first: 1,048,570 B is 1.0 MiB, not 1,024.0 KiB.
+        if round(count, 1) < 1024 or letter == "E":
+            return f"{count:,.1f} {letter}iB"
+    raise AssertionError("exbibytes take every amount")
+
+
 def _short(amount: float) -> str:
     for scale, letter in _SCALES:
         # Rounding first: 999,960 is 1M, not 1000K.

@@ -1,86 +1,195 @@
-"""What a plan costs before it runs: tokens, floating-point operations, chip-hours."""
+"""What a plan costs before it runs: tokens, floating-point operations, chip-hours, bytes read, written and moved."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from marin.cost import MFU, training_cost, write_tokens
-from marin.plan import Action, Decision, Plan
+from marin.cost import training_cost
+from marin.decision import REMADE, Decision
+from marin.plan import Action, Plan
+from marin.reasons import last_outputs
+from marin.record import Record
 from marin.resources import Work
+from marin.step import ExecutorStep
+
+# Do the bytes of this input leave a region when this step reads them?
+type Crosses = Callable[[ExecutorStep[Any], ExecutorStep[Any]], bool]
+
 
 
 @dataclass(frozen=True)
-class Cost:
-    """One training step of a plan. chip_hours: None without an accelerator."""
+class Amount:
+    """Bytes. estimated: how many of them are only as many as the last output of that name had.
 
-    name: str
-    planned: bool
+    unknown: names of the outputs whose size nobody can know before they are made.
+    """
+
+    bytes: int = 0
+    estimated: int = 0
+    unknown: tuple[str, ...] = ()
+
+    def __add__(self, other: Amount) -> Amount:
+        unknown = tuple(dict.fromkeys((*self.unknown, *other.unknown)))
+        return Amount(self.bytes + other.bytes, self.estimated + other.estimated, unknown)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"bytes": self.bytes, "estimated": self.estimated, "unknown": list(self.unknown)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """chip_hours: None without an accelerator."""
+
     work: Work
     accelerator: str
     chips: int
     chip_hours: float | None
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "steps": self.work.steps,
+            "tokens": self.work.tokens,
+            "flops": self.work.flops,
+            "accelerator": self.accelerator,
+            "chips": self.chips,
+            "chip_hours": self.chip_hours,
+        }
 
-def training_costs(plan: Plan) -> list[Cost]:
-    """Every training step, whether it will run (planned) or is committed already."""
-    costs: list[Cost] = []
+
+@dataclass(frozen=True, kw_only=True)
+class StepCost:
+    """One step that will run, or will if an input's bytes change (then decision.action is RECHECK).
+
+    reads: all of its inputs; a step that looks at a part of them reads less. egress: what of that crosses
+    regions; None where no region is known.
+    """
+
+    decision: Decision
+    reads: Amount
+    writes: Amount
+    egress: Amount | None = None
+    training: Training | None = None
+
+    @property
+    def name(self) -> str:
+        return self.decision.step.name
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "reads": self.reads.to_json(),
+            "writes": self.writes.to_json(),
+            "egress": None if self.egress is None else self.egress.to_json(),
+            "training": None if self.training is None else self.training.to_json(),
+        }
+
+
+@dataclass
+class Sum:
+    """Costs of several steps. work: None where none trains; chip_hours: where none has an accelerator."""
+
+    actions: dict[Action, int] = field(default_factory=dict[Action, int])
+    reads: Amount = Amount()
+    writes: Amount = Amount()
+    egress: Amount | None = None
+    work: Work | None = None
+    chip_hours: float | None = None
+
+    def count(self, action: Action) -> None:
+        self.actions[action] = self.actions.get(action, 0) + 1
+
+    def add(self, cost: StepCost) -> None:
+        self.reads += cost.reads
+        self.writes += cost.writes
+        if cost.egress is not None:
+            self.egress = (self.egress or Amount()) + cost.egress
+        if cost.training is not None:
+            did, more = self.work or Work(steps=0, tokens=0, flops=0.0), cost.training.work
+            self.work = Work(
+                steps=did.steps + more.steps, tokens=did.tokens + more.tokens, flops=did.flops + more.flops
+            )
+            if cost.training.chip_hours is not None:
+                self.chip_hours = (self.chip_hours or 0.0) + cost.training.chip_hours
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "actions": {str(action): count for action, count in self.actions.items()},
+            "reads": self.reads.to_json(),
+            "writes": self.writes.to_json(),
+            "egress": None if self.egress is None else self.egress.to_json(),
+            "training": None
+            if self.work is None
+            else {"steps": self.work.steps, "tokens": self.work.tokens, "flops": self.work.flops},
+            "chip_hours": self.chip_hours,
+        }
+
+
+def plan_costs(plan: Plan, crosses: Crosses | None = None) -> list[StepCost]:
+    """Costs of everything that the plan runs or may run, in plan order."""
+    made_before = last_outputs([held.step for held in plan.having(*REMADE) if held.record is None], plan.snapshot)
+    sizes: dict[ExecutorStep[Any], Amount] = {}
+    costs: list[StepCost] = []
     for decision in plan.decisions:
-        work = decision.step.work()
-        if work is not None:
-            costs.append(_cost(decision, work))
+        step = decision.step
+        if decision.action not in REMADE:
+            record = decision.record or decision.same_as
+            if record is not None:
+                sizes[step] = Amount(record.bytes)
+            continue
+        sizes[step] = _expected(step, decision.record or made_before.get(step))
+        published = step.producer is not None and step.producer in sizes and plan.of(step.producer).action in REMADE
+        inputs = () if published else step.dependencies  # its training run writes it
+        known = {each: sizes.get(each, Amount(unknown=(each.name,))) for each in inputs}
+        moved = None if crosses is None else total(size for each, size in known.items() if crosses(step, each))
+        costs.append(
+            StepCost(
+                decision=decision,
+                reads=total(known.values()),
+                writes=sizes[step],
+                egress=moved,
+                training=training_of(step),
+            )
+        )
     return costs
 
 
-def _cost(decision: Decision, work: Work) -> Cost:
-    accelerator = decision.step.resources.accelerator
-    hours = training_cost(work.flops, accelerator) if accelerator else None
-    return Cost(
-        name=decision.step.name,
-        planned=decision.action in (Action.RUN, Action.RECHECK),
+def _expected(step: ExecutorStep[Any], last: Record | None) -> Amount:
+    """Size of an output that is not there yet: that of the last one of its name."""
+    return Amount(unknown=(step.name,)) if last is None else Amount(last.bytes, last.bytes)
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    return sum(amounts, Amount())
+
+
+def training_of(step: ExecutorStep[Any]) -> Training | None:
+    """What a step trains, from its fields alone; None for one that does not."""
+    work, accelerator = step.work(), step.resources.accelerator
+    if work is None:
+        return None
+    return Training(
         work=work,
         accelerator=accelerator.name if accelerator else "cpu",
         chips=accelerator.chips if accelerator else 0,
-        chip_hours=hours,
+        chip_hours=training_cost(work.flops, accelerator) if accelerator else None,
     )
 
 
-def print_costs(console: Console, plan: Plan) -> None:
-    """One line per training step that would run, and their sum; nothing when none would."""
-    costs = [cost for cost in training_costs(plan) if cost.planned]
-    if not costs:
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("training")
-    for heading in ("steps", "tokens", "FLOPs", "on", "chip-hours", "days"):
-        table.add_column(heading, justify="right")
+def by_operator(plan: Plan, costs: Iterable[StepCost]) -> dict[str, Sum]:
+    """One sum for each operator of the plan, in the order in which they first appear."""
+    sums: dict[str, Sum] = {}
+    for decision in plan.decisions:
+        sums.setdefault(decision.step.op, Sum()).count(decision.action)
     for cost in costs:
-        hours, days = "", ""
-        if cost.chip_hours is not None:
-            hours, days = f"{cost.chip_hours:,.0f}", f"{cost.chip_hours / cost.chips / 24:.1f}"
-        flops = f"{cost.work.flops:.2e}"
-        table.add_row(
-            cost.name,
-            f"{cost.work.steps:,}",
-            write_tokens(cost.work.tokens).split()[0],
-            flops,
-            cost.accelerator,
-            hours,
-            days,
-        )
-    if len(costs) > 1:
-        every = [cost.chip_hours for cost in costs if cost.chip_hours is not None]
-        table.add_row(
-            "[bold]in all[/]",
-            f"{sum(cost.work.steps for cost in costs):,}",
-            write_tokens(sum(cost.work.tokens for cost in costs)).split()[0],
-            f"{sum(cost.work.flops for cost in costs):.2e}",
-            "",
-            f"{sum(every):,.0f}" if every else "",
-            "",
-        )
-    console.print(table)
-    if any(cost.chip_hours for cost in costs):
-        console.print(f"chip-hours at {MFU:.0%} of peak bf16 FLOP/s", style="dim", highlight=False)
+        sums[cost.decision.step.op].add(cost)
+    return sums
+
+
+def in_all(plan: Plan, costs: Iterable[StepCost]) -> Sum:
+    whole = Sum()
+    for decision in plan.decisions:
+        whole.count(decision.action)
+    for cost in costs:
+        whole.add(cost)
+    return whole

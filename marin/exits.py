@@ -52,3 +52,5 @@ def complain(error: Exception) -> None:
     console = Console(stderr=True)
     console.print(f"[red bold]{type(error).__name__}[/]", highlight=False, end=": ")
     console.print(str(error), highlight=False, markup=False, soft_wrap=True)
+    for note in getattr(error, "__notes__", ()):
+        console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)

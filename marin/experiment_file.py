@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import linecache
+import os
 import sys
-from collections.abc import Callable
+import sysconfig
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from marin.errors import ExperimentError
+from marin.errors import ExperimentError, MarinError
 from marin.experiment import Experiment
 from marin.scale import Scale
 
@@ -23,7 +28,8 @@ def load_build(path: str) -> tuple[Build, Path]:
         raise ExperimentError(f"{path}: no such experiment file")
     if source.suffix != ".py":
         raise ExperimentError(f"{path} is not a Python file; an experiment is one, e.g. experiments/exp1529_mantis.py")
-    build = getattr(load_module(source), "build", None)
+    with explained(source):
+        build = getattr(load_module(source), "build", None)
     if not callable(build):
         raise ExperimentError(f"{path} has no function build(scale) -> Experiment")
     return cast(Build, build), source
@@ -60,10 +66,63 @@ def load_module(source: Path) -> ModuleType:
 
 def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
     """Raises ExperimentError if the file's build() gives something else."""
-    built = build(scale)
+    with explained(source):
+        built = build(scale)
     if not isinstance(cast(object, built), Experiment):
         raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
     return built
+
+
+@contextmanager
+def explained(source: Path) -> Generator[None]:
+    """Whatever the experiment's code raises becomes a MarinError that says at which line.
+
+    Raises ExperimentError for what is not one already; that gets a note.
+    """
+    try:
+        yield
+    except MarinError as error:
+        folder = str(source.parent) + os.sep
+        if places := _places(error, source, lambda filename: filename.startswith(folder)):
+            error.add_note(places)
+        raise
+    except SyntaxError as error:
+        where = f"{_relative(error.filename or str(source))}:{error.lineno}"
+        code = f"\n    {error.text.strip()}" if error.text else ""
+        raise ExperimentError(f"{where}: {error.msg}{code}") from error
+    except SystemExit as error:
+        raise ExperimentError(
+            f"{_relative(str(source))} ends Python (code {error.code}) when it is imported"
+        ) from error
+    except Exception as error:
+        places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
+        raise ExperimentError(f"{type(error).__name__}: {error}\n{places}") from error
+
+
+def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -> str:
+    """The innermost line of the files that count, and the line of the experiment file that led there."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if counts(frame.filename)]
+    lines = [f"  at {_place(frame)}" for frame in frames[-1:]]
+    own = [frame for frame in frames[:-1] if frame.filename == str(source)]
+    if own and frames[-1].filename != str(source):
+        lines.append(f"  called at {_place(own[-1])}")
+    return "\n".join(lines)
+
+
+def _is_written_here(filename: str) -> bool:
+    """Not the engine, not Python's, not an installed package's, not generated."""
+    installed = (str(Path(__file__).parent), sys.prefix, *sysconfig.get_paths().values())
+    return os.path.isabs(filename) and not any(filename.startswith(folder + os.sep) for folder in installed)
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+    return f"{_relative(frame.filename)}:{frame.lineno} in {frame.name}: {line}"
+
+
+def _relative(filename: str) -> str:
+    here = os.path.relpath(filename)
+    return filename if here.startswith("..") else here
 
 
 def _leave_script_folder(source: Path) -> None:

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from marin.backends import Backend, BackendName
+from marin.console import open_console
 from marin.decision import Action, OnDrift
 from marin.errors import BadPrefix, StoreFull
 from marin.events import Events, git_revision
@@ -84,7 +85,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
     from marin import terminal
 
-    console = Console()
+    console = open_console()
     experiment = built_by(build, source, options.scale)
     if options.only:
         experiment = experiment.only(options.only)
@@ -93,7 +94,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     about = f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}"
     console.print(about, style="bold", markup=False, highlight=False, soft_wrap=True)
     terminal.print_plan(console, plan, every=options.every_step)
-    from marin.costs import print_costs
+    from marin.cost_table import print_costs
 
     print_costs(console, plan)
     if options.dry_run:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from marin.costs import training_costs
+from marin.costs import training_of
 from marin.data.mixture import BatchSchedule, Mixture, Stages, source_name
 from marin.errors import CorruptRecord
 from marin.events import git_revision
@@ -84,8 +84,8 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
     found = [_report(store, result.record) for result in _reports(run)]
     data = sentence(*undecontaminated(result.step for result in trainings))
-    costs = training_costs(run.plan)
-    hours = [cost.chip_hours for cost in costs if cost.chip_hours is not None]
+    trained = [made for result in trainings if (made := training_of(result.step)) is not None]
+    hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = experiment.question.strip().partition("\n")
     return model.ExperimentPage(
         title=title.rstrip("."),
@@ -108,8 +108,8 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         evidence=[section for each in found for section in reports.evidence(each, data)],
         timings=_timings(run),
         totals=model.Totals(
-            tokens=sum(cost.work.tokens for cost in costs) or None,
-            flops=sum(cost.work.flops for cost in costs) or None,
+            tokens=sum(made.work.tokens for made in trained) or None,
+            flops=sum(made.work.flops for made in trained) or None,
             chip_hours=sum(hours) if hours else None,
             wall_seconds=run.seconds if run.having(Status.RAN) else None,
         ),

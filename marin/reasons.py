@@ -39,6 +39,7 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
         else:
             unmade.append(step)
     siblings = _siblings(unmade, by_op, snapshot)
+    snapshot.last_outputs.update({step: siblings.get(step) for step in unmade})
     for step in unmade:
         if step not in siblings:
             found[step] = Missing("never built")
@@ -46,6 +47,17 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
         changes = _field_changes(step, siblings[step])
         found[step] = Missing("; ".join(changes) or "what it reads is new", follows=not changes)
     return found
+
+
+def last_outputs(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Record]:
+    """The latest output of the same operator and label as each step, where there is one."""
+    known = snapshot.last_outputs
+    asked = list(steps)
+    unknown = [step for step in asked if step not in known]
+    by_op = {op: _Attempts(snapshot.attempts(op)) for op in {step.op for step in unknown}}
+    found = _siblings(unknown, by_op, snapshot)
+    known.update({step: found.get(step) for step in unknown})
+    return {step: record for step in asked if (record := known[step]) is not None}
 
 
 class _Attempts:

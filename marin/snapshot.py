@@ -19,6 +19,7 @@ class Snapshot:
     """records, damage: what is committed, or why it cannot be read, by identity. leases: of steps without a record.
 
     invisible: outputs whose writer died between the commit and the record; a run makes them visible.
+    last_outputs: as far as somebody has looked (marin.reasons), the latest output of each step's operator and label.
     """
 
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]]) -> None:
@@ -27,6 +28,7 @@ class Snapshot:
         self.damage: dict[str, str] = {}
         self.leases: dict[str, LeaseDocument] = {}
         self.invisible: list[Record] = []
+        self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
         wanted = {step.identity for step in steps}
         self._read_records(wanted & store.identities())
         missing = wanted - self.records.keys() - self.damage.keys()

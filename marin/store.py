@@ -281,5 +281,6 @@ def open_store(prefix: str) -> Store:
     """The store at a path (made absolute) or URL. A relative path counts from the current folder."""
     prefix = prefix.removeprefix("file://")
     if prefix and "://" not in prefix:
-        prefix = str(Path(prefix).expanduser().absolute())
+        path = Path(prefix).expanduser()
+        prefix = str(path.resolve() if ".." in path.parts else path.absolute())
     return Store(prefix)

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from marin.console import Column, print_table
 from marin.errors import CorruptRecord
 from marin.lease import read_lease
 from marin.plan import Action, Decision, Plan
@@ -38,18 +39,14 @@ FOLD_FROM = 4  # this many consecutive steps of one operator with one reason bec
 def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
     """The plan as a table: one line per step, runs of like steps folded unless ``every``."""
     counts = {action: len(plan.having(action)) for action in Action}
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in ("", "step", "reason"):
-        table.add_column(heading, overflow="fold")
+    rows: list[list[Text | str]] = []
     for group in _folded(plan.decisions, every):
         first = group[0]
-        color = COLORS[first.action]
         name = first.step.name if len(group) == 1 else f"{first.step.op}/… × {len(group)}"
-        table.add_row(f"[{color}]{first.action}[/]", Text(name), Text(first.reason))
+        rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(first.reason)])
         for decision in group:
-            for line in (*decision.drift, *decision.notes):
-                table.add_row("", "", Text(f"  {line}", style="yellow"))
-    console.print(table)
+            rows += [["", "", Text(f"  {line}", style="yellow")] for line in (*decision.drift, *decision.notes)]
+    print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
     parts = [f"{count} {action}" for action, count in counts.items() if count]
     console.print(
         f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}", highlight=False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
+from marin.console import open_console
 from marin.exits import Exit
 from marin.plan import resolve_names
 from marin.scale import Scale
@@ -29,5 +29,5 @@ def command(experiment: str, step: str, scale: Scale, prefix: str, as_json: bool
         echo_json(explanations)
         return Exit.OK
     for told in explanations:
-        print_explanation(Console(), told)
+        print_explanation(open_console(), told)
     return Exit.OK

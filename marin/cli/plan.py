@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
+from marin.console import open_console
+from marin.costs import by_operator, in_all, plan_costs
 from marin.exits import Exit
-from marin.plan import Action, Decision
+from marin.plan import Action, Plan
 from marin.scale import Scale
 
 
@@ -17,29 +19,51 @@ from marin.scale import Scale
 @EXPERIMENT
 @scale_option()
 @PREFIX
+@click.option("--every-step", is_flag=True, help="Do not fold like steps into one line.")
 @JSON
 @ends
-def command(experiment: str, scale: Scale, prefix: str, as_json: bool) -> int:
-    """What would run and why, one line a step; exit code 3 if something drifted."""
-    from marin.costs import print_costs
+def command(experiment: str, scale: Scale, prefix: str, every_step: bool, as_json: bool) -> int:
+    """What would run, why, and what it costs. Starts and writes nothing.
+
+    Exit code 3 if a committed output drifted or is damaged, so that a run would stop.
+    """
+    from marin.cost_table import print_costs
     from marin.terminal import print_plan
 
     made = plan_of(experiment, scale, prefix)
     if as_json:
-        echo_json([_as_json(decision) for decision in made.decisions])
+        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(made)})
     else:
-        print_plan(Console(), made, every=True)
-        print_costs(Console(), made)
+        console = open_console()
+        print_plan(console, made, every=every_step)
+        print_costs(console, made)
     return Exit.DRIFT if made.having(Action.STOP) else Exit.OK
 
 
-def _as_json(decision: Decision) -> dict[str, Any]:
+def described(plan: Plan) -> dict[str, Any]:
+    """The whole plan as JSON-able data: every step with its reason, drift, notes and cost."""
+    costs = plan_costs(plan)
+    cost_of = {cost.decision.step: cost for cost in costs}
     return {
-        "step": decision.step.name,
-        "identity": decision.step.identity,
-        "action": decision.action,
-        "reason": decision.reason,
-        "drift": list(decision.drift),
-        "notes": list(decision.notes),
-        "output": decision.record.attempt if decision.record else None,
+        "issue": plan.experiment.issue,
+        "store": plan.store.prefix,
+        "costs": {
+            **in_all(plan, costs).to_json(),
+            "operators": {op: held.to_json() for op, held in by_operator(plan, costs).items()},
+        },
+        "steps": [
+            {
+                "step": decision.step.name,
+                "identity": decision.step.identity,
+                "action": decision.action,
+                "reason": decision.reason,
+                "drift": list(decision.drift),
+                "notes": list(decision.notes),
+                "inputs": [dependency.identity for dependency in decision.step.dependencies],
+                "output": decision.record.attempt if decision.record else None,
+                "bytes": decision.record.bytes if decision.record else None,
+                "cost": cost_of[decision.step].to_json() if decision.step in cost_of else None,
+            }
+            for decision in plan.decisions
+        ],
     }

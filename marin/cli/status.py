@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
+from marin.console import open_console
 from marin.exits import Exit
 from marin.scale import Scale
 
@@ -32,5 +32,5 @@ def command(experiment: str, scale: Scale, prefix: str, as_json: bool) -> int:
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(Text(row["step"]), row["status"], Text(row["detail"]))
-    Console().print(table)
+    open_console().print(table)
     return Exit.OK

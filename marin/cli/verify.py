@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 
 from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.console import open_console
 from marin.errors import BadPrefix, CorruptRecord, UnknownStep
 from marin.exits import Exit
 from marin.store import open_store
@@ -47,7 +47,7 @@ def command(steps: tuple[str, ...], prefix: str, sizes_only: bool, as_json: bool
     if as_json:
         echo_json({"checked": checked, "wrong": wrong})
     else:
-        console = Console()
+        console = open_console()
         for name, found in wrong.items():
             console.print(name, style="red", highlight=False, markup=False, soft_wrap=True)
             for line in found:

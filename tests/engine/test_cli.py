@@ -50,14 +50,14 @@ def marin(project: Project) -> Command:
 
 
 def test_plan_run_plan(project: Project, marin: Command) -> None:
-    before = marin.json("plan")
+    before = marin.json("plan")["steps"]
     assert [(held["step"], held["action"], held["reason"]) for held in before] == [
         ("say/say", "run", "never built"),
         ("repeat/repeat", "run", "never built"),
     ]
     assert not project.store.exists()
     marin.on("run", "--backend", "inline")
-    after = marin.json("plan")
+    after = marin.json("plan")["steps"]
     assert [held["action"] for held in after] == ["cached", "cached"]
     assert all((project.store / held["output"] / "text.txt").exists() for held in after)
     assert [held["identity"] for held in after] == [held["identity"] for held in before]
@@ -66,14 +66,14 @@ def test_plan_run_plan(project: Project, marin: Command) -> None:
 def test_the_file_itself_and_the_command_agree(project: Project, marin: Command) -> None:
     """One imports the experiment as __main__, the other by its name: same identities, same fingerprints."""
     project.run()
-    assert [held["action"] for held in marin.json("plan")] == ["cached", "cached"]
+    assert [held["action"] for held in marin.json("plan")["steps"]] == ["cached", "cached"]
     marin.on("run", "--backend", "inline", "--rebuild", "say")
     assert "2 cached" in project.run()
 
 
 def test_the_file_may_be_named_relative_to_any_folder(project: Project, marin: Command, tmp_path: Path) -> None:
     said = marin("plan", "project/exp1_toy.py", "--prefix", "fresh", "--json", cwd=tmp_path)
-    assert len(json.loads(said)) == 2
+    assert len(json.loads(said)["steps"]) == 2
 
 
 def test_drift_is_exit_code_3_and_explain_shows_the_function_and_its_difference(
@@ -81,7 +81,7 @@ def test_drift_is_exit_code_3_and_explain_shows_the_function_and_its_difference(
 ) -> None:
     marin.on("run", "--backend", "inline")
     project.edit("MARK * times", "MARK * times * 2")
-    planned = {held["step"]: held for held in marin.json("plan", expect=DRIFT)}
+    planned = {held["step"]: held for held in marin.json("plan", expect=DRIFT)["steps"]}
     assert planned["say/say"]["action"] == "stop"
     assert "lib.words.ending" in " ".join(planned["say/say"]["drift"])
     assert planned["repeat/repeat"]["drift"] == []
@@ -187,6 +187,30 @@ def test_an_experiment_file_that_is_none_is_exit_code_4(project: Project, marin:
     assert "rename the file" in marin("plan", str(folder / "other/json.py"), expect=EXPERIMENT_ERROR)
     (folder / "odd.py").write_text("def build(scale):\n    return 3\n")
     assert "int" in marin("plan", str(folder / "odd.py"), expect=EXPERIMENT_ERROR)
+
+
+def test_an_error_of_the_experiment_s_own_code_says_where_it_is(project: Project, marin: Command) -> None:
+    good = project.file.read_text()
+    for old, new, says in (
+        (
+            "def build(scale: Scale)",
+            "import nowhere\n\n\ndef build(scale: Scale)",
+            ("exp1_toy.py:27", "No module named"),
+        ),
+        ('    say = Say(text="hello"', '    say = Say(text=scale.mood, txt="hello"', ("exp1_toy.py:28", "mood")),
+        ('    say = Say(text="hello"', '    say = Say(txt="hello"', ("exp1_toy.py:28", "'text'", "BadField")),
+        ("    say = Say(", "    say = = Say(", ("exp1_toy.py:28", "invalid syntax", "say = = Say(")),
+        ("    say = Say(", "    raise SystemExit(7)\n    say = Say(", ("exp1_toy.py", "ends Python", "7")),
+        (
+            "    say = Say(",
+            "    shout(3)\n    say = Say(",
+            ("words.py:8", "AttributeError", "exp1_toy.py:28", "shout(3)"),
+        ),
+    ):
+        project.file.write_text(good.replace(old, new))
+        said = marin.on("plan", expect=EXPERIMENT_ERROR)
+        assert all(part in said for part in says), said
+        assert said.count(" in build: ") <= 1 or "words.py" in said
 
 
 def test_unknown_results_and_steps_are_exit_code_4_and_name_what_there_is(marin: Command) -> None:

@@ -1,0 +1,72 @@
+"""Tables stay readable at every width, and whole in a pipe."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from marin.console import Column, print_table
+
+COLUMNS = (Column(), Column(heading="step"), Column(heading="size", right=True, spare=1), Column(heading="reason"))
+ROWS = [
+    [
+        "run",
+        "tokenize/nemotron_cc/medium_high",
+        "1.2 GiB",
+        "max_removed: 0.5 → 0.6, and it reads what is new since then",
+    ],
+    ["cached", "x", "3 B", "committed"],
+]
+
+
+def printed(width: int) -> list[str]:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        print_table(console, COLUMNS, ROWS)
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 80, 100, 1000])
+def test_nothing_is_lost_and_no_line_is_longer_than_the_terminal(width: int) -> None:
+    lines = printed(width)
+    assert all(len(line) <= max(width, 42) for line in lines)  # a name is never broken
+    said = " ".join(" ".join(lines).split())
+    for cell in ("tokenize/nemotron_cc/medium_high", "max_removed: 0.5 → 0.6, and", "new since then", "committed"):
+        assert cell in said
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_columns_line_up_and_numbers_are_flush_right() -> None:
+    heading, first, second = printed(1000)
+    at = heading.index("reason")
+    assert first.index("max_removed") == second.index("committed") == at
+    assert first.index("1.2 GiB") + len("1.2 GiB") == second.index("3 B") + len("3 B") == heading.index("size") + 4
+
+
+def test_a_spare_column_goes_first() -> None:
+    assert "1.2 GiB" in "".join(printed(100))
+    assert "1.2 GiB" not in "".join(printed(60))
+
+
+def test_an_empty_column_is_left_out() -> None:
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        print_table(console, COLUMNS, [["run", "a", "", "because"]])
+    assert "size" not in console.export_text()
+
+
+@pytest.mark.parametrize(("columns", "folded"), [("", False), ("60", True)])
+def test_a_pipe_gets_whole_lines_without_colours(columns: str, folded: bool) -> None:
+    script = (
+        "from marin.console import *\n"
+        "print_table(open_console(), (Column(), Column()), [[Text('run', style='red'), 'word ' * 40]])"
+    )
+    environment = {"PATH": "/usr/bin", **({"COLUMNS": columns} if columns else {})}
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True
+    ).stdout
+    assert "\x1b" not in said
+    assert (len(said.splitlines()) > 1) == folded
