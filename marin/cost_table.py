@@ -8,7 +8,8 @@ from rich.text import Text
 from marin.console import Column, print_table
 from marin.cost import MFU, write_bytes, write_tokens
 from marin.costs import Amount, StepCost, Sum, by_operator, in_all, plan_costs
-from marin.plan import Action, Plan
+from marin.decision import Action
+from marin.plan import Plan
 
 COLUMNS = (
     Column(heading="cost"),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marin.cost import training_cost
-from marin.decision import REMADE, Decision
-from marin.plan import Action, Plan
+from marin.decision import REMADE, Action, Decision
+from marin.plan import Plan
 from marin.reasons import last_outputs
 from marin.record import Record
 from marin.resources import Work
@@ -16,7 +16,6 @@ from marin.step import ExecutorStep
 
 # Do the bytes of this input leave a region when this step reads them?
 type Crosses = Callable[[ExecutorStep[Any], ExecutorStep[Any]], bool]
-
 
 
 @dataclass(frozen=True)

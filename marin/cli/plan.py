@@ -10,8 +10,9 @@ import click
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
 from marin.console import open_console
 from marin.costs import by_operator, in_all, plan_costs
+from marin.decision import Action
 from marin.exits import Exit
-from marin.plan import Action, Plan
+from marin.plan import Plan
 from marin.scale import Scale
 
 
@@ -59,6 +60,8 @@ def described(plan: Plan) -> dict[str, Any]:
                 "reason": decision.reason,
                 "drift": list(decision.drift),
                 "notes": list(decision.notes),
+                "trust": decision.trust,
+                "same_as": decision.same_as.identity if decision.same_as else None,
                 "inputs": [dependency.identity for dependency in decision.step.dependencies],
                 "output": decision.record.attempt if decision.record else None,
                 "bytes": decision.record.bytes if decision.record else None,
