@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 
 from experiments.exp1529_mantis import build
+from marin.backends.inline import InlineBackend
+from marin.plan import make_plan
 from marin.scale import Scale
+from marin.scheduler import Run, Scheduler, Status
 from marin.store import Store, open_store
 from marin.training.checkpoint import complete_steps
+from operators.installed import PydocPages
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -47,6 +51,17 @@ def rows(store: Store, label: str) -> list[dict[str, Any]]:
     record = store.record(step.identity)
     assert record is not None
     return [json.loads(line) for line in store.output(record).read_text("metrics.jsonl").splitlines()]
+
+
+def cut_off(prefix: str) -> Run:
+    """Raise the version of the operator that renders web pages (the rehearsal's download) and run again."""
+    before = PydocPages.version
+    PydocPages.version = before + 1
+    try:
+        plan = make_plan(build(Scale.REHEARSAL), open_store(prefix))
+        return Scheduler(plan, InlineBackend(), lambda *_: None).execute()
+    finally:
+        PydocPages.version = before
 
 
 def test_killed_in_training_it_goes_on_and_then_nothing_runs(tmp_path: Path) -> None:
@@ -89,3 +104,10 @@ def test_killed_in_training_it_goes_on_and_then_nothing_runs(tmp_path: Path) -> 
     assert f"{len(steps)} steps" in again
     assert f"{len(steps)} cached" in again
     assert committed(store) == after
+
+    run = cut_off(prefix)
+    rendered = {step.name for step in steps if isinstance(step, PydocPages)}
+    assert {result.step.name for result in run.having(Status.RAN)} == rendered, "equal bytes cost more than one step"
+    aliased = {result.step.op for result in run.having(Status.ALIAS)}
+    assert {"tokenize", "train", "milestone", "evaluate", "compare"} <= aliased
+    assert len(run.having(Status.RAN, Status.ALIAS, Status.CACHED)) == len(steps)
