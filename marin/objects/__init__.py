@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from marin.errors import BadPrefix
+from marin.objects.clients import REMOTE
 from marin.objects.errors import store_errors
 from marin.objects.local import LocalObjects
 from marin.objects.memory import MemoryObjects
+from marin.objects.remote import RemoteObjects
 
-__all__ = ["LocalObjects", "MemoryObjects", "Objects", "open_objects", "store_errors"]
+__all__ = ["LocalObjects", "MemoryObjects", "Objects", "RemoteObjects", "open_objects", "store_errors"]
 
 
 class Objects(Protocol):
@@ -36,6 +38,10 @@ class Objects(Protocol):
         """Write ``new`` only if the object still holds ``old`` (None: only if absent). One of many racers wins."""
         ...
 
+    def stamps(self, folder: str) -> dict[str, str]:
+        """What ``names`` lists, each with a stamp that changes when the content does ("" for a folder): one listing."""
+        ...
+
     def append(self, name: str, content: bytes) -> None:
         """Add to the end of an object."""
         ...
@@ -48,8 +54,7 @@ class Objects(Protocol):
 def open_objects(prefix: str) -> Objects:
     """The control files of the store at ``prefix``.
 
-    Raises BadPrefix if the prefix is malformed, its parent is missing or the scheme has no
-    conditional replacement yet.
+    Raises BadPrefix if the prefix is malformed, its parent is missing or no store can be there.
     """
     if not prefix.strip():
         raise BadPrefix("the prefix is empty; name where the store lives, e.g. --prefix ./store")
@@ -58,7 +63,9 @@ def open_objects(prefix: str) -> Objects:
     scheme = prefix.split("://", 1)[0]
     if scheme == "memory":
         return MemoryObjects(prefix)
+    if scheme in REMOTE:
+        return RemoteObjects(prefix)
     raise BadPrefix(
-        f"{prefix}: a store on {scheme}:// needs conditional replacement, which is built for local paths and "
-        "memory:// so far; use a local path (a mounted bucket does not count)"
+        f"{prefix}: a store cannot be on {scheme}://; it needs conditional writes, as a local path, memory://, gs:// "
+        "and s3:// have them (a mounted bucket does not count)"
     )

@@ -6,7 +6,7 @@ import fcntl
 import os
 import uuid
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from marin.errors import BadPrefix
@@ -85,6 +85,18 @@ class LocalObjects:
             except FileNotFoundError:
                 return []
 
+    def stamps(self, folder: str) -> dict[str, str]:
+        found: dict[str, str] = {}
+        with control_errors(self.root / folder):
+            try:
+                entries = [entry for entry in os.scandir(self.root / folder) if not entry.name.startswith(".")]
+            except FileNotFoundError:
+                return {}
+            for entry in entries:
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    found[entry.name] = "" if entry.is_dir() else _stamp(entry.stat())
+        return found
+
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
         stripe = self.root / ".marin" / "locks" / f"{sum(name.encode()) % LOCK_STRIPES:02d}"
@@ -96,3 +108,8 @@ class LocalObjects:
             yield
         finally:
             os.close(handle)
+
+
+def _stamp(held: os.stat_result) -> str:
+    """Every write makes a new file, so the inode alone nearly always differs."""
+    return f"{held.st_ino}.{held.st_mtime_ns}.{held.st_size}"

@@ -44,9 +44,15 @@ class MemoryObjects:
             self.write(name, (self.read(name) or b"") + content)
 
     def names(self, folder: str) -> list[str]:
+        return sorted(self.stamps(folder))
+
+    def stamps(self, folder: str) -> dict[str, str]:
         with self._lock:
             try:
-                found: list[Any] = self.files.ls(f"{self.prefix}/{folder}", detail=False)
+                found: list[dict[str, Any]] = self.files.ls(f"{self.prefix}/{folder}", detail=True)
             except FileNotFoundError:
-                return []
-        return sorted(str(path).rsplit("/", 1)[-1] for path in found)
+                return {}
+        return {
+            str(entry["name"]).rsplit("/", 1)[-1]: "" if entry["type"] == "directory" else str(entry["created"])
+            for entry in found
+        }

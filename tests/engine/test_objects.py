@@ -1,16 +1,21 @@
 """Control files: what every kind of store must do alike."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from marin.errors import StoreError
+from marin.errors import BadPrefix, MarinError, StoreError
 from marin.objects import Objects, open_objects
+from tests.engine.servers import Act, Kind, Operation, Rule, StoreServer
+
+RACERS = 16
 
 
-@pytest.fixture(params=["file", "memory"])
-def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
-    return open_objects(str(tmp_path / "store") if request.param == "file" else f"memory://{request.node.name}")
+@pytest.fixture
+def objects(any_prefix: str) -> Objects:
+    return open_objects(any_prefix)
 
 
 def test_many_are_read_at_once_and_what_is_absent_is_left_out(objects: Objects) -> None:
@@ -21,8 +26,191 @@ def test_many_are_read_at_once_and_what_is_absent_is_left_out(objects: Objects) 
     assert objects.read_many([*written, "a/none", "none"]) == written
 
 
+def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> None:
+    assert objects.names("folder") == []
+    for name in ("folder/b.json", "folder/a.json", "folder/deep/c.json", "folderish/d.json", "other"):
+        objects.write(name, b"1")
+    assert objects.names("folder") == ["a.json", "b.json", "deep"]
+
+
+def test_a_stamp_changes_with_every_write_and_with_nothing_else(objects: Objects) -> None:
+    objects.write("f/a", b"1")
+    objects.write("f/b", b"1")
+    objects.write("f/g/c", b"1")
+    first = objects.stamps("f")
+    assert first.keys() == {"a", "b", "g"}
+    assert first["g"] == ""
+    assert objects.stamps("f") == first
+    objects.write("f/a", b"2")
+    second = objects.stamps("f")
+    assert second["a"] != first["a"]
+    assert second["b"] == first["b"]
+
+
+def test_a_swap_is_refused_unless_the_content_is_the_expected(objects: Objects) -> None:
+    assert not objects.swap("x", b"old", b"new")
+    assert objects.swap("x", None, b"one")
+    assert not objects.swap("x", None, b"two")
+    assert objects.swap("x", b"one", b"two")
+    assert not objects.swap("x", b"one", b"three")
+    assert objects.read("x") == b"two"
+
+
+def test_swaps_by_two_who_write_in_turn(any_prefix: str) -> None:
+    ours, theirs = open_objects(any_prefix), open_objects(any_prefix)
+    assert ours.swap("x", None, b"1")
+    assert theirs.swap("x", b"1", b"2")
+    assert not ours.swap("x", b"1", b"3")  # although 1 was the last that this one wrote
+    assert ours.swap("x", b"2", b"4")
+    assert ours.read("x") == theirs.read("x") == b"4"
+
+
+def test_of_many_racers_on_one_swap_one_wins(any_prefix: str) -> None:
+    start = threading.Barrier(RACERS)
+
+    def race(racer: int) -> bool:
+        mine = open_objects(any_prefix)
+        start.wait()
+        return mine.swap("x", expected, f"{turn}: written by {racer}".encode())
+
+    expected = None
+    for turn in range(2):
+        with ThreadPoolExecutor(RACERS) as pool:
+            won = list(pool.map(race, range(RACERS)))
+        assert sum(won) == 1
+        expected = open_objects(any_prefix).read("x")
+        assert expected == f"{turn}: written by {won.index(True)}".encode()
+
+
+def test_what_is_appended_is_added(objects: Objects) -> None:
+    objects.append("log/a.txt", b"one\n")
+    objects.append("log/a.txt", b"two\n")
+    assert objects.read("log/a.txt") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("name", ["a b/c d", "ünï/cødé ☃", "a#b?c%20d&e=f", "x" * 200, "[a]*{b}"])
+def test_odd_names_are_names_like_others(objects: Objects, name: str) -> None:
+    objects.write(f"folder/{name}", b"1")
+    assert objects.read(f"folder/{name}") == b"1"
+    assert objects.read_many([f"folder/{name}"]) == {f"folder/{name}": b"1"}
+    assert objects.names("folder") == [name.split("/")[0]]
+    assert objects.swap(f"folder/{name}", b"1", b"2")
+
+
 def test_a_refused_read_among_many_names_the_file(tmp_path: Path) -> None:
     objects = open_objects(str(tmp_path / "store"))
     objects.write("folder/a", b"1")
     with pytest.raises(StoreError, match="store/folder: "):
         objects.read_many(["folder/a", "folder"])
+
+
+def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    names = [f"records/{number:04d}" for number in range(100)]
+    for name in names:
+        objects.write(name, b"{}")
+    server.obey(Rule(act=Act.DELAY, operations=[Operation.READ], seconds=0.1))
+    assert len(objects.read_many(names)) == len(names)
+    assert server.most_in_flight() >= 60
+    server.obey(Rule(act=Act.PAGES, size=40))
+    assert objects.names("records") == [name.removeprefix("records/") for name in names]
+    assert server.counts() == {Operation.LIST: 3}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_store_is_asked_again(server: StoreServer, remote_prefix: str, status: int) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.swap("x", None, b"1")
+    server.obey(Rule(act=Act.ANSWER, name="/x$|records/", status=status, times=1))
+    assert objects.swap("x", b"1", b"2")
+    server.obey(Rule(act=Act.ANSWER, name="/x$", operations=[Operation.READ], status=status, times=1))
+    assert objects.read("x") == b"2"
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST], status=status, times=1))
+    assert objects.names("") == ["x"]
+
+
+def test_a_cut_connection_is_made_again(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    objects.write("x", b"1")
+    server.obey(Rule(act=Act.CUT, name="/x$", times=1))
+    assert objects.read("x") == b"1"
+    server.obey(Rule(act=Act.CUT, name="/x$", times=1))
+    assert objects.swap("x", b"1", b"2")
+
+
+def test_our_own_write_is_known_as_ours_when_its_answer_was_lost(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.swap("x", None, b"1")
+    writes = [Operation.WRITE]
+    server.obey(Rule(act=Act.LOSE, name="/x$", operations=writes, times=1))
+    assert objects.swap("x", b"1", b"2")
+    assert (Operation.WRITE, f"{remote_prefix.split('/', 3)[3]}/x", 412) in server.calls()  # the client asked again
+    server.obey(Rule(act=Act.LOSE, name="/y$", operations=writes, times=1))
+    assert objects.swap("y", None, b"1")
+    assert objects.read_many(["x", "y"]) == {"x": b"2", "y": b"1"}
+
+
+def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.swap("x", None, b"1")
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=403))
+    for change in (lambda: objects.write("x", b"2"), lambda: objects.swap("x", b"1", b"2")):
+        with pytest.raises(BadPrefix, match=r"store/x: the store refused to write it \(.*told by a test.*\); check"):
+            change()
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST, Operation.READ], status=403))
+    with pytest.raises(BadPrefix, match="refused to list"):
+        objects.names("records")
+    with pytest.raises(BadPrefix, match="store/x: the store refused to read"):
+        objects.read_many(["x"])
+
+
+def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
+    objects = open_objects(f"{server.kind}://nobodys/store")
+    for use in (lambda: objects.names(""), lambda: objects.write("x", b"1"), lambda: objects.swap("x", None, b"1")):
+        with pytest.raises(BadPrefix, match=f"there is no bucket {server.kind}://nobodys; create it or fix --prefix"):
+            use()
+
+
+def test_a_store_that_ignores_conditions_is_refused(server: StoreServer, remote_prefix: str) -> None:
+    server.obey(Rule(act=Act.IGNORE_CONDITIONS))
+    with pytest.raises(BadPrefix, match="ignores conditional writes"):
+        open_objects(remote_prefix).swap("x", None, b"1")
+
+
+@pytest.mark.parametrize("prefix", ["gs://", "s3:///folder"])
+def test_a_prefix_without_a_bucket_is_refused(prefix: str) -> None:
+    with pytest.raises(BadPrefix, match="names no bucket"):
+        open_objects(prefix)
+
+
+def test_a_kind_of_store_that_cannot_be_is_refused() -> None:
+    with pytest.raises(BadPrefix, match=r"ftp://.*conditional writes"):
+        open_objects("ftp://host/store")
+
+
+@pytest.mark.slow  # the clients wait half a minute before they give up
+def test_a_store_that_is_away_is_named_once_the_client_gives_up(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.swap("x", None, b"1")
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=503))
+    with pytest.raises(StoreError, match="store/x: could not write it, also after waiting and trying again"):
+        objects.swap("x", b"1", b"2")
+    server.obey()
+    assert objects.read("x") == b"1"
+    assert objects.swap("x", b"1", b"2")
+
+
+def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remote_prefix: str) -> None:
+    import os
+
+    objects = open_objects(remote_prefix)
+    objects.write("x", b"1")
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if objects.read("x") == b"1" and objects.swap("y", None, b"2") else 1)
+        except MarinError:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert objects.read("y") == b"2"
+    assert server.kind in Kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -87,6 +88,11 @@ class Front:
                     return None
                 case Act.ANSWER:
                     return self.refusal(rule.status, call)
+                case Act.IGNORE_CONDITIONS:
+                    asked = generations.unconditional(asked)
+                case Act.PAGES:
+                    size = {"gs": "maxResults", "s3": "max-keys"}[self.kind]
+                    asked = replace(asked, query={**asked.query, size: str(rule.size)})
                 case _:
                     continue
         given = await self.forward(asked, call)

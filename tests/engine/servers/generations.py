@@ -78,6 +78,14 @@ def _without(request: Request, *names: str) -> Request:
     return replace(request, query={name: held for name, held in request.query.items() if name not in names})
 
 
+def unconditional(request: Request) -> Request:
+    """The same in both dialects, bound to nothing."""
+    headers = {
+        name: held for name, held in request.headers.items() if name.lower() not in ("if-match", "if-none-match")
+    }
+    return replace(_without(request, "ifGenerationMatch"), headers=headers)
+
+
 def _repaired(request: Request) -> Request:
     if request.query.get("uploadType") != "multipart":
         return request

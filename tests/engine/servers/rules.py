@@ -13,7 +13,7 @@ from tests.engine.servers.calls import Call, Operation
 class Act(StrEnum):
     """DELAY: answer after ``seconds``. ANSWER: with ``status``, doing nothing. CUT: close the connection, doing
     nothing. LOSE: do it, then close the connection without an answer. HANG: never answer. HIDE: leave objects whose
-    name matches ``hidden`` out of a listing."""
+    name matches ``hidden`` out of a listing. IGNORE_CONDITIONS: as some stores do. PAGES: of ``size`` names."""
 
     DELAY = "delay"
     ANSWER = "answer"
@@ -21,6 +21,8 @@ class Act(StrEnum):
     LOSE = "lose"
     HANG = "hang"
     HIDE = "hide"
+    IGNORE_CONDITIONS = "ignore conditions"
+    PAGES = "pages"
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Rule:
     status: int = 503
     seconds: float = 0.0
     hidden: str = ""
+    size: int = 1000
 
     def applies(self, call: Call) -> bool:
         """Counts the call, if it matches."""

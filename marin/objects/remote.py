@@ -1,0 +1,164 @@
+"""Control files on an object store: every change that must have one winner is bound to the version that was read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
+
+from marin.errors import BadPrefix, MarinError, StoreError
+from marin.objects.answers import answered, no_bucket
+from marin.objects.clients import IN_FLIGHT, client
+from marin.objects.conditional import ABSENT, ConditionalCalls, Content, Listed, PreconditionFailed
+
+REMEMBERED = 256  # versions of objects that this process read or wrote last
+ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
+PROBE = ".marin/conditions"
+
+
+class RemoteObjects:
+    """A store on ``gs://`` or ``s3://``. Safe to use from many threads and after a fork."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix.rstrip("/")
+        self.scheme, _, self.path = self.prefix.partition("://")
+        if not self.path.split("/")[0]:
+            raise BadPrefix(f"{prefix}: names no bucket; wanted {self.scheme}://bucket/folder")
+        self._versions: OrderedDict[str, Content] = OrderedDict()
+        self._honest = False
+
+    def read(self, name: str) -> bytes | None:
+        held = self._get(name)
+        return None if held is None else held.content
+
+    def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        async def read_all(calls: ConditionalCalls) -> dict[str, bytes]:
+            places = asyncio.Semaphore(IN_FLIGHT)
+
+            async def read(name: str) -> tuple[str, Content | None]:
+                async with places:
+                    with answered(f"{self.prefix}/{name}", "read"):
+                        return name, await calls.get(f"{self.path}/{name}")
+
+            reads = [asyncio.ensure_future(read(name)) for name in dict.fromkeys(names)]
+            try:
+                found = await asyncio.gather(*reads)
+            finally:
+                for waiting in reads:
+                    waiting.cancel()
+            return {name: held.content for name, held in found if held is not None}
+
+        return self._bucket_there(lambda: self._ask(read_all))
+
+    def write(self, name: str, content: bytes) -> None:
+        self._put(name, content, None)
+
+    def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
+        self._must_honour_conditions()
+        for _ in range(ATTEMPTS):
+            held = self._versions.get(name)
+            if held is None or held.content != old:
+                held = self._get(name)
+            if held is not None and held.content == new:
+                return True  # written by an earlier call of ours whose answer was lost: no two writers write alike
+            if (held.content if held else None) != old:
+                return False
+            try:
+                self._put(name, new, held.version if held else ABSENT)
+                return True
+            except PreconditionFailed:
+                self._versions.pop(name, None)  # somebody was faster, or our own write was, its answer lost
+            except BadPrefix:
+                raise
+            except StoreError:
+                self._versions.pop(name, None)
+                with contextlib.suppress(MarinError):
+                    after = self._get(name)
+                    if after is not None and after.content == new:
+                        return True
+                raise
+        raise StoreError(
+            f"{self.prefix}/{name}: the store refused a conditional write {ATTEMPTS} times although the object holds "
+            "what was expected; run again"
+        )
+
+    def append(self, name: str, content: bytes) -> None:
+        self.write(name, (self.read(name) or b"") + content)
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(self.stamps(folder))
+
+    def stamps(self, folder: str) -> dict[str, str]:
+        path = f"{self.path}/{folder}".rstrip("/")
+
+        async def listed(calls: ConditionalCalls) -> list[Listed]:
+            with answered(f"{self.prefix}/{folder}", "list"):
+                return await calls.list(path)
+
+        found = self._bucket_there(lambda: self._ask(listed))
+        return {entry.name: entry.version for entry in found if entry.name and not entry.name.startswith(".")}
+
+    def _get(self, name: str) -> Content | None:
+        async def get(calls: ConditionalCalls) -> Content | None:
+            with answered(f"{self.prefix}/{name}", "read"):
+                return await calls.get(f"{self.path}/{name}")
+
+        held = self._bucket_there(lambda: self._ask(get))
+        self._remember(name, held)
+        return held
+
+    def _put(self, name: str, content: bytes, only_if: str | None) -> None:
+        async def put(calls: ConditionalCalls) -> str:
+            with answered(f"{self.prefix}/{name}", "write"):
+                return await calls.put(f"{self.path}/{name}", content, only_if)
+
+        version = self._bucket_there(lambda: self._ask(put))
+        self._remember(name, Content(content, version))
+
+    def _must_honour_conditions(self) -> None:
+        """Raises BadPrefix for a store that lets a write bound to "only if absent" replace an object."""
+        if self._honest:
+            return
+        for _ in range(2):  # the first ever makes it
+            try:
+                self._put(PROBE, b"every conditional write must be refused here\n", ABSENT)
+            except PreconditionFailed:
+                self._honest = True
+                return
+        raise BadPrefix(
+            f"{self.prefix}: this store ignores conditional writes (it replaced {PROBE}, asked to only create it), so "
+            "two drivers could hold one lease; use a store that honours If-None-Match and If-Match"
+        )
+
+    def _remember(self, name: str, held: Content | None) -> None:
+        self._versions.pop(name, None)
+        if held is not None:
+            self._versions[name] = held
+        while len(self._versions) > REMEMBERED:
+            with contextlib.suppress(KeyError):
+                self._versions.popitem(last=False)
+
+    def _bucket_there[T](self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except FileNotFoundError as error:
+            raise no_bucket(self.prefix) from error
+
+    def _ask[T](self, work: Callable[[ConditionalCalls], Coroutine[Any, Any, T]]) -> T:
+        """The result of a coroutine that runs on the client's own event loop."""
+        from fsspec.asyn import sync  # pyright: ignore[reportUnknownVariableType]
+
+        files = client(self.scheme)
+        return cast(T, sync(files.loop, work, _calls(self.scheme, files)))
+
+
+def _calls(scheme: str, files: Any) -> ConditionalCalls:
+    if scheme == "gs":
+        from marin.objects.gcs import GoogleCalls
+
+        return GoogleCalls(files)
+    from marin.objects.s3 import AmazonCalls
+
+    return AmazonCalls(files)

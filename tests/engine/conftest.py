@@ -1,0 +1,56 @@
+"""Stores of every kind. The servers start when the first test asks for one and end with the session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engine.servers import Kind, StoreServer, environment_set
+
+KINDS = ("file", "memory", "gs", "s3")
+
+
+def _serve(kind: Kind) -> Iterator[StoreServer]:
+    with StoreServer(kind) as server, environment_set(server.environment):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _gs() -> Iterator[StoreServer]:
+    yield from _serve(Kind.GS)
+
+
+@pytest.fixture(scope="session")
+def _s3() -> Iterator[StoreServer]:
+    yield from _serve(Kind.S3)
+
+
+def _obedient(server: StoreServer) -> StoreServer:
+    server.obey()
+    return server
+
+
+@pytest.fixture(params=["gs", "s3"])
+def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
+    """A store's server that does what it is told; it is told nothing at first."""
+    held = _obedient(request.getfixturevalue(f"_{request.param}"))
+    yield held
+    held.obey()
+
+
+@pytest.fixture
+def remote_prefix(server: StoreServer) -> str:
+    return server.new_prefix()
+
+
+@pytest.fixture(params=KINDS)
+def any_prefix(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh store of each kind in turn."""
+    if request.param == "file":
+        return str(tmp_path / "store")
+    if request.param == "memory":
+        return f"memory://{uuid.uuid4().hex}"
+    return _obedient(request.getfixturevalue(f"_{request.param}")).new_prefix()
