@@ -26,6 +26,13 @@ def test_many_are_read_at_once_and_what_is_absent_is_left_out(objects: Objects) 
     assert objects.read_many([*written, "a/none", "none"]) == written
 
 
+def test_an_object_may_be_empty(objects: Objects) -> None:
+    objects.write("folder/a", b"")
+    assert objects.read("folder/a") == b""
+    assert objects.names("folder") == ["a"]
+    assert objects.swap("folder/a", b"", b"1")
+
+
 def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> None:
     assert objects.names("folder") == []
     for name in ("folder/b.json", "folder/a.json", "folder/deep/c.json", "folderish/d.json", "other"):

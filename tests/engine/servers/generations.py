@@ -87,14 +87,18 @@ def unconditional(request: Request) -> Request:
 
 
 def _repaired(request: Request) -> Request:
-    if request.query.get("uploadType") != "multipart":
+    """An upload as the emulator takes it whole: plain if there are bytes, in two parts if there are none."""
+    kind = request.query.get("uploadType")
+    if kind not in ("media", "multipart"):
         return request
-    described, content = split_multipart(request.body)
-    if not content:
-        return request
-    headers = {**request.headers, "Content-Type": "application/octet-stream", "Content-Length": str(len(content))}
-    query = {**request.query, "uploadType": "media", "name": str(described["name"])}
-    return replace(request, query=query, headers=headers, body=content)
+    described, content = split_multipart(request.body) if kind == "multipart" else ({}, request.body)
+    name = request.query.get("name") or str(described["name"])
+    if content:
+        headers = {**request.headers, "Content-Type": "application/octet-stream"}
+        return replace(request, query={"uploadType": "media", "name": name}, headers=headers, body=content)
+    empty = f"--=\r\n\r\n{json.dumps({'name': name})}\r\n--=\r\nContent-Type: text/plain\r\n\r\n\r\n--=--\r\n"
+    headers = {**request.headers, "Content-Type": 'multipart/related; boundary="="'}
+    return replace(request, query={"uploadType": "multipart"}, headers=headers, body=empty.encode())
 
 
 def _page(given: Answer, query: dict[str, str]) -> Answer:
