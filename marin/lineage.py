@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from marin.errors import CorruptRecord
 from marin.record import Record, parse_record
 from marin.revocation import Revocation
-from marin.store import Store, record_name
+from marin.store import Store
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,9 @@ def read_lineage(store: Store) -> Lineage:
     """Every record of the store: two listings, and concurrent reads."""
     unreadable: list[str] = []
     current: dict[str, Record] = {}
-    names = {record_name(identity): identity for identity in store.identities()}
-    for name, content in store.objects.read_many(list(names)).items():
+    for identity, content in store.record_contents().items():
         try:
-            current[names[name]] = store.parsed(names[name], content)
+            current[identity] = store.parsed(identity, content)
         except CorruptRecord as error:
             unreadable.append(str(error))
     earlier: list[Record] = []

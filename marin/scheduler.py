@@ -101,6 +101,7 @@ class Scheduler:
             finally:
                 if self.started:
                     self.backend.stop()
+            self.store.pack_records()
         self.run.seconds = time.monotonic() - began
         return self.run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from marin.errors import CorruptRecord
@@ -12,7 +12,7 @@ from marin.lineage import Lineage, Output, read_lineage
 from marin.record import RECORD, Record, parse_record
 from marin.revocation import Revocation, revoked
 from marin.step import ExecutorStep
-from marin.store import Store, record_name
+from marin.store import Store
 
 
 class Snapshot:
@@ -30,7 +30,7 @@ class Snapshot:
         self.invisible: list[Record] = []
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
         wanted = {step.identity for step in steps}
-        self._read_records(wanted & store.identities())
+        self._read_records(wanted)
         missing = wanted - self.records.keys() - self.damage.keys()
         if missing:
             self._read_leases(missing & store.leased())
@@ -96,13 +96,12 @@ class Snapshot:
                     return held.name
         return output.identity[:12]
 
-    def _read_records(self, identities: Iterable[str]) -> None:
-        names = {record_name(identity): identity for identity in identities}
-        for name, content in self.store.objects.read_many(list(names)).items():
+    def _read_records(self, identities: Collection[str]) -> None:
+        for identity, content in self.store.record_contents(identities).items():
             try:
-                self.records[names[name]] = self.store.parsed(names[name], content)
+                self.records[identity] = self.store.parsed(identity, content)
             except CorruptRecord as error:
-                self.damage[names[name]] = str(error)
+                self.damage[identity] = str(error)
 
     def _read_leases(self, identities: Iterable[str]) -> None:
         names = {lease_name(identity): identity for identity in identities}

@@ -5,6 +5,7 @@
     {prefix}/{op}/{label}-{identity[:12]}.{token}/   files + .marin/{record,manifest}.json, log.txt
     {prefix}/.marin/records/<identity>.json          the commit; one listing answers "what exists"
     {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
+    {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see marin.index
     {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
     {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced: lineage knows every output
     {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,9 @@ from pydantic import ValidationError
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
 from marin.errors import CorruptOutput, CorruptRecord
+from marin.index import RECORDS, RecordIndex
 from marin.lease import LeaseDocument, State, read_lease
-from marin.objects import open_objects
+from marin.objects import RemoteObjects, open_objects
 from marin.record import (
     FAILURE,
     MANIFEST,
@@ -60,10 +63,30 @@ class Store:
         self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
         self.objects = open_objects(self.prefix)
         self.directory = Directory(self.prefix)
+        self.index = RecordIndex(self.objects) if isinstance(self.objects, RemoteObjects) else None
 
     def identities(self) -> set[str]:
         """What is committed here: one listing."""
-        return {name.removesuffix(".json") for name in self.objects.names(".marin/records")}
+        return {name.removesuffix(".json") for name in self.objects.names(RECORDS)}
+
+    def record_contents(self, identities: Collection[str] | None = None) -> dict[str, bytes]:
+        """Content of the record objects of these identities, or of all: what is not committed is left out.
+
+        One listing, and reads side by side; where a read is a round trip, most come from a few packs.
+        """
+        wanted = None if identities is None else {f"{identity}.json" for identity in identities}
+        if self.index is not None:
+            found = self.index.read(wanted)
+        else:
+            present = self.objects.names(RECORDS)
+            names = [f"{RECORDS}/{name}" for name in present if wanted is None or name in wanted]
+            found = {name.rpartition("/")[2]: held for name, held in self.objects.read_many(names).items()}
+        return {name.removesuffix(".json"): content for name, content in found.items()}
+
+    def pack_records(self) -> None:
+        """Spare the next plan the reads that this process had to do one by one, where that pays."""
+        if self.index is not None:
+            self.index.pack()
 
     def leased(self) -> set[str]:
         """What was ever leased here: one listing."""
@@ -268,7 +291,7 @@ class Store:
 
 
 def record_name(identity: str) -> str:
-    return f".marin/records/{identity}.json"
+    return f"{RECORDS}/{identity}.json"
 
 
 def slug(name: str) -> str:
