@@ -101,7 +101,7 @@ class Scheduler:
             finally:
                 if self.started:
                     self.backend.stop()
-            self.store.pack_records()
+            self.store.pack_records([result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)])
         self.run.seconds = time.monotonic() - began
         return self.run
 

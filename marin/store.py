@@ -30,7 +30,7 @@ from pydantic import ValidationError
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
 from marin.errors import CorruptOutput, CorruptRecord
-from marin.index import RECORDS, RecordIndex
+from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, read_lease
 from marin.objects import RemoteObjects, open_objects
 from marin.record import (
@@ -83,9 +83,11 @@ class Store:
             found = {name.rpartition("/")[2]: held for name, held in self.objects.read_many(names).items()}
         return {name.removesuffix(".json"): content for name, content in found.items()}
 
-    def pack_records(self) -> None:
-        """Spare the next plan the reads that this process had to do one by one, where that pays."""
+    def pack_records(self, made: Collection[str]) -> None:
+        """Spare the next plan what this one had to read one by one, and what was made since, where that pays."""
         if self.index is not None:
+            if len(made) >= WORTH_PACKING:
+                self.index.read({f"{identity}.json" for identity in made})
             self.index.pack()
 
     def leased(self) -> set[str]:
