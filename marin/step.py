@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
@@ -76,7 +77,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         freeze_mappings(self)
         encode(self.label, f"{type(self).__name__}.label", [])  # not identity, but every record holds it
         self.check()
-        object.__setattr__(self, "_identity", self._compute_identity())
+        getattr(self, "identity")  # now: what has no encoding fails where it was written
 
     def check(self) -> None:
         """Override to refuse senseless field values with BadField, where the mistake was written."""
@@ -86,15 +87,20 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """Make the artifact: write files under ``ctx.out``, return the typed description."""
         ...
 
-    @property
+    @functools.cached_property
     def identity(self) -> str:
         """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
-        return cast(str, self.__dict__["_identity"])
+        found: list[ExecutorStep[Any]] = []
+        fields = encode_fields(self, type(self).__name__, found)
+        self.__dict__["dependencies"] = tuple(dict.fromkeys(found))
+        return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
 
-    @property
+    @functools.cached_property
     def dependencies(self) -> tuple[ExecutorStep[Any], ...]:
         """Steps found in the identity-bearing fields, at any depth, each once, in field order."""
-        return cast(tuple["ExecutorStep[Any]", ...], self.__dict__["_dependencies"])
+        found: list[ExecutorStep[Any]] = []
+        encode_fields(self, type(self).__name__, found)
+        return tuple(dict.fromkeys(found))
 
     @property
     def producer(self) -> ExecutorStep[Any] | None:
@@ -122,12 +128,6 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
         return f"{self.op}/{self.label or self.identity[:8]}"
 
-    def _compute_identity(self) -> str:
-        found: list[ExecutorStep[Any]] = []
-        fields = encode_fields(self, type(self).__name__, found)
-        object.__setattr__(self, "_dependencies", tuple(dict.fromkeys(found)))
-        return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutorStep) and self.identity == cast(ExecutorStep[Any], other).identity
 
@@ -149,7 +149,7 @@ def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
     """
 
     def content(held: Identified) -> str:
-        if step.producer is not None and held == step.producer:
+        if step.producer is not None and held.identity == step.producer.identity:
             return f"action {action_key(step.producer, roots)}"
         return f"bytes {roots[held.identity]}"
 
@@ -175,14 +175,13 @@ def _explain_bad_arguments(cls: type[Any]) -> None:
     def __init__(self: Any, *args: Any, **given: Any) -> None:
         if args:
             raise BadField(f"{cls.__name__}: fields are given by name, e.g. {cls.__name__}({next(iter(known))}=…)")
-        for name in given:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
-                raise BadField(f"{cls.__name__} has no field {name!r}; {hint}")
-        missing = sorted(needed - given.keys())
-        if missing:
-            raise BadField(f"{cls.__name__} needs {', '.join(missing)}")
+        if not given.keys() <= known.keys():
+            unknown = next(name for name in given if name not in known)
+            near = difflib.get_close_matches(unknown, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
+            raise BadField(f"{cls.__name__} has no field {unknown!r}; {hint}")
+        if not needed <= given.keys():
+            raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed - given.keys()))}")
         made(self, **given)
 
     setattr(cls, "__init__", __init__)

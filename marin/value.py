@@ -9,6 +9,7 @@ does not matter. What has no stable encoding (functions, lists, open files, arra
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 import struct
@@ -95,10 +96,15 @@ def _frozen[T](cls: type[T]) -> type[T]:
 
 def freeze_mappings(instance: Any) -> None:
     """Replace every plain dict field of a frozen dataclass instance by a FrozenDict."""
-    for spec in dataclasses.fields(instance):
-        held = getattr(instance, spec.name)
+    for name in _field_names(type(instance)):  # pyright: ignore[reportUnknownArgumentType]
+        held = getattr(instance, name)
         if type(held) is dict:
-            object.__setattr__(instance, spec.name, FrozenDict(cast(dict[Any, Any], held)))
+            object.__setattr__(instance, name, FrozenDict(cast(dict[Any, Any], held)))
+
+
+@functools.cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(spec.name for spec in dataclasses.fields(cls))
 
 
 def digest(encoded: bytes) -> str:
@@ -107,6 +113,7 @@ def digest(encoded: bytes) -> str:
 
 
 type Naming = Callable[[Identified], str]
+type _Encoder = Callable[[Any, list[Any], Naming], bytes]
 
 
 def by_identity(held: Identified) -> str:
@@ -120,80 +127,176 @@ def encode(held: object, path: str, found: list[Any], naming: Naming = by_identi
     on the way is appended: this is how dependencies are discovered. naming: what stands for such a value.
     Raises UnencodableValue naming path.
     """
-    if isinstance(held, Enum):
-        tag = getattr(type(held), TAG_ATTRIBUTE, None)
-        if tag is None:
-            raise UnencodableValue(
-                f"{path}: the enum {type(held).__qualname__} has no stable name; decorate it with @value('name')"
-            )
-        return _part(b"E", tag.encode(), held.name.encode())
-    if held is None:
-        return b"N"
-    if held is True:
-        return b"T"
-    if held is False:
-        return b"F"
-    if type(held) is int:
-        return _part(b"i", str(held).encode())
-    if type(held) is float:
-        if math.isnan(held):
-            raise UnencodableValue(f"{path}: nan is equal to nothing, so it cannot be part of an identity")
-        return b"f" + struct.pack(">d", held)
-    if type(held) is str:
-        try:
-            return _part(b"s", held.encode())
-        except UnicodeEncodeError as error:
-            raise UnencodableValue(f"{path}: {held!r} is not valid Unicode text ({error.reason})") from error
-    if type(held) is bytes:
-        return _part(b"b", held)
-    if type(held) is tuple:
-        items = cast(tuple[Any, ...], held)
-        return _part(b"t", *(encode(item, f"{path}[{i}]", found, naming) for i, item in enumerate(items)))
-    if isinstance(held, (frozenset, set)):
-        members = cast(Iterable[Any], held)
-        return _part(b"S", *sorted(encode(item, f"{path}{{…}}", found, naming) for item in members))
-    if isinstance(held, Mapping):
-        mapping = cast(Mapping[Any, Any], held)
-        pairs = sorted(
-            (
-                encode(key, f"{path} key {_name(key)}", found, naming),
-                encode(item, f"{path}[{_name(key)}]", found, naming),
-            )
-            for key, item in mapping.items()
-        )
-        return _part(b"d", *(part for pair in pairs for part in pair))
-    if isinstance(held, Identified) and not isinstance(held, type):
-        found.append(held)
-        return _part(b"X", naming(held).encode())
-    if dataclasses.is_dataclass(held) and not isinstance(held, type):
-        tag = type(held).__dict__.get(TAG_ATTRIBUTE)
-        if tag is None:
-            raise UnencodableValue(
-                f"{path}: the dataclass {type(held).__qualname__} has no stable name; decorate it with @value('name')"
-            )
-        return _part(b"D", tag.encode(), encode_fields(held, path, found, naming))
-    raise UnencodableValue(f"{path}: {_describe(held)}")
+    try:
+        return _encode(held, found, naming)
+    except _NoEncodingError as error:
+        raise UnencodableValue(f"{path}{error.place}: {error.why}") from error.__cause__
 
 
 def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
     """Name and value of every identity-bearing field, in name order."""
-    parts: list[bytes] = []
-    for spec in sorted(dataclasses.fields(instance), key=lambda spec: spec.name):
-        if EXECUTION in spec.metadata:
-            continue
-        held = getattr(instance, spec.name)
-        encoded = encode(held, f"{path}.{spec.name}", found, naming)
-        if SINCE in spec.metadata and encoded == encode(spec.default, path, []):
-            continue
-        parts += (spec.name.encode(), encoded)
-    return _part(b"o", *parts)
+    try:
+        return _encode_fields(instance, found, naming)
+    except _NoEncodingError as error:
+        raise UnencodableValue(f"{path}{error.place}: {error.why}") from error.__cause__
+
+
+class _NoEncodingError(Exception):
+    """place: from the value that was asked for to the one without an encoding, found on the way back up, so that what
+    can be encoded (nearly everything) pays nothing for it."""
+
+    def __init__(self, why: str) -> None:
+        self.why, self.place = why, ""
+
+    def within(self, place: str) -> _NoEncodingError:
+        self.place = place + self.place
+        return self
+
+
+def _encode(held: object, found: list[Any], naming: Naming) -> bytes:
+    encoder = _ENCODERS.get(type(held))
+    return encoder(held, found, naming) if encoder is not None else _encode_other(held, found, naming)
+
+
+_LENGTH = struct.Struct(">Q").pack
+_ONE = _LENGTH(1)
 
 
 def _part(tag: bytes, *parts: bytes) -> bytes:
-    out = [tag, struct.pack(">Q", len(parts))]
+    out = [tag, _LENGTH(len(parts))]
     for part in parts:
-        out += (struct.pack(">Q", len(part)), part)
+        out += (_LENGTH(len(part)), part)
     return b"".join(out)
+
+
+def _encode_int(held: int, _found: list[Any], _naming: Naming) -> bytes:
+    return _part(b"i", str(held).encode())
+
+
+def _encode_float(held: float, _found: list[Any], _naming: Naming) -> bytes:
+    if math.isnan(held):
+        raise _NoEncodingError("nan is equal to nothing, so it cannot be part of an identity")
+    return b"f" + struct.pack(">d", held)
+
+
+def _encode_str(held: str, _found: list[Any], _naming: Naming) -> bytes:
+    try:
+        text = held.encode()
+    except UnicodeEncodeError as error:
+        raise _NoEncodingError(f"{held!r} is not valid Unicode text ({error.reason})") from error
+    return b"s" + _ONE + _LENGTH(len(text)) + text
+
+
+def _encode_tuple(held: tuple[Any, ...], found: list[Any], naming: Naming) -> bytes:
+    out = [b"t", _LENGTH(len(held))]
+    for item in held:
+        try:
+            encoded = _encode(item, found, naming)
+        except _NoEncodingError as error:
+            raise error.within(f"[{len(out) // 2 - 1}]") from error.__cause__
+        out += (_LENGTH(len(encoded)), encoded)
+    return b"".join(out)
+
+
+def _encode_set(held: Iterable[Any], found: list[Any], naming: Naming) -> bytes:
+    try:
+        return _part(b"S", *sorted(_encode(item, found, naming) for item in held))
+    except _NoEncodingError as error:
+        raise error.within("{…}") from error.__cause__
+
+
+def _encode_mapping(held: Mapping[Any, Any], found: list[Any], naming: Naming) -> bytes:
+    pairs: list[tuple[bytes, bytes]] = []
+    for key, item in held.items():
+        place = f" key {_name(key)}"
+        try:
+            encoded = _encode(key, found, naming)
+            place = f"[{_name(key)}]"
+            pairs.append((encoded, _encode(item, found, naming)))
+        except _NoEncodingError as error:
+            raise error.within(place) from error.__cause__
+    return _part(b"d", *(part for pair in sorted(pairs) for part in pair))
+
+
+def _encode_enum(held: Enum, _found: list[Any], _naming: Naming) -> bytes:
+    tag = getattr(type(held), TAG_ATTRIBUTE, None)
+    if tag is None:
+        raise _NoEncodingError(
+            f"the enum {type(held).__qualname__} has no stable name; decorate it with @value('name')"
+        )
+    return _part(b"E", tag.encode(), held.name.encode())
+
+
+def _encode_identified(held: Identified, found: list[Any], naming: Naming) -> bytes:
+    found.append(held)
+    named = naming(held).encode()
+    return b"X" + _ONE + _LENGTH(len(named)) + named
+
+
+def _encode_dataclass(held: Any, found: list[Any], naming: Naming) -> bytes:
+    tag = type(held).__dict__.get(TAG_ATTRIBUTE)
+    if tag is None:
+        raise _NoEncodingError(
+            f"the dataclass {type(held).__qualname__} has no stable name; decorate it with @value('name')"
+        )
+    return _part(b"D", tag.encode(), _encode_fields(held, found, naming))
+
+
+def _encode_fields(instance: Any, found: list[Any], naming: Naming) -> bytes:
+    parts: list[bytes] = []
+    for name, named, default in _identity_fields(type(instance)):  # pyright: ignore[reportUnknownArgumentType]
+        held = getattr(instance, name)
+        try:
+            encoded = _encode(held, found, naming)
+            if default is not None and encoded == default():
+                continue
+        except _NoEncodingError as error:
+            raise error.within(f".{name}") from error.__cause__
+        parts += (named, encoded)
+    return _part(b"o", *parts)
+
+
+@functools.cache
+def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | None]]:
+    """Name, encoded name and, of a field that was added later, its encoded default; in name order."""
+
+    def default_of(spec: dataclasses.Field[Any]) -> Callable[[], bytes] | None:
+        if SINCE not in spec.metadata:
+            return None
+        return functools.cache(lambda: _encode(spec.default, [], by_identity))
+
+    specs = sorted(dataclasses.fields(cls), key=lambda spec: spec.name)
+    return [(spec.name, spec.name.encode(), default_of(spec)) for spec in specs if EXECUTION not in spec.metadata]
+
+
+def _encode_other(held: object, found: list[Any], naming: Naming) -> bytes:
+    """What is no built-in value: decided by its class, once for each."""
+    kind = type(held)
+    if isinstance(held, Enum):
+        encoder: _Encoder = _encode_enum
+    elif isinstance(held, (frozenset, set)):
+        encoder = _encode_set
+    elif isinstance(held, Mapping):
+        encoder = _encode_mapping
+    elif isinstance(held, Identified) and not isinstance(held, type):
+        encoder = _encode_identified
+    elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+        encoder = _encode_dataclass
+    else:
+        raise _NoEncodingError(_describe(held))
+    _ENCODERS[kind] = encoder
+    return encoder(cast(Any, held), found, naming)
+
+
+_ENCODERS: dict[type, _Encoder] = {
+    type(None): lambda _held, _found, _naming: b"N",
+    bool: lambda held, _found, _naming: b"T" if held else b"F",
+    int: _encode_int,
+    float: _encode_float,
+    str: _encode_str,
+    bytes: lambda held, _found, _naming: _part(b"b", held),
+    tuple: _encode_tuple,
+}
 
 
 def _name(key: object) -> str:

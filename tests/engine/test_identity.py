@@ -174,7 +174,7 @@ def test_unknown_and_missing_fields_are_named_with_a_near_miss() -> None:
 def test_a_forged_cycle_is_named() -> None:
     a = Hold(held=1, label="a")
     b = Hold(held=a, label="b")
-    object.__setattr__(a, "_dependencies", (b,))
+    object.__setattr__(a, "dependencies", (b,))
     with pytest.raises(CyclicSteps, match=r"toy-hold/. → toy-hold/. → toy-hold/."):
         experiment(end=b)
 
