@@ -61,8 +61,6 @@ def _committed(
                 notes.append(f"drift accepted by {acceptance.who} on {acceptance.when}: {acceptance.because}")
                 drift = []
                 break
-    if record.alias_of:
-        notes.append(f"alias: nothing ran; the bytes are those of {record.attempt}")
     held.drift, held.notes = tuple(drift), tuple(notes)
     return held
 

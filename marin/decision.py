@@ -146,7 +146,8 @@ def _present(step: ExecutorStep[Any], condition: Condition, forced: bool, on_dri
             return Decision(step, Action.RUN, reason, record, drift, notes, Trust.DRIFTED, anew=True)
         notes = (*notes, f"drift accepted now: {_summary(drift)}")
         return Decision(step, Action.CACHED, "drift accepted", record, drift, notes, Trust.DRIFTED)
-    reason = f"committed {record.provenance.started}"
+    alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
+    reason = f"committed {record.provenance.started}{alias}"
     return Decision(step, Action.CACHED, reason, record, (), notes, Trust.FRESH)
 
 
@@ -193,7 +194,7 @@ def _settle(
             remade = [held for held in step.dependencies if held in needed and decided[held].action in REMADE]
             if remade:
                 names = ", ".join(held.name for held in remade[:3]) + (" …" if len(remade) > 3 else "")
-                reason = f"runs only if {names} gives other bytes"
+                reason = f"runs only if other bytes come from {names}"
                 decided[step] = dataclasses.replace(decision, action=Action.RECHECK, reason=reason, same_as=None)
                 changed = True
         if not changed:

@@ -33,6 +33,11 @@ MARKS = {
     Status.FAILED: "[red bold]✗[/]",
     Status.SKIPPED: "[yellow]–[/]",
 }
+ALIKE = {  # what many decisions of one kind have in common, though each names another step; "": what the first says
+    Action.CACHED: "",
+    Action.RECHECK: "run only if other bytes come from what they read",
+    Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
+}
 FOLD_FROM = 4  # this many consecutive steps of one operator with one reason become one line
 
 
@@ -43,7 +48,8 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
     for group in _folded(plan.decisions, every):
         first = group[0]
         name = first.step.name if len(group) == 1 else f"{first.step.op}/… × {len(group)}"
-        rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(first.reason)])
+        reason = first.reason if len(group) == 1 else ALIKE.get(first.action) or first.reason
+        rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason)])
         for decision in group:
             rows += [["", "", Text(f"  {line}", style="yellow")] for line in (*decision.drift, *decision.notes)]
     print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
@@ -58,8 +64,8 @@ def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
     groups: dict[tuple[Any, ...], list[Decision]] = {}
     for index, decision in enumerate(decisions):
         plain = not decision.drift and not decision.notes and not every
-        committed = decision.action is Action.CACHED
-        key = (decision.step.op, decision.action, "" if committed else decision.reason) if plain else (index,)
+        reason = "" if decision.action in ALIKE else decision.reason
+        key = (decision.step.op, decision.action, reason) if plain else (index,)
         groups.setdefault(key, []).append(decision)
     out: list[list[Decision]] = []
     for group in groups.values():
