@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from marin.artifact import Artifact
 from marin.commit import commit, take_lease
 from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
 from marin.fingerprint import code_fingerprint
+from marin.holder import this_process
+from marin.interrupt import Stop, Terminated
 from marin.job import Ending, Job, Outcome
-from marin.lease import Held, Lease, this_process
+from marin.lease import Held, Lease
 from marin.objects import store_errors
 from marin.record import FAILURE, LOG, Record
 from marin.step_context import Mapper, StepContext
@@ -44,29 +45,36 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
     if isinstance(lease, Record):
         return Outcome(ending=Ending.CACHED, record=lease)
     started = time.time()
-    out = store.directory / lease.document.attempt
     log = f"{lease.document.attempt}/{LOG}"
-    context = StepContext(job, store, lease, out, mapper)
+    context = StepContext(job, store, lease, mapper)
+    stop = Stop()
     try:
-        with store_errors(store.prefix):
-            context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
-            check_code(job)
-            context.check_inputs()
-        lease.start_beating(context.stop_on_loss(threading.get_ident()))
-        with store_errors(store.prefix), capture(f"{store.prefix}/{log}"):
-            artifact = step.run(context)
-            if not isinstance(artifact, Artifact):
-                raise StepFailed(f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact")
-            record = commit(job, store, lease, artifact, started)
-            if context.used_state:
-                store.clear_state(step.identity)
-        return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
+        try:
+            lease.start_beating(stop.now)
+            with store_errors(store.prefix):
+                context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
+                check_code(job)
+                context.check_inputs()
+                with capture(f"{store.prefix}/{log}"):
+                    artifact = step.run(context)
+                    if not isinstance(artifact, Artifact):
+                        raise StepFailed(
+                            f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
+                        )
+                    record = commit(job, store, lease, artifact, started)
+        finally:
+            stop.disarm(lease.stop_beating)
     except BaseException as error:
+        stop.disarm(lease.stop_beating)
         outcome = _failed(job, store, lease, error, log, time.time() - started)
         lease.release()
-        if isinstance(error, KeyboardInterrupt | SystemExit):
+        if isinstance(error, KeyboardInterrupt | SystemExit | Terminated):
             raise
         return outcome
+    if context.used_state:
+        with suppress(MarinError, OSError):  # what stays is known by its marker, and not gone on with
+            store.clear_state(step.identity)
+    return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
 
 
 def check_code(job: Job) -> None:
@@ -86,6 +94,11 @@ def check_code(job: Job) -> None:
 
 
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
+    if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
+        with suppress(StoreError):
+            store.objects.append(log, f"{lease.lost}\n".encode())
+        held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
+        return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
     details = "".join(traceback.format_exception(error))
     if lease.lost:
         error = LeaseLost(lease.lost)

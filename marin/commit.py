@@ -8,8 +8,9 @@ import time
 from marin import revocation
 from marin.artifact import Artifact
 from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes
+from marin.holder import this_process
 from marin.job import Job
-from marin.lease import Held, Lease, acquire, this_process
+from marin.lease import Held, Lease, State, acquire, read_lease
 from marin.reasons import describe_fields
 from marin.record import (
     FORMAT,
@@ -29,13 +30,22 @@ from marin.store import Store
 def take_lease(store: Store, job: Job) -> Lease | Held | Record:
     """The lease, or who has it, or what somebody committed since the plan was made. Raises StoreError."""
     step = job.step
-    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), job.may_take_over)
+
+    def attempt_of(token: int) -> str:
+        return store.attempt_name(step, token)
+
+    now = read_lease(store.objects, step.identity)
+    if now is not None and now.state is State.COMMITTED and (newer := committed_since(store, job)) is not None:
+        return newer
+    lease = acquire(store.objects, step.identity, attempt_of, job.may_take_over)
     if isinstance(lease, Held):
         return lease
     try:
         newer = store.record(step.identity)
         if lease.before is not None and (newer is None or newer.attempt == job.replaces):
-            newer = store.finish(lease.before)  # we came between the two writes of another's commit
+            newer = store.finish(step.identity, lease.before) or newer  # we came between another's two last writes
+        if newer is not None and newer.attempt == job.replaces and newer.token >= lease.token:
+            lease.raise_token(newer.token, attempt_of)
     except CorruptRecord:
         newer = None  # the plan was told to make this step again; the commit replaces the garbled record
     except MarinError:
@@ -45,6 +55,15 @@ def take_lease(store: Store, job: Job) -> Lease | Held | Record:
         return lease
     lease.release()
     return newer
+
+
+def committed_since(store: Store, job: Job) -> Record | None:
+    """What another driver committed since the plan was made."""
+    try:
+        record = store.record(job.step.identity)
+    except CorruptRecord:
+        return None
+    return None if record is None or record.attempt == job.replaces else record
 
 
 def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float) -> Record:

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from marin.lease import this_process
+from marin.holder import this_process
 from marin.scheduler import StepResult
 from marin.store import Store, slug
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from marin.lease import LeaseDocument
+from marin.lease import EXPIRY, LeaseDocument
 from marin.record import Record
 from marin.step import ExecutorStep
 
@@ -21,6 +21,7 @@ class Job:
     found at run time is newer and stands. milestones: what to commit at which optimizer step, while
     running. keep_state: go on with work in progress that other code began (accepted by a person); otherwise
     such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still.
+    expiry: seconds after which a lease that stands still is dead.
     """
 
     prefix: str
@@ -34,6 +35,7 @@ class Job:
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])
     keep_state: bool = False
     presumed_dead: tuple[int, int] | None = None
+    expiry: float = EXPIRY
     experiment: str = ""
     git: str = ""
 

@@ -2,30 +2,32 @@
 
 A lease is one object that every change replaces conditionally, so of many racers one wins. A live
 holder raises ``beat``; others judge it dead when they have *watched* the beat stand still for
-``EXPIRY`` seconds of their own monotonic clock, or at once when it ran on this very host and its
-process is gone. ``token`` grows with every holder. Committing is itself a conditional replacement
+``EXPIRY`` seconds of their own monotonic clock, or at once when they can see that its process is
+gone. ``token`` grows with every holder. Committing is itself a conditional replacement
 (held → committed), so a holder that was taken over can never commit, however late it wakes.
 """
 
 from __future__ import annotations
 
-import functools
-import getpass
-import os
-import socket
+import json
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marin.errors import CorruptRecord, LeaseLost, MarinError
+from marin.holder import Holder, this_process
 from marin.objects import Objects
 
+FORMAT = 1
 EXPIRY = 60.0  # seconds without a beat, as watched by the one who waits
 BEAT_EVERY = 2.0  # seconds
+LOOK_SECONDS = 0.5  # between looks at a lease that somebody else holds
 
 
 class State(StrEnum):
@@ -34,31 +36,11 @@ class State(StrEnum):
     RELEASED = "released"
 
 
-class Holder(BaseModel):
-    """A process, well enough described to see from the same host that it is gone."""
-
-    model_config = ConfigDict(frozen=True)
-    user: str
-    host: str
-    boot: str
-    pid: int
-    started: str
-
-    def is_gone(self) -> bool:
-        """True only when this host can prove it: same boot, and no such process any more."""
-        me = this_process()
-        if self.host != me.host:
-            return False
-        return self.boot != me.boot or _started(self.pid) != self.started
-
-    def __str__(self) -> str:
-        return f"{self.user}@{self.host} (process {self.pid})"
-
-
 class LeaseDocument(BaseModel):
-    """What the lease object holds. since: for people only; never compared."""
+    """What the lease object holds. since: for people only; never compared. claim: no two takings share one."""
 
     model_config = ConfigDict(frozen=True)
+    format: int = FORMAT
     state: State
     token: int
     attempt: str
@@ -66,6 +48,7 @@ class LeaseDocument(BaseModel):
     since: str
     beat: int = 0
     progress: str = ""
+    claim: str = ""
 
     def to_bytes(self) -> bytes:
         return self.model_dump_json().encode()
@@ -73,14 +56,31 @@ class LeaseDocument(BaseModel):
     def describe(self) -> str:
         return f"held by {self.holder} since {self.since}; log: {self.attempt}/.marin/log.txt"
 
+    def is_same_hold(self, other: LeaseDocument) -> bool:
+        """Another beat or state of one taking of the lease."""
+        return (self.token, self.claim) == (other.token, other.claim)
+
 
 def parse_lease(content: bytes, where: str) -> LeaseDocument:
+    """Raises CorruptRecord if it cannot be read, names an output outside of the store or is of a later format."""
     try:
-        return LeaseDocument.model_validate_json(content)
+        found = json.loads(content)["format"]
+    except (ValueError, TypeError, KeyError):
+        found = FORMAT
+    if isinstance(found, int) and found > FORMAT:
+        raise CorruptRecord(f"{where} has lease format {found}, this marin reads up to {FORMAT}; update marin")
+    try:
+        lease = LeaseDocument.model_validate_json(content)
     except ValidationError as error:
         raise CorruptRecord(
             f"{where} is not a readable lease; if nobody runs this step, delete the file and run again"
         ) from error
+    if lease.attempt.startswith("/") or ".." in lease.attempt.split("/"):
+        raise CorruptRecord(
+            f"{where} names the output {lease.attempt!r}, which is outside the store; it was edited by hand: "
+            "if nobody runs this step, delete the file and run again"
+        )
+    return lease
 
 
 def lease_name(identity: str) -> str:
@@ -88,9 +88,9 @@ def lease_name(identity: str) -> str:
 
 
 def read_lease(objects: Objects, identity: str) -> LeaseDocument | None:
-    name = lease_name(identity)
-    content = objects.read(name)
-    return None if content is None else parse_lease(content, name)
+    """None if there is none, or only the empty file that a power cut leaves. Raises CorruptRecord."""
+    content = objects.read(lease_name(identity))
+    return parse_lease(content, lease_name(identity)) if content else None
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,14 @@ class Watch:
         return now - known[1] > self.expiry
 
 
-_abandoned: set[LeaseDocument] = set()  # leases of this process that a full disk kept it from releasing
+_abandoned: set[LeaseDocument] = set()  # holds of this process that it could not give back, or does not know it has
 
 
 class Lease:
-    """Our own hold on one identity. Use ``acquire``; then ``commit`` or ``release``."""
+    """Our own hold on one identity. Use ``acquire``; then ``commit`` or ``release``.
+
+    lost: why it is not ours any more ("" while it is). taken_by: who has it instead.
+    """
 
     def __init__(
         self, objects: Objects, identity: str, document: LeaseDocument, before: LeaseDocument | None = None
@@ -134,6 +137,7 @@ class Lease:
         self.document = document
         self.before = before
         self.lost: str = ""
+        self.taken_by: LeaseDocument | None = None
         self._progress = ""
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -143,8 +147,8 @@ class Lease:
     def token(self) -> int:
         return self.document.token
 
-    def start_beating(self, on_loss: Callable[[str], None], every: float = BEAT_EVERY) -> None:
-        """Renew in the background; ``on_loss(message)`` is called once if somebody took over."""
+    def start_beating(self, on_loss: Callable[[], None], every: float = BEAT_EVERY) -> None:
+        """Renew in the background; ``on_loss()`` is called once if somebody took over."""
 
         def beat() -> None:
             while not self._stop.wait(every):
@@ -157,9 +161,8 @@ class Lease:
                                 update={"beat": self.document.beat + 1, "progress": self._progress}
                             )
                         )
-                except LeaseLost as error:
-                    self.lost = str(error)
-                    on_loss(self.lost)
+                except LeaseLost:
+                    on_loss()
                     return
                 except (MarinError, OSError):
                     continue  # the store is away for a moment; the next beat tells whether we still hold the lease
@@ -167,17 +170,33 @@ class Lease:
         self._thread = threading.Thread(target=beat, name=f"lease-{self.identity[:8]}", daemon=True)
         self._thread.start()
 
+    def stop_beating(self) -> None:
+        """When this returns, ``on_loss`` is not called any more."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
     def report(self, progress: str) -> None:
         """Shown to everybody with the next beat."""
         self._progress = progress
+
+    def raise_token(self, above: int, attempt_of: Callable[[int], str]) -> None:
+        """Before anything is written: somebody removed lease objects, and a record has a later token than ours."""
+        token = unused_token(self.objects, above, attempt_of)
+        self._replace(self.document.model_copy(update={"token": token, "attempt": attempt_of(token)}))
 
     def commit(self) -> None:
         """The point of no return. Raises LeaseLost if somebody took over."""
         self._finish(State.COMMITTED)
 
     def release(self) -> None:
-        """Give it back without a result; no error if it is somebody else's, or if the store cannot take it:
-        then it ends with this process, or when its beat has stood still long enough."""
+        """Give it back without a result, unless it is committed.
+
+        No error if it is somebody else's, or if the store cannot take it: then it ends with this process, or when
+        its beat has stood still long enough.
+        """
+        if self.document.state is not State.HELD:
+            return
         try:
             self._finish(State.RELEASED)
         except LeaseLost:
@@ -189,18 +208,32 @@ class Lease:
         self._stop.set()
         with self._lock:
             self._replace(self.document.model_copy(update={"state": state}))
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        self.stop_beating()
 
     def _replace(self, new: LeaseDocument) -> None:
-        if not self.objects.swap(lease_name(self.identity), self.document.to_bytes(), new.to_bytes()):
+        """Raises LeaseLost if the lease is not ours any more."""
+        if self.objects.swap(lease_name(self.identity), self.document.to_bytes(), new.to_bytes()):
+            self.document = new
+            return
+        try:
             now = read_lease(self.objects, self.identity)
-            who = now.describe() if now else "its lease object was deleted"
-            raise LeaseLost(
-                f"{self.document.attempt}: this attempt (token {self.token}) was taken over: {who}. "
-                "It may not commit; the other attempt's result counts"
-            )
-        self.document = new
+        except CorruptRecord as error:
+            self._lose(None, str(error))
+        if now == new:  # a write whose answer was lost on the way
+            self.document = new
+        elif now is not None and now.state is State.HELD and now.is_same_hold(self.document) and now != self.document:
+            self.document = now  # the same, one write earlier
+            self._replace(new)
+        else:
+            self._lose(now, now.describe() if now is not None else "its lease object was deleted")
+
+    def _lose(self, to: LeaseDocument | None, who: str) -> NoReturn:
+        self.taken_by = to
+        self.lost = (
+            f"{self.document.attempt}: this attempt (token {self.token}) was taken over: {who}. "
+            "It may not commit; the other attempt's result counts"
+        )
+        raise LeaseLost(self.lost)
 
 
 def acquire(
@@ -214,58 +247,34 @@ def acquire(
     attempt_of(token) names the attempt's directory. is_dead: may this foreign lease be taken over?
     """
     content = objects.read(lease_name(identity))
-    current = None if content is None else parse_lease(content, lease_name(identity))
+    current = parse_lease(content, lease_name(identity)) if content else None
     if current is not None and current.state is State.HELD and current not in _abandoned and not is_dead(current):
         return Held(current)
-    token = current.token + 1 if current is not None else 1
+    token = unused_token(objects, current.token if current is not None else 0, attempt_of)
     mine = LeaseDocument(
         state=State.HELD,
         token=token,
         attempt=attempt_of(token),
         holder=this_process(),
         since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        claim=uuid.uuid4().hex,
     )
-    if objects.swap(lease_name(identity), content, mine.to_bytes()):
+    try:
+        won = objects.swap(lease_name(identity), content, mine.to_bytes())
+    except MarinError:
+        _abandoned.add(mine)  # it may have been written all the same
+        raise
+    if won:
         return Lease(objects, identity, mine, current)
     winner = read_lease(objects, identity)
+    if winner == mine:  # a write whose answer was lost on the way
+        return Lease(objects, identity, mine, current)
     return Held(winner) if winner is not None else acquire(objects, identity, attempt_of, is_dead)
 
 
-def this_process() -> Holder:
-    pid = os.getpid()
-    return Holder(user=_user(), host=socket.gethostname(), boot=_boot(), pid=pid, started=_started(pid))
-
-
-@functools.cache
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return str(os.getuid())
-
-
-@functools.cache
-def _boot() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
-            return handle.read().strip()
-    except OSError:
-        return "unknown"
-
-
-def _started(pid: int) -> str:
-    """Start time of a process in clock ticks since boot; "" if there is none; "?" where the system has no /proc."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as handle:
-            fields = handle.read().rsplit(")", 1)[1].split()
-    except FileNotFoundError:
-        if os.path.exists("/proc/self/stat"):
-            return ""
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return ""
-        except PermissionError:
-            pass
-        return "?"
-    return "" if fields[0] == "Z" else fields[19]
+def unused_token(objects: Objects, above: int, attempt_of: Callable[[int], str]) -> int:
+    """The next one whose directory nobody has written to, also where lease objects were removed or edited."""
+    token = above + 1
+    while objects.names(f"{attempt_of(token)}/.marin"):
+        token += 1
+    return token

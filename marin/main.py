@@ -149,7 +149,7 @@ def accept_drift(plan: Plan, store: Store) -> None:
     """Record that somebody lets drifted outputs stand."""
     import time
 
-    from marin.lease import this_process
+    from marin.holder import this_process
 
     for step, today in plan.today.items():
         if step.identity not in plan.accept:

@@ -43,15 +43,22 @@ class Provenance(BaseModel):
 
 
 class MadeBy(BaseModel):
-    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data.
-
-    Kept beside work in progress too, because resuming it under other code would mix the two.
-    """
+    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
 
     model_config = ConfigDict(frozen=True)
     code: str
     inputs: dict[str, str]
     outside: dict[str, str]
+
+
+class Begun(MadeBy):
+    """Kept beside work in progress, because going on with it under other code would mix the two.
+
+    replaces: the committed attempt that the work is to replace ("" if none): what a finished attempt left is not
+    gone on with.
+    """
+
+    replaces: str = ""
 
 
 class Acceptance(MadeBy):

@@ -7,7 +7,7 @@ import time
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marin.errors import BadField, CorruptRecord
-from marin.lease import this_process
+from marin.holder import this_process
 from marin.record import Record
 from marin.store import Store
 

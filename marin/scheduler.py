@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -13,15 +14,14 @@ from marin.alias import roots_of
 from marin.backends import Backend
 from marin.commit import commit_alias
 from marin.decision import Action
-from marin.errors import MarinError
+from marin.errors import BadPrefix, CorruptRecord, MarinError, StoreFull
 from marin.job import Ending, Job, Outcome
-from marin.lease import Held, State, Watch, read_lease
+from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
 from marin.plan import Plan
 from marin.record import Record
 from marin.step import ExecutorStep, action_key
 
 POLL_SECONDS = 0.2
-LOOK_SECONDS = 0.5  # between looks at leases that others hold and at milestones
 
 
 class Status(StrEnum):
@@ -64,13 +64,21 @@ type Listener = Callable[[str, StepResult], None]
 
 
 class Scheduler:
-    """listener(event, result) is told of every change: started, held, ended."""
+    """listener(event, result) is told of every change: started, held, ended. watch: judges the leases of others."""
 
-    def __init__(self, plan: Plan, backend: Backend, listener: Listener, experiment: str = "", git: str = "") -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        backend: Backend,
+        listener: Listener,
+        experiment: str = "",
+        git: str = "",
+        watch: Watch | None = None,
+    ) -> None:
         self.plan, self.backend, self.listener = plan, backend, listener
         self.experiment, self.git = experiment, git
         self.store = plan.store
-        self.watch = Watch()
+        self.watch = watch if watch is not None else Watch()
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
@@ -86,7 +94,8 @@ class Scheduler:
         """Run everything that must run. Returns also when steps failed: see the results."""
         began = time.monotonic()
         for record in self.plan.snapshot.invisible:
-            self.store.commit(record)
+            with suppress(BadPrefix, StoreFull):  # who may only read sees it all the same
+                self.store.commit(record)
         for decision in self.plan.decisions:
             status = Status.ABSENT if decision.action is Action.ABSENT else Status.CACHED
             if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
@@ -260,6 +269,7 @@ class Scheduler:
             inputs=inputs,
             replaces=decision.record.attempt if decision.record is not None else "",
             keep_state=step.identity in self.plan.accept,
+            expiry=self.watch.expiry,
             experiment=self.experiment,
             git=self.git,
         )
@@ -269,15 +279,22 @@ class Scheduler:
         return "" if roots is None else action_key(step, roots)
 
     def _look_at_held(self) -> None:
+        leases = self.store.objects.read_many([lease_name(step.identity) for step in self.held])
         for step in list(self.held):
-            lease = read_lease(self.store.objects, step.identity)
-            dead = None
-            if lease is not None and lease.state is State.HELD:
-                if not self.watch.is_dead(step.identity, lease):
-                    continue
-                dead = (lease.token, lease.beat)
+            content, dead = leases.get(lease_name(step.identity)), None
+            with suppress(CorruptRecord):  # the attempt will say so
+                lease = parse_lease(content, lease_name(step.identity)) if content is not None else None
+                if lease is not None and lease.state is State.HELD:
+                    if not self.watch.is_dead(step.identity, lease):
+                        self._still_held(step, lease.describe())
+                        continue
+                    dead = (lease.token, lease.beat)
             self.held.discard(step)
             self._begin(step, dead)
+
+    def _still_held(self, step: ExecutorStep[Any], by: str) -> None:
+        if not self.run.results[step].reason.endswith(by):  # another one took it over meanwhile
+            self._hold(step, by)
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]

@@ -9,7 +9,7 @@ from typing import Any
 from marin.errors import CorruptRecord
 from marin.lease import LeaseDocument, State, lease_name, parse_lease
 from marin.lineage import Lineage, Output, read_lineage
-from marin.record import RECORD, Record, parse_record
+from marin.record import RECORD, Record
 from marin.revocation import Revocation, revoked
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -105,7 +105,7 @@ class Snapshot:
 
     def _read_leases(self, identities: Iterable[str]) -> None:
         names = {lease_name(identity): identity for identity in identities}
-        for name, content in self.store.objects.read_many(list(names)).items():
+        for name, content in self._contents(names):
             try:
                 self.leases[names[name]] = parse_lease(content, f"{self.store.prefix}/{name}")
             except CorruptRecord as error:
@@ -115,11 +115,15 @@ class Snapshot:
             for identity, lease in self.leases.items()
             if lease.state is State.COMMITTED
         }
-        for name, content in self.store.objects.read_many(list(committed)).items():
+        for name, content in self._contents(committed):
             try:
-                record = parse_record(content, f"{self.store.prefix}/{name}")
+                record = self.store.parsed_commit(committed[name], self.leases[committed[name]], content)
             except CorruptRecord as error:
                 self.damage[committed[name]] = str(error)
                 continue
             self.records[record.identity] = record
             self.invisible.append(record)
+
+    def _contents(self, names: Iterable[str]) -> list[tuple[str, bytes]]:
+        """Without the empty ones that a power cut leaves."""
+        return [(name, content) for name, content in self.store.objects.read_many(list(names)).items() if content]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from marin.artifact import Artifact, Checkpoint
@@ -14,8 +14,8 @@ from marin.commit import commit, take_lease
 from marin.directory import Directory
 from marin.errors import CorruptOutput, LeaseLost
 from marin.job import Job
-from marin.lease import Held, Lease
-from marin.record import LOG, MadeBy, Record
+from marin.lease import LOOK_SECONDS, Held, Lease, Watch
+from marin.record import LOG, Begun, Record
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -25,8 +25,8 @@ type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 class StepContext:
     """The Context that a real attempt hands to run()."""
 
-    def __init__(self, job: Job, store: Store, lease: Lease, out: Directory, mapper: Mapper) -> None:
-        self.out = out
+    def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper) -> None:
+        self.out = store.directory / lease.document.attempt
         self.used_state = False
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
@@ -38,13 +38,18 @@ class StepContext:
         if self.used_state:
             return self._store.state(self._job.step.identity)
         job, identity = self._job, self._job.step.identity
-        marker = MadeBy(
-            code=job.code, inputs={held.identity: held.root for held in job.inputs.values()}, outside=job.outside
+        marker = Begun(
+            code=job.code,
+            inputs={held.identity: held.root for held in job.inputs.values()},
+            outside=job.outside,
+            replaces=job.replaces,
         )
         found = self._store.state_marker(identity)
         if found is not None and found != marker and not job.keep_state:
             self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
             self._store.clear_state(identity)
+        if found is None:
+            self._store.clear_state(identity)  # what a removal left that was cut short
         if found != marker:
             self._store.mark_state(identity, marker)
         self.used_state = True
@@ -82,24 +87,30 @@ class StepContext:
         job = next((held for held in self._job.milestones.values() if held.step == milestone), None)
         if job is None:
             raise KeyError(f"{milestone.name} is not a milestone that anybody asked {self._job.step.name} for")
-        lease = take_lease(self._store, job)
-        if isinstance(lease, Held):
-            raise LeaseLost(f"{milestone.name} is {lease.by.describe()}; two runs may not write one milestone")
+        lease = self._wait_for(job)
         if isinstance(lease, Record):
             return  # a worker that died after publishing it: its dependents may be reading
         started = time.time()
+        lease.start_beating(lambda: None)
         try:
+            line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
+            self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
             copy_files(source, self._store.directory / lease.document.attempt)
             commit(job, self._store, lease, artifact, started)
         except BaseException:
             lease.release()
             raise
 
-    def stop_on_loss(self, thread: int) -> Callable[[str], None]:
-        def stop(_: str) -> None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(LeaseLost))
-
-        return stop
+    def _wait_for(self, job: Job) -> Lease | Record:
+        """A worker that died while publishing on another machine has left a lease that nobody else watches."""
+        watch = Watch(expiry=job.expiry)
+        while isinstance(lease := take_lease(self._store, job), Held):
+            self._still_ours()
+            if watch.is_dead(job.step.identity, lease.by):
+                job = replace(job, presumed_dead=(lease.by.token, lease.by.beat))
+            else:
+                time.sleep(LOOK_SECONDS)
+        return lease
 
     def _still_ours(self) -> None:
         if self._lease.lost:

@@ -31,15 +31,15 @@ from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
 from marin.errors import CorruptOutput, CorruptRecord
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
-from marin.lease import LeaseDocument, State, read_lease
+from marin.lease import LeaseDocument, State, lease_name, read_lease
 from marin.objects import RemoteObjects, open_objects
 from marin.record import (
     FAILURE,
     MANIFEST,
     RECORD,
     Acceptance,
+    Begun,
     FileEntry,
-    MadeBy,
     Record,
     differences,
     parse_manifest,
@@ -72,7 +72,8 @@ class Store:
     def record_contents(self, identities: Collection[str] | None = None) -> dict[str, bytes]:
         """Content of the record objects of these identities, or of all: what is not committed is left out.
 
-        One listing, and reads side by side; where a read is a round trip, most come from a few packs.
+        What a power cut left empty is not committed. One listing, and reads side by side; where a read is a round
+        trip, most come from a few packs.
         """
         wanted = None if identities is None else {f"{identity}.json" for identity in identities}
         if self.index is not None:
@@ -80,7 +81,7 @@ class Store:
         else:
             present = self.objects.names(RECORDS)
             names = [f"{RECORDS}/{name}" for name in present if wanted is None or name in wanted]
-            found = {name.rpartition("/")[2]: held for name, held in self.objects.read_many(names).items()}
+            found = {name.rpartition("/")[2]: held for name, held in self.objects.read_many(names).items() if held}
         return {name.removesuffix(".json"): content for name, content in found.items()}
 
     def pack_records(self, made: Collection[str]) -> None:
@@ -101,10 +102,10 @@ class Store:
         """
         name = record_name(identity)
         content = self.objects.read(name)
-        if content is not None:
+        if content:  # an empty one is what a power cut leaves
             return self.parsed(identity, content)
         lease = read_lease(self.objects, identity)
-        return None if lease is None else self.committed_by(lease)
+        return None if lease is None else self.committed_by(identity, lease)
 
     def parsed(self, identity: str, content: bytes) -> Record:
         """A record object's content. Raises CorruptRecord."""
@@ -122,7 +123,7 @@ class Store:
         name, new = record_name(record.identity), record.to_bytes()
         while True:
             old = self.objects.read(name)
-            if old is not None:
+            if old:
                 replaced = self._replaced(record.identity, old)
                 if replaced is not None and replaced.token >= record.token:
                     return
@@ -137,16 +138,27 @@ class Store:
         except CorruptRecord:
             return None
 
-    def committed_by(self, lease: LeaseDocument) -> Record | None:
+    def committed_by(self, identity: str, lease: LeaseDocument) -> Record | None:
         """The record of a committed lease, even if its writer did not come to making it visible; else None."""
         if lease.state is not State.COMMITTED:
             return None
         content = self.objects.read(f"{lease.attempt}/{RECORD}")
-        return None if content is None else parse_record(content, f"{self.prefix}/{lease.attempt}/{RECORD}")
+        return self.parsed_commit(identity, lease, content) if content else None
 
-    def finish(self, lease: LeaseDocument) -> Record | None:
+    def parsed_commit(self, identity: str, lease: LeaseDocument, content: bytes) -> Record:
+        """The record that a committed lease's attempt holds. Raises CorruptRecord, also if it is not the lease's."""
+        where = f"{self.prefix}/{lease.attempt}/{RECORD}"
+        record = parse_record(content, where)
+        if (record.identity, record.token) != (identity, lease.token):
+            raise CorruptRecord(
+                f"{where} is of {record.identity}, token {record.token}, and the lease that names it of {identity}, "
+                f"token {lease.token}: one of them was edited by hand; remove {lease_name(identity)}"
+            )
+        return record
+
+    def finish(self, identity: str, lease: LeaseDocument) -> Record | None:
         """Like ``committed_by``, and makes the record visible."""
-        record = self.committed_by(lease)
+        record = self.committed_by(identity, lease)
         if record is not None:
             self.commit(record)
         return record
@@ -177,9 +189,10 @@ class Store:
         """Raises CorruptOutput if it is gone, CorruptRecord if it cannot be read."""
         name = f"{record.attempt}/{MANIFEST}"
         content = self.objects.read(name)
-        if content is None:
+        if not content:
             raise CorruptOutput(
-                f"{self.prefix}/{name} is missing: the output was deleted or moved; {self.remedy(record)}"
+                f"{self.prefix}/{name} is missing or empty: the output was deleted, moved or torn by a power cut; "
+                f"{self.remedy(record)}"
             )
         return parse_manifest(content, f"{self.prefix}/{name}")
 
@@ -237,7 +250,7 @@ class Store:
 
     def keep_code(self, code: str, described: dict[str, Any]) -> None:
         name = f".marin/code/{code}.json"
-        if self.objects.read(name) is None:
+        if not self.objects.read(name):
             self.objects.write(name, json.dumps(described, sort_keys=True).encode())
 
     def acceptances(self, identity: str) -> list[Acceptance]:
@@ -262,25 +275,25 @@ class Store:
             """Somebody else added one meanwhile."""
 
     def state(self, identity: str) -> Directory:
-        """Work in progress of a step, across attempts; see MadeBy."""
+        """Work in progress of a step, across attempts; see Begun."""
         return self.directory / f".marin/state/{identity}"
 
     def state_identities(self) -> set[str]:
         """Steps with work in progress: one listing."""
         return set(self.objects.names(".marin/state"))
 
-    def state_marker(self, identity: str) -> MadeBy | None:
+    def state_marker(self, identity: str) -> Begun | None:
         """What made the work in progress; None if there is none. Raises CorruptRecord."""
         name = f".marin/state/{identity}/{MARKER}"
         content = self.objects.read(name)
         try:
-            return None if content is None else MadeBy.model_validate_json(content)
+            return None if content is None else Begun.model_validate_json(content)
         except ValidationError as error:
             raise CorruptRecord(
                 f"{self.prefix}/{name} is not readable; delete that folder and the step starts over"
             ) from error
 
-    def mark_state(self, identity: str, marker: MadeBy) -> None:
+    def mark_state(self, identity: str, marker: Begun) -> None:
         self.objects.write(f".marin/state/{identity}/{MARKER}", marker.model_dump_json().encode())
 
     def clear_state(self, identity: str) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import uuid
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from marin.errors import BadPrefix
+from marin.errors import BadPrefix, StoreError
 from marin.objects.errors import control_errors
 
 LOCK_STRIPES = 64
+LOCK_SECONDS = 30
 
 
 class LocalObjects:
@@ -104,10 +106,26 @@ class LocalObjects:
             stripe.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            self._wait_for_lock(handle, stripe)
             yield
         finally:
             os.close(handle)
+
+    def _wait_for_lock(self, handle: int, stripe: Path) -> None:
+        """Held for less than a millisecond at a time, unless the holder was stopped just then."""
+        limit = time.monotonic() + LOCK_SECONDS
+        pause = 0.0005
+        while True:
+            try:
+                return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > limit:
+                    raise StoreError(
+                        f"{stripe} has been locked for {LOCK_SECONDS} seconds: a process that uses this store stands "
+                        "still (stopped, or its disk hangs); find it with lsof or lslocks, then resume or kill it"
+                    ) from None
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
 
 
 def _stamp(held: os.stat_result) -> str:

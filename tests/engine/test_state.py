@@ -6,7 +6,7 @@ import pytest
 
 from marin.errors import Drift
 from marin.plan import OnDrift
-from marin.record import MadeBy
+from marin.record import Begun
 from marin.store import Store
 from tests.engine.toy import Slowly, planned, ran, run, statuses
 
@@ -44,7 +44,7 @@ def begun_by_other_code(prefix: str, step: Slowly) -> None:
     store = Store(prefix)
     marker = store.state_marker(step.identity)
     assert marker is not None
-    store.mark_state(step.identity, MadeBy(code="0" * 64, inputs={}, outside={}))
+    store.mark_state(step.identity, Begun(code="0" * 64, inputs={}, outside={}))
     Path(step.switch).touch()
 
 

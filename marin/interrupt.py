@@ -1,0 +1,70 @@
+"""Stopping work that must not go on: code of a step whose lease was lost, a driver that was told to go."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from marin.errors import LeaseLost
+
+WAKE = signal.SIGUSR2  # ends a system call that blocks; a step must not use it itself
+
+
+class Terminated(BaseException):
+    """This process was asked to go. Not an Exception: a step that catches those must not survive it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"{signal.Signals(number).name} from outside")
+        self.number = number
+
+
+def end_by_signal(*numbers: signal.Signals) -> None:
+    """From now on these raise Terminated in the main thread, so that leases are given back; ignored ones stay so."""
+
+    def terminate(number: int, _frame: FrameType | None) -> None:
+        raise Terminated(number)
+
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, terminate)
+
+
+class Stop:
+    """A way to raise LeaseLost in the thread that made this, from another one, until ``disarm``.
+
+    In the main thread it also ends a blocking system call; elsewhere it waits for the next bytecode.
+    """
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._in_main = threading.current_thread() is threading.main_thread()
+        self._before: Any = None
+        if self._in_main:
+            self._before = signal.signal(WAKE, self._raise)
+
+    def now(self) -> None:
+        if self._in_main:
+            signal.pthread_kill(self._thread, WAKE)
+        else:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(LeaseLost))
+
+    def disarm(self, quiet: Callable[[], None]) -> None:
+        """Nothing is raised after this. quiet: makes sure, and waits until, nobody calls ``now`` any more."""
+        try:
+            self._disarm(quiet)
+        except LeaseLost:
+            self._disarm(quiet)  # it came this moment, and it comes once
+
+    def _disarm(self, quiet: Callable[[], None]) -> None:
+        quiet()
+        if self._in_main:
+            signal.signal(WAKE, self._before)
+        else:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), None)
+
+    def _raise(self, _number: int, _frame: FrameType | None) -> None:
+        raise LeaseLost("this attempt was taken over")
