@@ -20,6 +20,7 @@ from marin.record import (
     Input,
     Provenance,
     Record,
+    content_digest,
     manifest_bytes,
     manifest_of,
     root_digest,
@@ -99,6 +100,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         provenance=_provenance(job, started),
         action=job.action,
         stamp=output.stamp(),
+        content=content_digest(entries),
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
     _make_visible(store, lease, record)
@@ -163,4 +165,5 @@ def _provenance(job: Job, started: float) -> Provenance:
         seconds=round(time.time() - started, 3),
         experiment=job.experiment,
         git=job.git,
+        because=job.because,
     )

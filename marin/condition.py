@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from marin.drift import Today, changes, package_changes, same
 from marin.errors import CorruptRecord
-from marin.record import Record
+from marin.record import Acceptance, Record
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -18,13 +19,15 @@ type Conditions = dict[ExecutorStep[Any], Condition]
 @dataclass
 class Condition:
     """drift: what changed since it was made. damage: why it cannot be read. unfinished: why work in progress must not
-    simply be gone on with. untrusted: why its bytes are not to be used; revoked: they are revoked themselves.
+    simply be gone on with; goes_on: somebody accepted that it is. untrusted: why its bytes are not to be used; revoked:
+    they are revoked themselves.
     """
 
     record: Record | None = None
     damage: str = ""
     drift: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
+    goes_on: bool = False
     notes: tuple[str, ...] = ()
     untrusted: str = ""
     revoked: bool = False
@@ -40,7 +43,7 @@ def conditions(steps: list[ExecutorStep[Any]], snapshot: Snapshot, today: dict[E
         else:
             found[step] = Condition(damage=snapshot.damage.get(step.identity, ""))
             if not found[step].damage and step.identity in snapshot.in_progress:
-                found[step].unfinished = _unfinished(step, snapshot.store, today[step], found)
+                _about_unfinished(found[step], step, snapshot.store, today[step], found)
     return found
 
 
@@ -55,12 +58,9 @@ def _committed(
     names = {read.identity: read.name for read in record.inputs}
     drift = changes(store, record.made_by, today, inputs, names)
     notes = [*package_changes(record.packages, today.code.packages), *touched]
-    if drift:
-        for acceptance in store.acceptances(step.identity):
-            if same(acceptance, today, inputs):
-                notes.append(f"drift accepted by {acceptance.who} on {acceptance.when}: {acceptance.because}")
-                drift = []
-                break
+    if drift and (acceptance := accepted(store, step, today, inputs)) is not None:
+        notes.append(acceptance.describe())
+        drift = []
     held.drift, held.notes = tuple(drift), tuple(notes)
     return held
 
@@ -89,15 +89,28 @@ def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:
     return "", ["its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"]
 
 
-def _unfinished(step: ExecutorStep[Any], store: Store, today: Today, found: Conditions) -> tuple[str, ...]:
+def accepted(store: Store, step: ExecutorStep[Any], today: Today, inputs: Mapping[str, str]) -> Acceptance | None:
+    """Who accepted that what today's code and inputs would make may differ; None if nobody did."""
+    return next((held for held in store.acceptances(step.identity) if same(held, today, inputs)), None)
+
+
+def _about_unfinished(
+    condition: Condition, step: ExecutorStep[Any], store: Store, today: Today, found: Conditions
+) -> None:
+    """Work in progress (training checkpoints, say) may have been begun by other code or from other inputs."""
     try:
         marker = store.state_marker(step.identity)
     except CorruptRecord as error:
-        return (str(error),)
+        condition.unfinished = (str(error),)
+        return
     if marker is None:
-        return ()
+        return
+    inputs = current_inputs(step, found)
     names = {dependency.identity: dependency.name for dependency in step.dependencies}
-    return tuple(changes(store, marker, today, current_inputs(step, found), names))
+    condition.unfinished = tuple(changes(store, marker, today, inputs, names))
+    if condition.unfinished and (acceptance := accepted(store, step, today, inputs)) is not None:
+        condition.goes_on, condition.unfinished = True, ()
+        condition.notes = (f"goes on with work in progress: {acceptance.describe()}",)
 
 
 def current_inputs(step: ExecutorStep[Any], found: Conditions) -> dict[str, str]:

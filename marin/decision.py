@@ -84,7 +84,7 @@ def decide(
     first: dict[ExecutorStep[Any], Decision] = {}
     for step, condition in found.items():
         if _is_missing(condition) and step not in forced:
-            first[step] = _missing(step, missing[step], first, aliases)
+            first[step] = dataclasses.replace(_missing(step, missing[step], first, aliases), notes=condition.notes)
         else:
             first[step] = _present(step, condition, step in forced, on_drift)
     needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found)

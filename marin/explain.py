@@ -31,6 +31,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "packages": dict(today.code.packages),
         "outside": today.outside,
         "diffs": {},
+        "accepted": [held.model_dump() for held in plan.store.acceptances(step.identity)],
     }
     if record is not None:
         told["committed"] = {
@@ -74,10 +75,16 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
         line(f"  committed {committed['started']} by {committed['who']} in {committed['seconds']:.1f} s")
         line(f"    {committed['output']}  {committed['files']} files, {committed['bytes']:,} bytes")
         line(f"    content {committed['root']}")
+        if committed["because"]:
+            line(f"    made again: {committed['because']}", "yellow")
         if committed["git"]:
             line(f"    git {committed['git']} ({committed['experiment']})")
         for held in committed["inputs"]:
             line(f"    read {held['name']} {held['root'][:12]}")
+    for entry in told["accepted"]:
+        line(f"  drift accepted {entry['when']} by {entry['who']}: {entry['because']}", "yellow")
+        for text in entry["changes"]:
+            line(f"    {text}", "dim")
     code = told["code"]
     line(f"  code {code['digest'][:12]}: {len(code['units'])} functions, classes and constants")
     for name in code["units"]:

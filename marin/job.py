@@ -16,12 +16,11 @@ class Job:
     """Everything a worker needs to make one step.
 
     code, packages, outside: what builds it, as fingerprinted by the driver. action: see marin.step.action_key; "" where
-    it is not known. inputs: the dependencies'
-    records, by identity. replaces: the attempt that the plan saw committed ("" if none); another one
-    found at run time is newer and stands. milestones: what to commit at which optimizer step, while
-    running. keep_state: go on with work in progress that other code began (accepted by a person); otherwise
-    such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still.
-    expiry: seconds after which a lease that stands still is dead.
+    it is not known. inputs: the dependencies' records, by identity. replaces: the attempt that the plan saw committed
+    ("" if none); another one found at run time is newer and stands. because: why that is made again. milestones: what
+    to commit at which optimizer step, while running. keep_state: go on with work in progress that other code began
+    (accepted by a person); otherwise such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the
+    driver watched stand still. expiry: seconds after which a lease that stands still is dead.
     """
 
     prefix: str
@@ -38,6 +37,7 @@ class Job:
     expiry: float = EXPIRY
     experiment: str = ""
     git: str = ""
+    because: str = ""
 
     def may_take_over(self, lease: LeaseDocument) -> bool:
         return lease.holder.is_gone() or (lease.token, lease.beat) == self.presumed_dead

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
 from marin.console import open_console
 from marin.decision import Action, OnDrift
@@ -21,7 +22,6 @@ from marin.events import Events, git_revision
 from marin.exits import Exit, guarded
 from marin.experiment_file import Build, built_by, importable, source_of
 from marin.plan import Plan, make_plan
-from marin.record import Acceptance
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Store, open_store
@@ -66,7 +66,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--only", multiple=True, metavar="RESULT", help="Only this result (repeatable)."),
         click.option("--rebuild", multiple=True, metavar="STEP", help="Make it again: op/label, op or identity."),
         _choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
-        click.option("--because", default="", metavar="REASON", help="Why drifted outputs still stand; recorded."),
+        click.option("--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."),
         _choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
         click.option("--address", default="", help="A running Ray cluster; without it a local one is started."),
         click.option("--every-step", is_flag=True, help="Do not fold like steps in the printed plan."),
@@ -124,7 +124,7 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
 
     revision, dirty = git_revision(source.parent)
     git = f"{revision}{'+dirty' if dirty else ''}"
-    accept_drift(plan, store)
+    accept_planned(plan)
     todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:
         return Scheduler(plan, make_backend(options), _say_nothing).execute()
@@ -143,30 +143,6 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
 
 def _say_nothing(_event: str, _result: StepResult) -> None:
     """A run of which nothing runs has no progress."""
-
-
-def accept_drift(plan: Plan, store: Store) -> None:
-    """Record that somebody lets drifted outputs stand."""
-    import time
-
-    from marin.holder import this_process
-
-    for step, today in plan.today.items():
-        if step.identity not in plan.accept:
-            continue
-        inputs = {dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)}
-        store.keep_code(today.code.digest, today.code.to_json(sources=True))
-        store.accept(
-            step.identity,
-            Acceptance(
-                code=today.code.digest,
-                inputs=inputs,
-                outside=today.outside,
-                because=plan.accept[step.identity],
-                who=this_process().user,
-                when=time.strftime("%Y-%m-%d %H:%M:%S"),
-            ),
-        )
 
 
 def make_backend(options: Options) -> Backend:

@@ -113,16 +113,26 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
             chip_hours=sum(hours) if hours else None,
             wall_seconds=run.seconds if run.having(Status.RAN) else None,
         ),
-        trust=[
-            model.TrustNote(step=decision.step.name, kind=_kind(text) if text in decision.notes else "drift", text=text)
-            for decision in run.plan.decisions
-            for text in (*decision.drift, *decision.notes)
-        ],
+        trust=[note for result in run.results.values() for note in _trust(run, result)],
     )
 
 
+def _trust(run: Run, result: StepResult) -> list[model.TrustNote]:
+    """What a reader should know before relying on this output."""
+    decision, record, name = run.plan.of(result.step), result.record, result.step.name
+    found = [model.TrustNote(step=name, kind="drift", text=text) for text in decision.drift]
+    found += [model.TrustNote(step=name, kind=_kind(text), text=text) for text in decision.notes]
+    if record is not None and record.alias_of:
+        text = f"nothing ran: the bytes are those of {record.attempt}"
+        found.append(model.TrustNote(step=name, kind="alias", text=text))
+    if record is not None and (because := record.provenance.because):
+        text = f"{record.provenance.started} by {record.provenance.who}: {because}"
+        found.append(model.TrustNote(step=name, kind="made again", text=text))
+    return found
+
+
 def _kind(note: str) -> str:
-    return "drift accepted" if note.startswith("drift accepted") else "other"
+    return "drift accepted" if "drift accepted" in note else "other"
 
 
 def _row(run: Run, result: StepResult) -> model.StepRow:

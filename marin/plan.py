@@ -26,7 +26,11 @@ NAMED = 4  # so many steps that drifted alike are named; `marin plan` lists all
 
 @dataclass
 class Plan:
-    """decisions: dependencies first. accept: the reason to let each drifted output stand, by identity."""
+    """decisions: dependencies first. accept: the reason to let each drifted output stand, by identity.
+
+    keep_state: identities of steps that go on with work in progress that other code began. because: what the person
+    said who asked for this.
+    """
 
     experiment: Experiment
     store: Store
@@ -34,6 +38,8 @@ class Plan:
     today: dict[ExecutorStep[Any], Today]
     snapshot: Snapshot
     accept: dict[str, str] = field(default_factory=dict[str, str])
+    keep_state: frozenset[str] = frozenset()
+    because: str = ""
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -115,7 +121,9 @@ def make_plan(
         for step, condition in found.items()
         if (condition.drift or condition.unfinished) and on_drift is OnDrift.ACCEPT and step not in forced
     }
-    return Plan(experiment, store, decisions, today, snapshot, accepted)
+    goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
+    keep_state = frozenset(goes_on | accepted.keys())
+    return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip())
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

@@ -31,7 +31,10 @@ class Input(BaseModel):
 
 
 class Provenance(BaseModel):
-    """Who, where, when and from which commit. seconds: wall time of run() and the commit."""
+    """Who, where, when and from which commit. seconds: wall time of run() and the commit.
+
+    because: why an output that there was had to be made again ("" for the first), or why it was adopted.
+    """
 
     model_config = ConfigDict(frozen=True)
     who: str
@@ -40,6 +43,7 @@ class Provenance(BaseModel):
     seconds: float
     experiment: str = ""
     git: str = ""
+    because: str = ""
 
 
 class MadeBy(BaseModel):
@@ -62,11 +66,18 @@ class Begun(MadeBy):
 
 
 class Acceptance(MadeBy):
-    """Somebody declared: this output stands, although what would make it now is this."""
+    """Somebody declared: this output stands, although what would make it now is this.
+
+    changes: what had changed, one line each, as the person who accepted it saw it.
+    """
 
     because: str
     who: str
     when: str
+    changes: list[str] = []
+
+    def describe(self) -> str:
+        return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
 class Record(BaseModel):
@@ -75,7 +86,8 @@ class Record(BaseModel):
     attempt: the directory of the bytes. alias_of: "" or, where nothing ran because another identity's output was made
     by the same action (operator, version, fields and input contents), that identity; attempt is then its directory.
     action: see ``marin.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
-    the store has times; equal stamps mean that nobody touched them.
+    the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
+    same files are known under another kind or other facts; "" where there are none.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
@@ -100,6 +112,7 @@ class Record(BaseModel):
     alias_of: str = ""
     action: str = ""
     stamp: str = ""
+    content: str = ""
 
     @property
     def name(self) -> str:
@@ -172,6 +185,12 @@ def root_digest(entries: Iterable[FileEntry], kind: str, facts: dict[str, Any]) 
     """Digest of every path, size and checksum, and of the artifact's facts: equal roots, equal outputs."""
     described = [[entry.path, entry.size, entry.sha256] for entry in entries]
     return hashlib.sha256(json.dumps([kind, facts, described], sort_keys=True).encode()).hexdigest()
+
+
+def content_digest(entries: Iterable[FileEntry]) -> str:
+    """Digest of every path, size and checksum; "" if there is no file."""
+    described = [[entry.path, entry.size, entry.sha256] for entry in entries]
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest() if described else ""
 
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:

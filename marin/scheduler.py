@@ -13,7 +13,7 @@ from typing import Any
 from marin.alias import roots_of
 from marin.backends import Backend
 from marin.commit import commit_alias
-from marin.decision import Action
+from marin.decision import Action, Decision
 from marin.errors import BadPrefix, CorruptRecord, MarinError, StoreFull
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
@@ -268,11 +268,19 @@ class Scheduler:
             action=self._action(step),
             inputs=inputs,
             replaces=decision.record.attempt if decision.record is not None else "",
-            keep_state=step.identity in self.plan.accept,
+            keep_state=step.identity in self.plan.keep_state,
             expiry=self.watch.expiry,
             experiment=self.experiment,
             git=self.git,
+            because=self._because(decision),
         )
+
+    def _because(self, decision: Decision) -> str:
+        """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
+        if decision.record is None and not decision.anew:
+            return ""
+        said = f": {self.plan.because}" if decision.anew and self.plan.because else ""
+        return f"{self.run.results[decision.step].reason}{said}"
 
     def _action(self, step: ExecutorStep[Any]) -> str:
         roots = roots_of(step, lambda read: self.run.results[read].record)

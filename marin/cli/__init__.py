@@ -22,6 +22,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "run": "Plan and run an experiment, like running its file.",
         "status": "Which outputs are there, who works on which, what failed.",
     },
+    "Trust": {
+        "accept": "Let drifted outputs stand, with a reason; runs nothing.",
+    },
     "The store": {
         "verify": "Compare committed outputs with their manifests, byte by byte.",
     },

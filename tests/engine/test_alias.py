@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from marin.acceptance import accept_planned
 from marin.decision import Action, OnDrift
 from marin.store import Store
 from tests.engine.toy import Count, Fail, Join, Write, execute, planned, ran, run, statuses
@@ -95,11 +96,7 @@ def test_an_output_that_other_code_made_is_no_alias(prefix: str) -> None:
 def test_accepted_drift_is_accepted_for_the_alias_too(prefix: str) -> None:
     run(prefix, end=chain())
     _age_code(prefix, chain().identity)
-    store = Store(prefix)
-    plan = planned(prefix, on_drift=OnDrift.ACCEPT, end=chain())
-    from marin.main import accept_drift
-
-    accept_drift(plan, store)
+    accept_planned(planned(prefix, on_drift=OnDrift.ACCEPT, end=chain()))
     assert ran(run(prefix, end=chain(encoding="ascii"))) == {"toy-write/a"}
     decision = planned(prefix, end=chain(encoding="ascii")).of(chain(encoding="ascii"))
     assert decision.action is Action.CACHED

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from marin.acceptance import accept_planned
 from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
 from marin.lease import EXPIRY, Held, acquire
 from marin.plan import Action, OnDrift
@@ -88,9 +89,7 @@ def test_accepted_drift_is_recorded_and_stays_accepted(prefix: str, tmp_path: Pa
     source.write_text("one, with a comma")
     plan = planned(prefix, on_drift=OnDrift.ACCEPT, end=end)
     assert plan.accept == {end.identity: "a test"}
-    from marin.main import accept_drift
-
-    accept_drift(plan, Store(prefix))
+    accept_planned(plan)
     after = planned(prefix, end=end)
     assert after.of(end).action is Action.CACHED
     assert "a test" in after.of(end).notes[0]
