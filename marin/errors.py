@@ -9,7 +9,8 @@ MarinError
 ├── PlanError                the experiment and the store do not fit together; nothing was started
 │   ├── Drift                a committed output was made by other code than today's
 │   ├── Revoked              an output that is needed was declared bad, or was made from one that was
-│   └── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
+│   ├── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
+│   └── AmbiguousName        a name fits several outputs
 ├── StoreError               what the store holds or refuses
 │   ├── BadPrefix            missing, malformed or unwritable prefix
 │   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
@@ -69,6 +70,9 @@ class Revoked(PlanError): ...
 
 
 class UnknownStep(PlanError): ...
+
+
+class AmbiguousName(PlanError): ...
 
 
 class StoreError(MarinError): ...

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import time
 from pathlib import Path
 
+from marin.errors import MarinError
 from marin.holder import this_process
 from marin.scheduler import StepResult
 from marin.store import Store, slug
@@ -25,8 +27,17 @@ class Events:
         line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **details}
         self.store.objects.append(self.name, json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
-    def began(self, command: str, git: str) -> None:
-        self.note("began", command=command, git=git, who=str(this_process()))
+    def began(self, command: str, git: str, scale: str, todo: int) -> None:
+        """todo: how many steps it sets out to make."""
+        me = this_process()
+        self.note(
+            "began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=me.model_dump(mode="json")
+        )
+
+    def stopped(self, error: BaseException) -> None:
+        """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""
+        with contextlib.suppress(MarinError):
+            self.note("stopped", error=f"{type(error).__name__}: {error}".rstrip(": "))
 
     def step(self, event: str, result: StepResult) -> None:
         self.note(

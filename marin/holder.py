@@ -31,10 +31,12 @@ class Holder(BaseModel):
         A host's name proves nothing (pods, clones and laptops share them), and a machine that was started
         again cannot be told from its clone: then only the lease's beat tells.
         """
+        return self.is_here() and started(self.pid) not in (self.started, UNKNOWN)
+
+    def is_here(self) -> bool:
+        """Would this process find that one, were it still there?"""
         me = this_process()
-        if UNKNOWN in (me.boot, me.space) or (self.boot, self.space, self.host) != (me.boot, me.space, me.host):
-            return False
-        return started(self.pid) not in (self.started, UNKNOWN)
+        return UNKNOWN not in (me.boot, me.space) and (self.boot, self.space, self.host) == (me.boot, me.space, me.host)
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host} (process {self.pid})"

@@ -129,14 +129,18 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
     if not todo:
         return Scheduler(plan, make_backend(options), _say_nothing).execute()
     events = Events(store, source.stem)
-    events.began(options.command, git)
-    with Progress(console, store, len(todo)) as progress:
+    events.began(options.command, git, options.scale.value, len(todo))
+    try:
+        with Progress(console, store, len(todo)) as progress:
 
-        def listen(event: str, result: StepResult) -> None:
-            events.step(event, result)
-            progress(event, result)
+            def listen(event: str, result: StepResult) -> None:
+                events.step(event, result)
+                progress(event, result)
 
-        run = Scheduler(plan, make_backend(options), listen, source.stem, git).execute()
+            run = Scheduler(plan, make_backend(options), listen, source.stem, git).execute()
+    except BaseException as error:
+        events.stopped(error)
+        raise
     events.note("ended", seconds=round(run.seconds, 3), failed=len(run.having(Status.FAILED)))
     return run
 

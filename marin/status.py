@@ -1,39 +1,117 @@
-"""Where one step stands in a store, whoever worked on it."""
+"""Where steps stand in a store, whoever works on them."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+from marin.attempts import parse_attempt
 from marin.errors import CorruptRecord
-from marin.lease import State, read_lease
+from marin.lease import LeaseDocument, State, lease_name, parse_lease
+from marin.record import FAILURE, LOG, Record
 from marin.step import ExecutorStep
 from marin.store import Store
 
 
-def step_status(store: Store, step: ExecutorStep[Any]) -> dict[str, str]:
-    """step, identity, status (committed, running, dead, failed, corrupt, absent), detail."""
-    status, detail = _status(store, step)
-    return {"step": step.name, "identity": step.identity, "status": status, "detail": detail}
+class Standing(StrEnum):
+    """DEAD: its process is gone, the next run takes over. ABSENT: never built, or only an unfinished attempt."""
+
+    RUNNING = "running"
+    DEAD = "dead"
+    FAILED = "failed"
+    CORRUPT = "corrupt"
+    COMMITTED = "committed"
+    ABSENT = "absent"
 
 
-def _status(store: Store, step: ExecutorStep[Any]) -> tuple[str, str]:
+@dataclass(frozen=True, kw_only=True)
+class StepStatus:
+    """detail: who and since when, the error, or what is committed. log: of the attempt that it is about; "" if none."""
+
+    step: str
+    identity: str
+    status: Standing
+    detail: str
+    log: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {name: str(held) for name, held in vars(self).items()}
+
+
+def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
+    """Of an experiment's steps, in their order: reads side by side."""
+    every = list(steps)
+    found = _Found(store, [step.identity for step in every])
+    return [found.status(step.identity, step.name) for step in every]
+
+
+def store_statuses(store: Store) -> list[StepStatus]:
+    """Of everything in the store that runs, died or failed; what is well and committed is left to ``ls``."""
+    found = _Found(store, sorted(store.leased()))
+    rows = [found.status(identity, found.name_of(identity)) for identity in found.identities]
+    return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT)]
+
+
+class _Found:
+    def __init__(self, store: Store, identities: list[str]) -> None:
+        self.store, self.identities = store, identities
+        self.records: dict[str, Record] = {}
+        self.leases: dict[str, LeaseDocument] = {}
+        self.corrupt: dict[str, str] = {}
+        for identity, content in store.record_contents(identities).items():
+            try:
+                self.records[identity] = store.parsed(identity, content)
+            except CorruptRecord as error:
+                self.corrupt[identity] = str(error)
+        names = {lease_name(identity): identity for identity in identities}
+        for name, content in store.objects.read_many(list(names)).items():
+            try:
+                self.leases[names[name]] = parse_lease(content, f"{store.prefix}/{name}")
+            except CorruptRecord as error:
+                self.corrupt[names[name]] = str(error)
+        released = [
+            f"{lease.attempt}/{FAILURE}"
+            for identity, lease in self.leases.items()
+            if lease.state is not State.HELD and identity not in self.records
+        ]
+        self.failures = store.objects.read_many(released)
+
+    def name_of(self, identity: str) -> str:
+        """What people call it; where only a lease tells, with the label as it is in paths."""
+        if identity in self.records:
+            return self.records[identity].name
+        attempt = parse_attempt(self.leases[identity].attempt) if identity in self.leases else None
+        return attempt.name if attempt is not None else identity[:12]
+
+    def status(self, identity: str, name: str) -> StepStatus:
+        standing, detail, log = self._standing(identity)
+        return StepStatus(step=name, identity=identity, status=standing, detail=detail, log=log)
+
+    def _standing(self, identity: str) -> tuple[Standing, str, str]:
+        lease, record = self.leases.get(identity), self.records.get(identity)
+        log = "" if lease is None else f"{lease.attempt}/{LOG}"
+        if identity in self.corrupt:
+            return Standing.CORRUPT, self.corrupt[identity], log
+        if lease is not None and lease.state is State.HELD:
+            who = f"{lease.holder} since {lease.since}"
+            if lease.holder.is_gone():
+                return Standing.DEAD, f"{who}: its process is gone, the next run takes over", log
+            return Standing.RUNNING, f"{who} {lease.progress}".rstrip(), log
+        if record is not None:
+            made = record.provenance
+            detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
+            return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
+        if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
+            return Standing.FAILED, _failed(failure), log
+        return Standing.ABSENT, "never built", ""
+
+
+def _failed(content: bytes) -> str:
     try:
-        record = store.record(step.identity)
-        lease = read_lease(store.objects, step.identity)
-    except CorruptRecord as error:
-        return "corrupt", str(error)
-    if lease is not None and lease.state is State.HELD:
-        if lease.holder.is_gone():
-            return "dead", f"{lease.describe()}; its process is gone, the next run takes over"
-        return "running", f"{lease.describe()} {lease.progress}".rstrip()
-    if record is not None:
-        made = record.provenance
-        return (
-            "committed",
-            f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}",
-        )
-    if lease is not None:
-        failure = store.failure(lease.attempt)
-        if failure is not None:
-            return "failed", f"{failure.get('error', 'unknown')} (log: {lease.attempt}/.marin/log.txt)"
-    return "absent", "never built"
+        told = json.loads(content)
+        return f"{told.get('when', '')} {told.get('error', 'unknown')}".strip()
+    except (ValueError, AttributeError):
+        return "its failure report cannot be read"

@@ -20,12 +20,16 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Runs": {
         "run": "Plan and run an experiment, like running its file.",
-        "status": "Which outputs are there, who works on which, what failed.",
+        "status": "Who works on which step, how far it is, what failed.",
+        "runs": "Who ran what, when, and how it ended; the events of one run.",
+        "logs": "The log of a step's attempt, also while it runs.",
     },
     "Trust": {
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
     },
     "The store": {
+        "ls": "Committed outputs: name, size, when, by whom.",
+        "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
         "verify": "Compare committed outputs with their manifests, byte by byte.",
     },
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from marin.cli.completions import complete_path
 from marin.exits import guarded
 from marin.scale import Scale
 
@@ -18,9 +19,19 @@ if TYPE_CHECKING:
 
 type Decorator = Callable[[Any], Any]
 
-EXPERIMENT: Decorator = click.argument("experiment", metavar="EXPERIMENT")
-PREFIX: Decorator = click.option("--prefix", default="store", show_default=True, help="Where the store lives.")
+PREFIX: Decorator = click.option(
+    "--prefix", default="store", show_default=True, help="Where the store lives.", shell_complete=complete_path
+)
 JSON: Decorator = click.option("--json", "as_json", is_flag=True, help="For scripts.")
+
+
+def experiment_argument(name: str = "experiment", *, required: bool = True) -> Decorator:
+    return click.argument(
+        name, metavar=None if required else f"[{name.upper()}]", required=required, shell_complete=complete_path
+    )
+
+
+EXPERIMENT = experiment_argument()
 
 
 def scale_option(default: Scale = Scale.REHEARSAL) -> Decorator:

@@ -3,34 +3,97 @@
 from __future__ import annotations
 
 import click
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
-from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.console import open_console
+from marin.cli.options import JSON, PREFIX, echo_json, ends, experiment_argument, scale_option
+from marin.console import Column, open_console, print_table
 from marin.exits import Exit
+from marin.history import PastRun, past_runs, run_names
+from marin.inventory import must_exist
+from marin.runs_table import print_runs
 from marin.scale import Scale
+from marin.status import Standing, StepStatus, statuses, store_statuses
+from marin.store import Store, open_store
+
+STYLES = {
+    Standing.RUNNING: "cyan",
+    Standing.DEAD: "yellow",
+    Standing.FAILED: "red",
+    Standing.CORRUPT: "red bold",
+    Standing.COMMITTED: "green",
+    Standing.ABSENT: "dim",
+}
+FOLD_FROM = 4
+RECENT = 8  # runs
 
 
 @click.command()
-@EXPERIMENT
+@experiment_argument(required=False)
 @scale_option()
 @PREFIX
+@click.option("--every-step", is_flag=True, help="Do not fold like steps into one line.")
 @JSON
 @ends
-def command(experiment: str, scale: Scale, prefix: str, as_json: bool) -> int:
-    """Which outputs of the experiment are there, who is working on which, what failed."""
-    from marin.status import step_status
+def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool, as_json: bool) -> int:
+    """Who works on which step since when, how far it is, and what failed.
 
-    made = plan_of(experiment, scale, prefix)
-    rows = [step_status(made.store, step) for step in made.experiment.steps()]
-    if as_json:
-        echo_json(rows)
+    Of EXPERIMENT (a file); without one, of everything in the store, with the latest runs.
+    """
+    store = open_store(prefix)
+    if experiment is not None:
+        from marin.experiment_file import built_by, load_build
+
+        build, source = load_build(experiment)
+        rows = statuses(store, built_by(build, source, scale).steps())
+        if as_json:
+            echo_json([row.to_json() for row in rows])
+        else:
+            _print_steps(open_console(), rows, every_step)
         return Exit.OK
-    table = Table(box=None, header_style="bold")
-    for heading in ("step", "status", "detail"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(Text(row["step"]), row["status"], Text(row["detail"]))
-    open_console().print(table)
+    must_exist(store)
+    rows, runs = store_statuses(store), past_runs(store, run_names(store)[-RECENT:])
+    if as_json:
+        echo_json({"steps": [row.to_json() for row in rows], "runs": [run.to_json() for run in runs]})
+    else:
+        _print_store(open_console(), store, rows, runs)
     return Exit.OK
+
+
+def _print_steps(console: Console, rows: list[StepStatus], every: bool) -> None:
+    groups: dict[tuple[str, Standing], list[StepStatus]] = {}
+    for number, row in enumerate(rows):
+        folds = row.status in (Standing.COMMITTED, Standing.ABSENT) and not every
+        groups.setdefault((row.step.split("/")[0] if folds else str(number), row.status), []).append(row)
+    table: list[list[Text | str]] = []
+    for group in groups.values():
+        first = group[0]
+        if len(group) < FOLD_FROM:
+            table += [[_styled(row.status), row.step, row.detail] for row in group]
+        else:
+            detail = f"the last {max(row.detail for row in group)[:19]}" if first.status is Standing.COMMITTED else ""
+            name = f"{first.step.split('/')[0]}/… × {len(group)}"
+            table.append([_styled(first.status), name, detail or first.detail])
+    table.sort(key=lambda row: list(Standing).index(Standing(str(row[0]))))
+    print_table(console, (Column(), Column(heading="step"), Column(heading="detail")), table)
+    counts = {standing: sum(row.status is standing for row in rows) for standing in Standing}
+    said = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
+    console.print(Text(f"{len(rows)} steps: {said}", style="bold"), soft_wrap=True)
+
+
+def _styled(standing: Standing) -> Text:
+    return Text(standing, style=STYLES[standing])
+
+
+def _print_store(console: Console, store: Store, rows: list[StepStatus], runs: list[PastRun]) -> None:
+    shown: list[list[Text | str]] = [[_styled(row.status), row.step, row.identity[:12], row.detail] for row in rows]
+    shown.sort(key=lambda row: list(Standing).index(Standing(str(row[0]))))
+    columns = (Column(), Column(heading="step"), Column(heading="identity", spare=1), Column(heading="detail"))
+    print_table(console, columns, shown)
+    if not shown:
+        console.print("nothing runs, nothing failed")
+    if runs:
+        console.print()
+        print_runs(console, runs)
+    outputs = f"{len(store.identities()):,} outputs — store {store.prefix}"
+    console.print(Text(outputs, style="bold"), soft_wrap=True)

@@ -2,59 +2,86 @@
 
 from __future__ import annotations
 
-import click
+from collections.abc import Iterator
 
+import click
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from marin.cli.completions import complete_output
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import open_console
-from marin.errors import BadPrefix, CorruptRecord, UnknownStep
+from marin.cost import write_bytes
 from marin.exits import Exit
+from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory, unknown
+from marin.record import Record
 from marin.store import open_store
 
 
 @click.command()
-@click.argument("steps", nargs=-1)
-@PREFIX
+@click.argument("steps", nargs=-1, metavar="[STEP]...", shell_complete=complete_output)
 @click.option("--sizes-only", is_flag=True, help="Names and sizes, without reading every byte.")
+@PREFIX
 @JSON
 @ends
-def command(steps: tuple[str, ...], prefix: str, sizes_only: bool, as_json: bool) -> int:
-    """Re-read committed outputs and compare with their manifests; exit code 5 if any differs."""
-    store = open_store(prefix)
-    if not store.directory.exists():
-        raise BadPrefix(f"{store.prefix} does not exist; --prefix names the store to verify")
-    wrong: dict[str, list[str]] = {}
-    checked = 0
-    asked = set(steps)
-    for identity in sorted(store.identities()):
-        try:
-            record = store.record(identity)
-        except CorruptRecord as error:
-            wrong[identity] = [str(error)]
-            asked.discard(identity)
-            continue
-        if record is None:
-            continue
-        names = {record.name, record.op, record.label, identity, identity[:12]}
-        if steps and not names & set(steps):
-            continue
-        asked -= names
-        checked += 1
-        found = store.verify(record, checksums=not sizes_only)
-        if found:
-            wrong[f"{record.name} {identity[:12]}"] = found
-    if asked:
-        raise UnknownStep(f"no committed output in {store.prefix} is called {', '.join(sorted(asked))}")
+def command(steps: tuple[str, ...], sizes_only: bool, prefix: str, as_json: bool) -> int:
+    """Compare committed outputs with their manifests: missing, changed, truncated and extra files.
+
+    All of them, or only STEP: op/label, label, operator, identity or path. Exit code 5 if one is damaged.
+    """
+    inventory = read_inventory(open_store(prefix))
+    wrong = {identity: [error] for identity, error in inventory.damage.items() if _is_asked(identity, steps)}
+    records = _asked(inventory, steps, wrong)
+    for record in _with_progress(records):
+        if found := inventory.store.verify(record, checksums=not sizes_only):
+            wrong[f"{record.name} {record.identity[:12]}"] = found
+    checked = len(records)
     if as_json:
         echo_json({"checked": checked, "wrong": wrong})
-    else:
-        console = open_console()
-        for name, found in wrong.items():
-            console.print(name, style="red", highlight=False, markup=False, soft_wrap=True)
-            for line in found:
-                console.print(f"    {line}", highlight=False, markup=False, soft_wrap=True)
-        console.print(
-            f"{checked} outputs checked, {len(wrong)} damaged — store {store.prefix}", markup=False, highlight=False
-        )
-        if wrong:
-            console.print("make a damaged output again with --rebuild STEP when running its experiment")
+        return Exit.STORE if wrong else Exit.OK
+    console = open_console()
+    for name, found in wrong.items():
+        console.print(Text(name, style="red"), soft_wrap=True)
+        for line in found:
+            console.print(Text(f"    {line}"), soft_wrap=True)
+    size = sum({record.attempt: record.bytes for record in records}.values())
+    how = "names and sizes of" if sizes_only else "every byte of"
+    said = (
+        f"{how} {checked} outputs ({write_bytes(size)}) checked, {len(wrong)} damaged — store {inventory.store.prefix}"
+    )
+    console.print(Text(said), soft_wrap=True)
+    if wrong:
+        console.print("make a damaged output again with --rebuild STEP when running its experiment", soft_wrap=True)
     return Exit.STORE if wrong else Exit.OK
+
+
+def _is_asked(identity: str, steps: tuple[str, ...]) -> bool:
+    return not steps or any(len(step) >= SHORTEST and identity.startswith(step) for step in steps)
+
+
+def _asked(inventory: Inventory, steps: tuple[str, ...], wrong: dict[str, list[str]]) -> list[Record]:
+    """Raises UnknownStep for a name that neither an output nor an unreadable record has."""
+    if not steps:
+        return inventory.records
+    found: dict[str, Record] = {}
+    for step in steps:
+        named = outputs_called(step, inventory.records, inventory.store.prefix)
+        if not named and not any(identity.startswith(step) for identity in wrong):
+            raise unknown(step, [record.name for record in inventory.records], inventory.store.prefix)
+        found |= {record.identity: record for record in named}
+    return list(found.values())
+
+
+def _with_progress(records: list[Record]) -> Iterator[Record]:
+    """By bytes, on a terminal that somebody looks at; not in a pipe."""
+    console = open_console(stderr=True)
+    if not console.is_terminal:
+        yield from records
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=sum(record.bytes for record in records))
+        for record in records:
+            progress.update(task, description=record.name)
+            yield record
+            progress.advance(task, record.bytes)

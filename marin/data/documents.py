@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
@@ -78,6 +79,16 @@ def read_documents(directory: Directory) -> Iterator[Document]:
     """Every document, shards in order, rows in order. Raises TruncatedShard for a broken shard."""
     for name in shard_names(directory):
         yield from read_shard(directory, name)
+
+
+def read_documents_from(directory: Directory, first: int) -> Iterator[Document]:
+    """Every document but the first so many; shards before them are not read."""
+    for name in shard_names(directory):
+        with directory.open(name, "rb") as handle:
+            rows = pq.ParquetFile(handle).metadata.num_rows
+        if first < rows:
+            yield from islice(read_shard(directory, name), first, None)
+        first = max(first - rows, 0)
 
 
 def read_shard(directory: Directory, name: str) -> Iterator[Document]:

@@ -21,13 +21,17 @@ class Command:
         self.project = project
 
     def __call__(self, *arguments: str, expect: int = OK, cwd: Path | None = None) -> str:
-        program = [str(Path(sys.executable).with_name("marin")), *arguments]
+        program = [*self.program(), *arguments]
         done = subprocess.run(
             program, capture_output=True, text=True, env=self.project.environment(), cwd=cwd, check=False
         )
         assert done.returncode == expect, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         return done.stdout if expect in (OK, DRIFT) else done.stdout + done.stderr
+
+    @staticmethod
+    def program() -> list[str]:
+        return [str(Path(sys.executable).with_name("marin"))]
 
     def on(self, command: str, *arguments: str, expect: int = OK) -> str:
         return self(command, str(self.project.file), *arguments, "--prefix", str(self.project.store), expect=expect)

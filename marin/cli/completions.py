@@ -1,0 +1,119 @@
+"""What Tab offers: names of steps, results and outputs. Never prints, never fails: at worst it offers nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from marin.experiment import Experiment
+    from marin.record import Record
+
+type Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+type Named = tuple[str, str]  # what is completed, and a few words about it
+
+
+def quietly(offer: Callable[[click.Context], Iterable[Named]]) -> Completer:
+    """Completes with what starts with the word so far. An experiment file that prints or breaks is no concern here."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            try:
+                found = dict(offer(ctx))
+            except (Exception, SystemExit):
+                found = {}
+        return [CompletionItem(name, help=about) for name, about in found.items() if name.startswith(incomplete)]
+
+    return complete
+
+
+def _experiment(ctx: click.Context) -> Experiment:
+    from marin.experiment_file import built_by, load_build
+    from marin.scale import Scale
+
+    build, source = load_build(ctx.params["experiment"])
+    return built_by(build, source, ctx.params.get("scale") or Scale.REHEARSAL)
+
+
+def _records(ctx: click.Context) -> Sequence[Record]:
+    from marin.inventory import read_inventory
+    from marin.store import open_store
+
+    return read_inventory(open_store(ctx.params.get("prefix") or "store")).records
+
+
+@quietly
+def complete_step(ctx: click.Context) -> Iterable[Named]:
+    """Steps of the experiment file that the command line names already."""
+    return ((step.name, step.identity[:12]) for step in _experiment(ctx).steps())
+
+
+@quietly
+def complete_result(ctx: click.Context) -> Iterable[Named]:
+    return ((name, step.name) for name, step in _experiment(ctx).results.items())
+
+
+@quietly
+def complete_output(ctx: click.Context) -> Iterable[Named]:
+    return ((record.name, record.identity[:12]) for record in _records(ctx))
+
+
+@quietly
+def complete_attempt(ctx: click.Context) -> Iterable[Named]:
+    """Steps that were ever tried on the store."""
+    from marin.attempts import parse_attempt
+    from marin.store import open_store
+
+    objects = open_store(ctx.params.get("prefix") or "store").objects
+    for op in objects.names(""):
+        for held in objects.names(op):
+            attempt = parse_attempt(f"{op}/{held}")
+            if attempt is not None:
+                yield attempt.name, attempt.short
+
+
+@quietly
+def complete_file(ctx: click.Context) -> Iterable[Named]:
+    """Files of the output that the command line names already."""
+    from marin.cost import write_bytes
+    from marin.inventory import output_called, read_inventory
+    from marin.store import open_store
+
+    inventory = read_inventory(open_store(ctx.params.get("prefix") or "store"))
+    record = output_called(inventory, ctx.params["output"], latest=True)
+    return [(entry.path, write_bytes(entry.size)) for entry in inventory.store.manifest(record)]
+
+
+@quietly
+def complete_run(ctx: click.Context) -> Iterable[Named]:
+    from marin.history import run_names
+    from marin.store import open_store
+
+    names = run_names(open_store(ctx.params.get("prefix") or "store"))
+    return [("latest", "the last one"), *((name, "") for name in reversed(names))]
+
+
+def complete_held(field: str) -> Completer:
+    """Every operator, label, kind or experiment of the store's outputs."""
+
+    def offer(ctx: click.Context) -> Iterable[Named]:
+        from marin.cli.ls import held_by
+
+        return ((held_by(record, field), "") for record in _records(ctx))
+
+    return quietly(offer)
+
+
+def complete_path(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """Files and folders: the shell's own."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir" if parameter.name == "prefix" else "file")]

@@ -1,0 +1,92 @@
+"""``marin logs``."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from marin.attempts import Attempt, Standing, attempts_called, standing
+from marin.cli.completions import complete_attempt
+from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.console import open_console
+from marin.errors import UnknownStep
+from marin.exits import Exit
+from marin.store import Store, open_store
+
+LOOK_SECONDS = 0.5
+
+
+@click.command()
+@click.argument("step", shell_complete=complete_attempt)
+@click.option("-f", "--follow", is_flag=True, help="Go on printing until the attempt ends.")
+@click.option("--attempt", "number", type=int, metavar="N", help="Not the last attempt, but number N.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N lines.")
+@click.option("--latest", is_flag=True, help="The newest step where several have the name.")
+@PREFIX
+@JSON
+@ends
+def command(
+    step: str, follow: bool, number: int | None, lines: int | None, latest: bool, prefix: str, as_json: bool
+) -> int:
+    """The log of STEP (op/label, label, identity or path): its last attempt, running, failed or committed."""
+    store = open_store(prefix)
+    tried = attempts_called(store, step, latest=latest)
+    attempt = _numbered(tried, number, step)
+    state, about = standing(store, attempt)
+    if as_json:
+        echo_json(
+            {
+                "step": attempt.name,
+                "identity": attempt.short,
+                "attempt": attempt.token,
+                "attempts": [held.token for held in tried],
+                "standing": state,
+                "about": about,
+                "log": f"{store.prefix}/{attempt.log}",
+                "lines": _text(store, attempt).splitlines()[_first(lines) :],
+            }
+        )
+        return Exit.OK
+    console = open_console(stderr=True)  # what the log says itself goes to stdout, alone
+    others = f", {len(tried)} attempts" if len(tried) > 1 else ""
+    console.print(f"{attempt.name} {attempt.short} attempt {attempt.token}{others}: {state} {about}", style="dim")
+    text = _text(store, attempt)
+    shown = "".join(text.splitlines(keepends=True)[_first(lines) :])
+    click.echo(shown, nl=False)
+    if follow:
+        _follow(store, attempt, len(text))
+        state, about = standing(store, attempt)
+        console.print(f"{attempt.name} {attempt.short} attempt {attempt.token}: {state} {about}", style="dim")
+    return Exit.OK
+
+
+def _first(lines: int | None) -> int | None:
+    return None if lines is None else -lines if lines else 1 << 62
+
+
+def _numbered(tried: list[Attempt], number: int | None, name: str) -> Attempt:
+    if number is None:
+        return tried[-1]
+    for attempt in tried:
+        if attempt.token == number:
+            return attempt
+    there = ", ".join(str(attempt.token) for attempt in tried)
+    raise UnknownStep(f"{name} has no attempt {number}; there are {there}")
+
+
+def _text(store: Store, attempt: Attempt) -> str:
+    return (store.objects.read(attempt.log) or b"").decode(errors="replace")
+
+
+def _follow(store: Store, attempt: Attempt, seen: int) -> None:
+    """Print what is added, until the attempt has ended and all was printed."""
+    while True:
+        running = standing(store, attempt)[0] is Standing.RUNNING  # before reading: nothing is added after the end
+        text = _text(store, attempt)
+        if len(text) > seen:
+            click.echo(text[seen:], nl=False)
+            seen = len(text)
+        if not running:
+            return
+        time.sleep(LOOK_SECONDS)

@@ -1,0 +1,178 @@
+"""``marin ls``."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+import click
+from rich.text import Text
+
+from marin.cli.completions import complete_held, complete_output
+from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.console import Column, open_console, print_table
+from marin.cost import write_bytes
+from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
+from marin.exits import Exit
+from marin.inventory import Inventory, hint, outputs_called, read_inventory, unknown
+from marin.record import Record
+from marin.store import open_store
+from marin.terminal import describe_facts
+
+
+class Order(StrEnum):
+    MADE = "made"
+    NAME = "name"
+    SIZE = "size"
+
+
+KEYS: dict[Order, Callable[[Record], Any]] = {
+    Order.MADE: lambda record: record.provenance.started,
+    Order.NAME: lambda record: (record.name, record.provenance.started),
+    Order.SIZE: lambda record: record.bytes,
+}
+COLUMNS = (
+    Column(heading="output"),
+    Column(heading="identity"),
+    Column(heading="kind", spare=4),
+    Column(heading="size", right=True),
+    Column(heading="made", spare=1),
+    Column(heading="by", spare=5),
+    Column(heading="experiment", spare=3),
+    Column(heading="holds", spare=2),
+)
+
+
+@click.command()
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1, shell_complete=complete_output)
+@click.option("--op", help="Only this operator's outputs.", shell_complete=complete_held("op"))
+@click.option("--label", help="Only outputs with this label.", shell_complete=complete_held("label"))
+@click.option("--kind", help="Only this kind of artifact: documents, tokens …", shell_complete=complete_held("kind"))
+@click.option("--experiment", help="Only what this experiment made.", shell_complete=complete_held("experiment"))
+@click.option(
+    "--sort",
+    type=click.Choice(Order, case_sensitive=False),
+    default=Order.NAME,
+    show_default="name",
+    help="made: newest last.",
+)
+@click.option("--files", is_flag=True, help="List the files of each output too.")
+@PREFIX
+@JSON
+@ends
+def command(
+    patterns: tuple[str, ...],
+    op: str | None,
+    label: str | None,
+    kind: str | None,
+    experiment: str | None,
+    sort: Order,
+    files: bool,
+    prefix: str,
+    as_json: bool,
+) -> int:
+    """Committed outputs of the store, whoever made them.
+
+    PATTERN is a step (op/label), an operator, a label, a glob ('tokenize/*'), a part of a name, the first digits of
+    an identity, or the path of an output.
+    """
+    inventory = read_inventory(open_store(prefix))
+    wanted = {"op": op, "label": label, "kind": kind, "experiment": experiment}
+    for field, asked in wanted.items():
+        there = {held_by(record, field) for record in inventory.records}
+        if asked is not None and asked not in there:
+            raise UnknownStep(f"--{field} {asked}: no output in the store has it; {hint(asked, there)}")
+    found = [
+        record
+        for record in inventory.records
+        if all(asked is None or held_by(record, field) == asked for field, asked in wanted.items())
+    ]
+    if patterns:
+        fitting = [record for pattern in patterns for record in matching(pattern, found, inventory.store.prefix)]
+        found = list({record.identity: record for record in fitting}.values())
+    found.sort(key=KEYS[sort])
+    if as_json:
+        echo_json([_as_json(inventory, record, files) for record in found])
+    else:
+        _print(inventory, found, files)
+    return Exit.OK
+
+
+def held_by(record: Record, field: str) -> str:
+    """What a record says about ``op``, ``label``, ``kind`` or ``experiment``."""
+    return record.provenance.experiment if field == "experiment" else str(getattr(record, field))
+
+
+def matching(pattern: str, records: list[Record], prefix: str) -> list[Record]:
+    """What it names; else what it is a glob for or a part of. Raises UnknownStep if that is nothing."""
+    found = outputs_called(pattern, records, prefix)
+    if not found and any(letter in pattern for letter in "*?["):
+        found = [record for record in records if fnmatch.fnmatchcase(record.name, pattern)]
+    if not found:
+        found = [record for record in records if pattern in record.name]
+    if not found:
+        raise unknown(pattern, [record.name for record in records], prefix)
+    return found
+
+
+def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any]:
+    told = {
+        "step": record.name,
+        "identity": record.identity,
+        "op": record.op,
+        "label": record.label,
+        "version": record.version,
+        "kind": record.kind,
+        "facts": record.facts,
+        "files": record.files,
+        "bytes": record.bytes,
+        "root": record.root,
+        "alias_of": record.alias_of,
+        "output": f"{inventory.store.prefix}/{record.attempt}",
+        **record.provenance.model_dump(),
+    }
+    if files:
+        told["manifest"] = [entry.model_dump() for entry in inventory.store.manifest(record)]
+    return told
+
+
+def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
+    console = open_console()
+    if files:
+        for record in found:
+            console.print(Text(f"{record.name}  {record.identity[:12]}", style="bold"), soft_wrap=True)
+            console.print(Text(f"{inventory.store.prefix}/{record.attempt}", style="dim"), soft_wrap=True)
+            print_table(console, (Column(right=True), Column()), _files(inventory, record))
+    else:
+        print_table(console, COLUMNS, [_row(record) for record in found])
+    for identity, wrong in inventory.damage.items():
+        console.print(Text(f"{identity[:12]}  {wrong}", style="red"), soft_wrap=True)
+    sizes = {record.attempt: record.bytes for record in found}
+    outputs = f"{len(found)} output{'' if len(found) == 1 else 's'}"
+    total = f"{outputs}, {write_bytes(sum(sizes.values()))} — store {inventory.store.prefix}"
+    console.print(Text(total, style="bold"), soft_wrap=True)
+
+
+def _row(record: Record) -> list[Text | str]:
+    made = record.provenance
+    holds = f"the bytes of {record.alias_of[:12]}" if record.alias_of else describe_facts(record.facts)
+    return [
+        record.name,
+        Text(record.identity[:12], style="dim"),
+        record.kind,
+        write_bytes(record.bytes),
+        made.started[:16],  # to the minute
+        made.who,
+        made.experiment,
+        Text(holds, style="dim"),
+    ]
+
+
+def _files(inventory: Inventory, record: Record) -> list[list[Text | str]]:
+    try:
+        entries = inventory.store.manifest(record)
+    except (CorruptOutput, CorruptRecord) as error:
+        return [["", Text(str(error), style="red")]]
+    return [[f"  {write_bytes(entry.size)}", entry.path] for entry in entries]
