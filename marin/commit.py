@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 from marin import revocation
 from marin.artifact import Artifact
@@ -123,25 +124,24 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
         if step.pin is not None and (wrong := store.verify(original, checksums=True)):
             raise CorruptOutput(f"the pinned output {original.attempt} is damaged: {'; '.join(wrong[:3])}")
         inputs = [original] if step.pin is not None else list(job.inputs.values())
-        record = original.model_copy(
-            update={
-                "identity": step.identity,
-                "op": step.op,
-                "version": step.version,
-                "label": step.label,
-                "token": lease.token,
-                "config": json.loads(json.dumps(describe_fields(step))),
-                "inputs": [Input(name=held.name, identity=held.identity, root=held.root) for held in inputs],
-                "code": job.code if step.pin is not None else original.code,
-                "outside": job.outside if step.pin is not None else original.outside,
-                "alias_of": original.alias_of or original.identity,
-                "provenance": _provenance(job, started),
-            }
+        record = replace(
+            original,
+            identity=step.identity,
+            op=step.op,
+            version=step.version,
+            label=step.label,
+            token=lease.token,
+            config=json.loads(json.dumps(describe_fields(step))),
+            inputs=[Input(name=held.name, identity=held.identity, root=held.root) for held in inputs],
+            code=job.code if step.pin is not None else original.code,
+            outside=job.outside if step.pin is not None else original.outside,
+            alias_of=original.alias_of or original.identity,
+            provenance=_provenance(job, started),
         )
         if accepted is not None:
             here = {held.identity: held.root for held in record.inputs}
             because = f"{accepted.because} (accepted for {original.name} {original.identity[:12]})"
-            store.accept(step.identity, accepted.model_copy(update={"inputs": here, "because": because}))
+            store.accept(step.identity, replace(accepted, inputs=here, because=because))
         _make_visible(store, lease, record)
     except BaseException:
         lease.release()

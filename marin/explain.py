@@ -31,7 +31,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "packages": dict(today.code.packages),
         "outside": today.outside,
         "diffs": {},
-        "accepted": [held.model_dump() for held in plan.store.acceptances(step.identity)],
+        "accepted": [vars(held) for held in plan.store.acceptances(step.identity)],
     }
     if record is not None:
         told["committed"] = {
@@ -40,8 +40,8 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             "files": record.files,
             "bytes": record.bytes,
             "facts": record.facts,
-            "inputs": [held.model_dump() for held in record.inputs],
-            **record.provenance.model_dump(),
+            "inputs": [vars(held) for held in record.inputs],
+            **vars(record.provenance),
         }
         stored = plan.store.code(record.code) if record.code != today.code.digest else None
         if stored is not None:

@@ -8,16 +8,15 @@ import os
 import socket
 import subprocess
 
-from pydantic import BaseModel, ConfigDict
+from marin.document import Document
 
 UNKNOWN = "unknown"
 
 
-class Holder(BaseModel):
+class Holder(Document):
     """boot: one start of one kernel. space: the processes it can see there, which a container narrows.
     started: in the kernel's own ticks, so that a process id that was used again is not taken for the old one."""
 
-    model_config = ConfigDict(frozen=True)
     user: str
     host: str
     boot: str

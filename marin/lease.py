@@ -9,7 +9,7 @@ gone. ``token`` grows with every holder. Committing is itself a conditional repl
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import threading
 import time
 import uuid
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from marin.document import BadDocument, Document, refuse_future
 from marin.errors import CorruptRecord, LeaseLost, MarinError
 from marin.holder import Holder, this_process
 from marin.objects import Objects
@@ -36,10 +35,9 @@ class State(StrEnum):
     RELEASED = "released"
 
 
-class LeaseDocument(BaseModel):
+class LeaseDocument(Document):
     """What the lease object holds. since: for people only; never compared. claim: no two takings share one."""
 
-    model_config = ConfigDict(frozen=True)
     format: int = FORMAT
     state: State
     token: int
@@ -51,7 +49,7 @@ class LeaseDocument(BaseModel):
     claim: str = ""
 
     def to_bytes(self) -> bytes:
-        return self.model_dump_json().encode()
+        return self.to_json()
 
     def describe(self) -> str:
         return f"held by {self.holder} since {self.since}; log: {self.attempt}/.marin/log.txt"
@@ -64,17 +62,14 @@ class LeaseDocument(BaseModel):
 def parse_lease(content: bytes, where: str) -> LeaseDocument:
     """Raises CorruptRecord if it cannot be read, names an output outside of the store or is of a later format."""
     try:
-        found = json.loads(content)["format"]
-    except (ValueError, TypeError, KeyError):
-        found = FORMAT
-    if isinstance(found, int) and found > FORMAT:
-        raise CorruptRecord(f"{where} has lease format {found}, this marin reads up to {FORMAT}; update marin")
-    try:
-        lease = LeaseDocument.model_validate_json(content)
-    except ValidationError as error:
+        lease = LeaseDocument.parse(content)
+    except BadDocument as error:
+        refuse_future(content, FORMAT, "lease", where)
         raise CorruptRecord(
             f"{where} is not a readable lease; if nobody runs this step, delete the file and run again"
         ) from error
+    if lease.format > FORMAT:
+        refuse_future(content, FORMAT, "lease", where)
     if lease.attempt.startswith("/") or ".." in lease.attempt.split("/"):
         raise CorruptRecord(
             f"{where} names the output {lease.attempt!r}, which is outside the store; it was edited by hand: "
@@ -157,9 +152,7 @@ class Lease:
                         if self._stop.is_set():
                             return
                         self._replace(
-                            self.document.model_copy(
-                                update={"beat": self.document.beat + 1, "progress": self._progress}
-                            )
+                            dataclasses.replace(self.document, beat=self.document.beat + 1, progress=self._progress)
                         )
                 except LeaseLost:
                     on_loss()
@@ -183,7 +176,7 @@ class Lease:
     def raise_token(self, above: int, attempt_of: Callable[[int], str]) -> None:
         """Before anything is written: somebody removed lease objects, and a record has a later token than ours."""
         token = unused_token(self.objects, above, attempt_of)
-        self._replace(self.document.model_copy(update={"token": token, "attempt": attempt_of(token)}))
+        self._replace(dataclasses.replace(self.document, token=token, attempt=attempt_of(token)))
 
     def commit(self) -> None:
         """The point of no return. Raises LeaseLost if somebody took over."""
@@ -207,7 +200,7 @@ class Lease:
     def _finish(self, state: State) -> None:
         self._stop.set()
         with self._lock:
-            self._replace(self.document.model_copy(update={"state": state}))
+            self._replace(dataclasses.replace(self.document, state=state))
         self.stop_beating()
 
     def _replace(self, new: LeaseDocument) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from marin.directory import Directory
+from marin.document import BadDocument, Document, refuse_future
 from marin.errors import CorruptRecord
 
 FORMAT = 1
@@ -19,24 +20,23 @@ RECORD = ".marin/record.json"
 FAILURE = ".marin/failure.json"
 LOG = ".marin/log.txt"
 CHUNK = 1 << 20
+_IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 
-class Input(BaseModel):
+class Input(Document):
     """One dependency as it was: its identity and the root digest of the bytes that were read."""
 
-    model_config = ConfigDict(frozen=True)
     name: str
     identity: str
     root: str
 
 
-class Provenance(BaseModel):
+class Provenance(Document):
     """Who, where, when and from which commit. seconds: wall time of run() and the commit.
 
     because: why an output that there was had to be made again ("" for the first), or why it was adopted.
     """
 
-    model_config = ConfigDict(frozen=True)
     who: str
     host: str
     started: str
@@ -46,10 +46,9 @@ class Provenance(BaseModel):
     because: str = ""
 
 
-class MadeBy(BaseModel):
+class MadeBy(Document):
     """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
 
-    model_config = ConfigDict(frozen=True)
     code: str
     inputs: dict[str, str]
     outside: dict[str, str]
@@ -74,13 +73,13 @@ class Acceptance(MadeBy):
     because: str
     who: str
     when: str
-    changes: list[str] = []
+    changes: list[str] = field(default_factory=list[str])
 
     def describe(self) -> str:
         return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
-class Record(BaseModel):
+class Record(Document):
     """The one file whose presence means "committed".
 
     attempt: the directory of the bytes. alias_of: "" or, where nothing ran because another identity's output was made
@@ -90,9 +89,8 @@ class Record(BaseModel):
     same files are known under another kind or other facts; "" where there are none.
     """
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
     format: int
-    identity: str = Field(pattern=r"^[0-9a-f]{64}$")
+    identity: str
     op: str
     version: int
     label: str
@@ -124,32 +122,24 @@ class Record(BaseModel):
         return MadeBy(code=self.code, inputs={held.identity: held.root for held in self.inputs}, outside=self.outside)
 
     def to_bytes(self) -> bytes:
-        return self.model_dump_json(indent=1).encode()
+        return self.to_json(indent=1)
 
 
 def parse_record(content: bytes, where: str) -> Record:
     """Raises CorruptRecord naming the file and what is wrong with it."""
     remedy = "make the step again with --rebuild, or restore the record from its attempt's .marin/record.json"
-    _refuse_future(content, where)
     try:
-        record = Record.model_validate_json(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise CorruptRecord(f"{where} is not a readable record ({place}: {first['msg']}); {remedy}") from error
+        record = Record.parse(content)
+    except BadDocument as error:
+        refuse_future(content, FORMAT, "record", where)
+        raise CorruptRecord(f"{where} is not a readable record ({error}); {remedy}") from error
+    if record.format > FORMAT:
+        refuse_future(content, FORMAT, "record", where)
+    if not _IDENTITY.fullmatch(record.identity):
+        raise CorruptRecord(f"{where} is not a readable record (identity: wanted 64 hex digits); {remedy}")
     if _leaves(record.attempt):
         raise CorruptRecord(f"{where} names the output {record.attempt!r}, which is outside the store; {remedy}")
     return record
-
-
-def _refuse_future(content: bytes, where: str) -> None:
-    """Before the fields are looked at: a later format may have others."""
-    try:
-        found = json.loads(content)["format"]
-    except (ValueError, TypeError, KeyError):
-        return
-    if isinstance(found, int) and found > FORMAT:
-        raise CorruptRecord(f"{where} has record format {found}, this marin reads up to {FORMAT}; update marin")
 
 
 def _leaves(path: str) -> bool:
@@ -157,10 +147,9 @@ def _leaves(path: str) -> bool:
     return not path or os.path.isabs(path) or ".." in path.split("/")
 
 
-class FileEntry(BaseModel):
+class FileEntry(Document):
     """path relative to the output; size in bytes; sha256 in hex."""
 
-    model_config = ConfigDict(frozen=True)
     path: str
     size: int
     sha256: str
@@ -194,14 +183,14 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
 
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
-    return json.dumps([entry.model_dump() for entry in entries], indent=0).encode()
+    return json.dumps(list(entries), indent=0, default=vars).encode()
 
 
 def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
     """Raises CorruptRecord if it is not a manifest or a path leaves the output's directory."""
     try:
-        entries = [FileEntry.model_validate(entry) for entry in json.loads(content)]
-    except (ValueError, TypeError) as error:
+        entries = FileEntry.parse_list(content)
+    except BadDocument as error:
         raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
     for entry in entries:
         if _leaves(entry.path):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from marin.document import BadDocument, Document
 from marin.errors import BadField, CorruptRecord
 from marin.holder import this_process
 from marin.record import Record
@@ -14,13 +13,12 @@ from marin.store import Store
 FOLDER = ".marin/revocations"
 
 
-class Revocation(BaseModel):
+class Revocation(Document):
     """root: digest of the bytes. identity, name: the output that was pointed at. replace_with: an identity, or "".
 
     withdrawn: this entry takes the earlier ones back.
     """
 
-    model_config = ConfigDict(frozen=True)
     root: str
     identity: str
     name: str
@@ -88,7 +86,7 @@ def _entry(record: Record, because: str, replacement: Record | None, *, withdraw
 
 def _append(store: Store, entry: Revocation) -> Revocation:
     name = f"{FOLDER}/{entry.root}.jsonl"
-    line = entry.model_dump_json().encode() + b"\n"
+    line = entry.to_json() + b"\n"
     while not store.objects.swap(name, old := store.objects.read(name), (old or b"") + line):
         """Somebody else added one meanwhile."""
     return entry
@@ -98,8 +96,8 @@ def _entries(content: bytes, where: str) -> list[Revocation]:
     found: list[Revocation] = []
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            found.append(Revocation.model_validate_json(line))
-        except ValidationError as error:
+            found.append(Revocation.parse(line))
+        except BadDocument as error:
             raise CorruptRecord(
                 f"{where}:{number} is not a readable revocation; restore the line: until then nothing "
                 "in this store can be told from what was revoked"

@@ -25,10 +25,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
+from marin.document import BadDocument
 from marin.errors import CorruptOutput, CorruptRecord
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
@@ -260,8 +259,8 @@ class Store:
         found: list[Acceptance] = []
         for number, line in enumerate(content.splitlines(), start=1):
             try:
-                found.append(Acceptance.model_validate_json(line))
-            except ValidationError as error:
+                found.append(Acceptance.parse(line))
+            except BadDocument as error:
                 raise CorruptRecord(
                     f"{self.prefix}/{name}:{number} is not a readable acceptance; remove the line"
                 ) from error
@@ -270,7 +269,7 @@ class Store:
     def accept(self, identity: str, acceptance: Acceptance) -> None:
         """Adds a whole line or, on a full disk, nothing."""
         name = f".marin/accepted/{identity}.jsonl"
-        line = acceptance.model_dump_json().encode() + b"\n"
+        line = acceptance.to_json() + b"\n"
         while not self.objects.swap(name, old := self.objects.read(name), (old or b"") + line):
             """Somebody else added one meanwhile."""
 
@@ -287,14 +286,14 @@ class Store:
         name = f".marin/state/{identity}/{MARKER}"
         content = self.objects.read(name)
         try:
-            return None if content is None else Begun.model_validate_json(content)
-        except ValidationError as error:
+            return None if content is None else Begun.parse(content)
+        except BadDocument as error:
             raise CorruptRecord(
                 f"{self.prefix}/{name} is not readable; delete that folder and the step starts over"
             ) from error
 
     def mark_state(self, identity: str, marker: Begun) -> None:
-        self.objects.write(f".marin/state/{identity}/{MARKER}", marker.model_dump_json().encode())
+        self.objects.write(f".marin/state/{identity}/{MARKER}", marker.to_json())
 
     def clear_state(self, identity: str) -> None:
         self.state(identity).remove()

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def race(objects: Objects, racers: int) -> list[Lease | Held]:
 
 
 DESCRIBE = (
-    "import sys; from marin.holder import *; print(this_process().model_dump_json(), flush=True); sys.stdin.read()"
+    "import sys; from marin.holder import *; print(this_process().to_json().decode(), flush=True); sys.stdin.read()"
 )
 
 
@@ -156,7 +157,7 @@ class Other:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        self.holder = Holder.model_validate_json(line) if line else None
+        self.holder = Holder.parse(line.encode()) if line else None
 
     def kill(self) -> None:
         self.process.kill()
@@ -187,11 +188,11 @@ def test_a_process_of_this_host_is_gone_when_it_is_killed_even_if_nobody_reaped_
 def test_nothing_proves_that_a_process_of_elsewhere_is_gone(other: Other, changed: str, value: str) -> None:
     other.kill()
     assert other.holder is not None
-    assert not other.holder.model_copy(update={changed: value}).is_gone()
+    assert not replace(other.holder, **{changed: value}).is_gone()
 
 
 def test_a_process_id_that_was_used_again_is_not_the_old_process() -> None:
-    assert this_process().model_copy(update={"started": "1"}).is_gone()
+    assert replace(this_process(), started="1").is_gone()
     assert not this_process().is_gone()
 
 
@@ -212,7 +213,7 @@ def test_a_container_and_its_host_do_not_take_each_other_for_dead(wrap: tuple[st
     me = this_process()
     assert me.boot == inside.holder.boot
     assert not inside.holder.is_gone()
-    asked = [*wrap, sys.executable, "-c", f"from marin.holder import *; print(Holder(**{me.model_dump()!r}).is_gone())"]
+    asked = [*wrap, sys.executable, "-c", f"from marin.holder import *; print(Holder(**{asdict(me)!r}).is_gone())"]
     done = subprocess.run(
         asked, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
     )
@@ -228,7 +229,7 @@ def test_a_process_that_the_system_hides_is_not_taken_for_dead(other: Other) -> 
         pytest.skip("hiding processes needs root")
     script = (
         "import os; from marin.holder import *; this_process()\n"
-        f"theirs = Holder(**{other.holder.model_dump()!r})\n"
+        f"theirs = Holder(**{asdict(other.holder)!r})\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         f"print(os.path.exists('/proc/{other.holder.pid}'), theirs.is_gone())"
     )
@@ -252,7 +253,7 @@ OLD = {  # as written before the process namespace, the claim and the format wer
 
 def test_a_lease_of_an_earlier_marin_is_read_and_watched(prefix: str) -> None:
     objects = LocalObjects(Path(prefix))
-    holder = this_process().model_dump(exclude={"space"}) | {"pid": 2**22 + 1}
+    holder = {name: held for name, held in asdict(this_process()).items() if name != "space"} | {"pid": 2**22 + 1}
     objects.write(lease_name(IDENTITY), json.dumps(OLD | {"holder": holder}).encode())
     now = [0.0]
     watch = Watch(clock=lambda: now[0])
@@ -272,7 +273,7 @@ def test_a_lease_from_an_hour_ahead_is_dead_as_soon_as_one_of_now(prefix: str) -
     now = [0.0]
     watch = Watch(clock=lambda: now[0])
     for since in ("2026-11-21 10:00:00 UTC", "2099-01-01 00:00:00 UTC", "1970-01-01 00:00:00 UTC", "whenever"):
-        lease = LeaseDocument.model_validate(OLD | {"since": since})
+        lease = LeaseDocument.from_plain(OLD | {"since": since})
         assert not watch.is_dead(since, lease)
         now[0] += EXPIRY - 1
         assert not watch.is_dead(since, lease)

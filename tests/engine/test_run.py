@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -241,9 +242,7 @@ def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str)
     identity = "0" * 64
     mine = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
     assert not isinstance(mine, Held)
-    foreign = mine.document.model_copy(
-        update={"holder": mine.document.holder.model_copy(update={"host": "elsewhere"}), "since": "2099-01-01"}
-    )
+    foreign = replace(mine.document, holder=replace(mine.document.holder, host="elsewhere"), since="2099-01-01")
     store.objects.write(lease_name(identity), foreign.to_bytes())
     now = [0.0]
     watch = Watch(clock=lambda: now[0])
@@ -252,7 +251,7 @@ def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str)
     assert not watch.is_dead(identity, seen)
     now[0] = EXPIRY - 1
     assert not watch.is_dead(identity, seen)
-    beaten = seen.model_copy(update={"beat": 1})
+    beaten = replace(seen, beat=1)
     assert not watch.is_dead(identity, beaten)
     now[0] = 2 * EXPIRY - 2
     assert not watch.is_dead(identity, beaten)

@@ -1,0 +1,109 @@
+"""Documents say the same whether they are read the quick way or by pydantic, and reading a right one is quick."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from marin.document import BadDocument
+from marin.lease import Holder, LeaseDocument, State
+from marin.record import FileEntry, Input, Provenance, Record
+
+RECORD = Record(
+    format=1,
+    identity="0" * 64,
+    op="toy",
+    version=2,
+    label="é ü\n",
+    attempt="toy/x.0001",
+    token=3,
+    kind="toy",
+    facts={"loss": float("inf"), "counts": {"a": 1}, "lines": ["x"]},
+    config={"number": 1},
+    inputs=[Input(name="a", identity="b", root="c")],
+    outside={"url": "etag"},
+    code="d",
+    packages={"python": "3.12"},
+    root="e",
+    files=1,
+    bytes=2,
+    provenance=Provenance(who="ann", host="here", started="now", seconds=1.5),
+)
+LEASE = LeaseDocument(
+    state=State.HELD,
+    token=1,
+    attempt="toy/x.0001",
+    holder=Holder(user="ann", host="here", boot="b", pid=1, started="2"),
+    since="now",
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.sampled_from(["", "1", "held"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("document", [RECORD, LEASE, replace(LEASE, state=State.COMMITTED, beat=7)])
+def test_what_is_written_is_read_again(document: Record | LeaseDocument) -> None:
+    for indent in (None, 1):
+        assert type(document).parse(document.to_json(indent)) == document
+
+
+@given(st.data())
+def test_both_ways_of_reading_agree_on_whatever_a_document_holds(data: st.DataObject) -> None:
+    document: Any = data.draw(st.sampled_from([RECORD, LEASE]))
+    held = json.loads(document.to_json())
+    place = held
+    while isinstance(place, dict) and place:
+        name = data.draw(st.sampled_from([*place, "unknown"]))
+        if not isinstance(place.get(name), dict) or data.draw(st.booleans()):
+            if data.draw(st.booleans()):
+                place[name] = data.draw(JSON)
+            else:
+                place.pop(name, None)
+            break
+        place = place[name]
+    content = json.dumps(held).encode()
+    try:
+        right = TypeAdapter(type(document)).validate_json(content)
+    except ValidationError:
+        with pytest.raises(BadDocument):
+            type(document).parse(content)
+    else:
+        assert type(document).parse(content) == right
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b'{"state": "held"', "the file"),
+        (b"[]", "the file"),
+        (b"\xff", "the file"),
+        (LEASE.to_json().replace(b'"pid": 1', b'"pid": "one"'), "holder.pid"),
+        (LEASE.to_json().replace(b'"held"', b'"stolen"'), "state"),
+    ],
+)
+def test_an_error_names_the_field(content: bytes, place: str) -> None:
+    with pytest.raises(BadDocument) as caught:
+        LeaseDocument.parse(content)
+    assert caught.value.place == place
+
+
+def test_a_list_of_documents_is_read_whole_or_not_at_all() -> None:
+    entry = {"path": "a", "size": 1, "sha256": "0"}
+    assert FileEntry.parse_list(json.dumps([entry]).encode()) == [FileEntry(path="a", size=1, sha256="0")]
+    with pytest.raises(BadDocument) as caught:
+        FileEntry.parse_list(json.dumps([entry, {**entry, "size": None}]).encode())
+    assert caught.value.place == "1.size"
+
+
+def test_reading_what_we_wrote_needs_no_pydantic() -> None:
+    script = "import sys; from marin.record import Record; Record.parse(sys.stdin.buffer.read()); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], input=RECORD.to_json(), capture_output=True, check=True)
+    assert "pydantic" not in done.stdout.decode().split()
