@@ -30,9 +30,7 @@ class Events:
     def began(self, command: str, git: str, scale: str, todo: int) -> None:
         """todo: how many steps it sets out to make."""
         me = this_process()
-        self.note(
-            "began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=me.model_dump(mode="json")
-        )
+        self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=vars(me))
 
     def stopped(self, error: BaseException) -> None:
         """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""

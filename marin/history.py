@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pydantic import ValidationError
-
 from marin.errors import UnknownStep
 from marin.holder import Holder
 from marin.inventory import ambiguous, hint
@@ -127,8 +125,8 @@ def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str
     if over is not None:
         return (Outcome.FAILED if steps.get("failed") else Outcome.DONE), ""
     try:
-        holder = Holder.model_validate(began.get("holder"))
-    except ValidationError:
+        holder = Holder.from_plain(began.get("holder"))
+    except ValueError:
         return Outcome.SILENT, ""
     if holder.is_gone():
         return Outcome.DIED, "its process is gone"

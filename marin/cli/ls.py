@@ -131,10 +131,10 @@ def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any
         "root": record.root,
         "alias_of": record.alias_of,
         "output": f"{inventory.store.prefix}/{record.attempt}",
-        **record.provenance.model_dump(),
+        **vars(record.provenance),
     }
     if files:
-        told["manifest"] = [entry.model_dump() for entry in inventory.store.manifest(record)]
+        told["manifest"] = [vars(entry) for entry in inventory.store.manifest(record)]
     return told
 
 
