@@ -4,6 +4,8 @@ MarinError
 ├── ExperimentError          what the experiment file says cannot be meant
 │   ├── UnencodableValue     a field has no canonical encoding, so it cannot be part of an identity
 │   ├── BadField             a field's value makes no sense (also: unknown or missing fields)
+│   ├── UnseenCode           a step's code finds code in a way that no analysis follows
+│   ├── PatchedCode          this process runs other code than the files say
 │   ├── CyclicSteps          a step depends on itself
 │   └── LabelClash           two different steps claim one label
 ├── PlanError                the experiment and the store do not fit together; nothing was started
@@ -52,6 +54,12 @@ class UnencodableValue(ExperimentError): ...
 
 
 class BadField(ExperimentError): ...
+
+
+class UnseenCode(ExperimentError): ...
+
+
+class PatchedCode(ExperimentError): ...
 
 
 class CyclicSteps(ExperimentError): ...

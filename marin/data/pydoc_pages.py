@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marin.errors import GarbledDocument
+from marin.reach import reaches
 
 # Importing these opens a browser, prints a poem, needs a display or another system, or starts a program.
 UNSAFE = frozenset(("antigravity", "this", "__main__", "__hello__", "turtle", "sitecustomize", "usercustomize", "site"))
@@ -42,6 +43,7 @@ class ModulePage(pydoc.HTMLDoc):
         return f"<strong>{name}</strong>: {type(object).__name__}" if name else type(object).__name__
 
 
+@reaches()  # modules of the standard library
 def render_page(module: str) -> str | None:
     """The HTML page of one module, or None if it cannot be imported here (another operating system's)."""
     try:
@@ -59,6 +61,7 @@ def render_page(module: str) -> str | None:
     return html
 
 
+@reaches(render_page)
 def render_pages(modules: Sequence[str]) -> dict[str, str]:
     """Module name → page, rendered in a fresh interpreter: nothing that this process has imported or patched,
     and no hash seed, shows. Modules that are not importable here are left out.

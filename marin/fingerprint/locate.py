@@ -12,7 +12,8 @@ import importlib.util
 import os
 import sys
 import sysconfig
-from importlib.machinery import PathFinder
+from fnmatch import fnmatchcase
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 from typing import Literal
 
@@ -20,18 +21,20 @@ Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+_COMPILED = (*EXTENSION_SUFFIXES, ".pyx", ".pyc")  # the last two only where there is nothing better
 
 
-def is_local(path: Path) -> bool:
-    if _INSTALLED & set(path.parts):
+def is_local(path: Path | str) -> bool:
+    file = str(path)
+    if any(name in file and name in Path(file).parts for name in _INSTALLED):
         return False
-    return not any(path.is_relative_to(folder) for folder in _standard_library())
+    return not f"{file}{os.sep}".startswith(_standard_library())
 
 
 @functools.cache
-def _standard_library() -> frozenset[Path]:
+def _standard_library() -> tuple[str, ...]:
     paths = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
-    return frozenset([*paths, *(path.resolve() for path in paths)])
+    return tuple({f"{path}{os.sep}" for path in (*paths, *(path.resolve() for path in paths))})
 
 
 class Locator:
@@ -42,6 +45,7 @@ class Locator:
         self._found: dict[tuple[Path, str], Path | Elsewhere] = {}
         self._roots: list[Path] | None = None
         self._names: dict[str, Path] = {}
+        self._portions: dict[Path, list[Path]] = {}
 
     def names(self, folder: Path) -> frozenset[str]:
         """Names in a folder; empty if it is not one."""
@@ -59,13 +63,24 @@ class Locator:
             folder = folder.parent
         return folder
 
-    def name_of(self, path: Path) -> str:
-        """The dotted name of a local file or namespace folder, unique among those asked for."""
+    def is_project(self, folder: Path) -> bool:
+        return any(mark in self.names(folder) for mark in _PROJECT_MARKS)
+
+    def is_root(self, folder: Path) -> bool:
+        """Whether a project lies in the folder, or modules are imported from it."""
+        return self.is_project(folder) or folder in self._search_path()
+
+    def place_of(self, path: Path) -> Path:
+        """A local file's or folder's path within its package's parent or its project."""
         root = self.import_root(path)
         if root == path.parent and path.name != "__init__.py":  # not in a package: name it within the project
-            root = next((up for up in path.parents if any(m in self.names(up) for m in _PROJECT_MARKS)), root)
-        parts = list(path.relative_to(root).parts)
-        parts[-1] = parts[-1].removesuffix(".py")
+            root = next(filter(self.is_project, path.parents), root)
+        return path.relative_to(root)
+
+    def name_of(self, path: Path) -> str:
+        """The dotted name of a local module or namespace folder, unique among those asked for."""
+        parts = list(self.place_of(path).parts)
+        parts[-1] = _stem(path)
         name = ".".join(part for part in parts if part != "__init__") or path.parent.name
         while self._names.setdefault(name, path) != path:
             name += "~"
@@ -95,16 +110,58 @@ class Locator:
 
     def submodule(self, package: Path, name: str) -> Path | None:
         """``package.name`` for a package's ``__init__.py`` or a namespace folder."""
+        folders = self._folders(package)
+        found = [child for folder in folders if (child := self._child(folder, name)) is not None]
+        regular = [child for child in found if child.name == "__init__.py" or child.suffix]
+        if not regular and len(found) > 1:
+            self._portions[found[0]] = found
+        return (regular or found or [None])[0]
+
+    def modules_below(self, package: Path) -> list[Path]:
+        """Every module of a package or namespace folder, at any depth."""
+        found: list[Path] = []
+        for folder in self._folders(package):
+            names = {_stem(Path(name)) for name in self.names(folder)}
+            for name in sorted(name for name in names if name.isidentifier() and name != "__init__"):
+                child = self.submodule(package, name)
+                if child is not None and child not in found:
+                    found += [child, *self.modules_below(child)] if child.name != "__pycache__" else []
+        return list(dict.fromkeys(found))
+
+    def matching(self, pattern: str, importer: Path) -> list[str]:
+        """Dotted names of local modules that fit a pattern like ``lib.plugins.*``, where ``*`` also crosses dots.
+
+        A package beyond the project fits as a whole.
+        """
+        parts = pattern.split(".")
+        fixed = parts[: next(i for i, part in enumerate(parts) if "*" in part)]
+        start = self.find(".".join(fixed), importer)
+        if not isinstance(start, Path):
+            return [".".join(fixed)] if start != "absent" else []
+        base = start.parent if start.name == "__init__.py" else start
+        found: list[str] = []
+        for path in self.modules_below(start):
+            place = path.parent if path.name == "__init__.py" else path.with_name(_stem(path))
+            if place.is_relative_to(base):
+                found.append(".".join([*fixed, *place.relative_to(base).parts]))
+        return [name for name in found if fnmatchcase(name, pattern)]
+
+    def is_compiled(self, path: Path) -> bool:
+        return path.suffix in (".so", ".pyd", ".pyx", ".pyc")
+
+    def _folders(self, package: Path) -> list[Path]:
+        """Where a package's modules lie; several for a namespace that is spread over the import path."""
         if package.name == "__init__.py":
-            return self._child(package.parent, name)
-        return None if package.suffix == ".py" else self._child(package, name)
+            return [package.parent]
+        return [] if package.suffix == ".py" or self.is_compiled(package) else self._portions.get(package, [package])
 
     def _child(self, folder: Path, name: str, *, namespaces: bool = True) -> Path | None:
         inside = self.names(folder)
         if name in inside and "__init__.py" in self.names(folder / name):
             return folder / name / "__init__.py"
-        if f"{name}.py" in inside:
-            return folder / f"{name}.py"
+        for suffix in (*EXTENSION_SUFFIXES, ".py", *_COMPILED):  # in Python's own order
+            if name + suffix in inside:
+                return folder / (name + suffix)
         return folder / name if namespaces and name in inside and self.names(folder / name) else None
 
     def _find_top(self, top: str, importer: Path) -> Path | Elsewhere:
@@ -119,10 +176,10 @@ class Locator:
             return "external"
         # A script's own folder comes last, although Python looks there first: when the folder is a
         # package, a module in it must not be mistaken for an installed one of the same name.
-        for root in (*roots, importer.parent):
-            found = self._child(root, top)
-            if found is not None:
-                return found
+        found = [child for root in (*roots, importer.parent) if (child := self._child(root, top)) is not None]
+        if found:
+            self._portions[found[0]] = list(dict.fromkeys(each for each in found if not each.suffix))
+            return found[0]
         return self._ask_import_system(top)
 
     def _search_path(self) -> list[Path]:
@@ -142,3 +199,9 @@ class Locator:
         if spec.origin and spec.origin.endswith(".py") and is_local(Path(spec.origin)):
             return Path(spec.origin)
         return "external"
+
+
+def _stem(path: Path) -> str:
+    """A module's name from its file's: ``fast`` from ``fast.cpython-312-x86_64-linux-gnu.so``."""
+    suffix = next((ending for ending in (".py", *_COMPILED) if path.name.endswith(ending)), "")
+    return path.name.removesuffix(suffix)

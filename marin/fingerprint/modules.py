@@ -3,29 +3,64 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from marin.fingerprint.bindings import (
+    DEFINITIONS,
+    bound_names,
+    branches,
+    goes_on_without,
+    is_effect,
+    is_main_guard,
+    leaves,
+    only,
+    run_at_once,
+    without_lambdas,
+)
+
+type Chain = tuple[str, ...]  # ``a.b.c``
+
+TYPING = ("typing", "typing_extensions")
+
 
 class Target(NamedTuple):
-    """Where an import leads: a module, or a name in one."""
+    """Where an import leads: a module, or a name in one. optional: the code copes where it is not there."""
 
     module: str
     symbol: str = ""
+    optional: bool = False
+
+
+class Announcement(NamedTuple):
+    """Who hears of a definition while it is made, and might keep it where nothing names it: a registry.
+
+    calls: whatever is called meanwhile. decorators: what gets the thing itself. bases: of a class.
+    """
+
+    calls: tuple[Chain, ...] = ()
+    decorators: tuple[Chain, ...] = ()
+    bases: tuple[Chain, ...] = ()
+
+    def joined(self, other: Announcement) -> Announcement:
+        return Announcement(*(tuple(dict.fromkeys(a + b)) for a, b in zip(self, other, strict=True)))
 
 
 @dataclass(eq=False)
 class Module:
     """name: dotted. package: what relative imports start from. walrus: whether ``:=`` may occur.
 
-    bindings: every statement that binds a name, in order. imports: targets by bound name. stars:
-    modules of star imports. loads: every module that importing this one imports. effects: the
-    statements that bind nothing (``table.register(...)``, ``os.environ[...] = ...``). script: the
-    body of ``if __name__ == "__main__"``. decorators, bases: of top-level functions and classes.
-    Filled while units are normalised: local_imports of a function or class, annotations of a class's
-    fields.
+    bindings: every statement that binds a name, in order; places: where they stand among all
+    statements. imports: targets by bound name. stars: modules of star imports. loads: every module that
+    importing this one imports. effects: the statements that bind nothing (``table.register(...)``,
+    ``os.environ[...] = ...``). script: the body of ``if __name__ == "__main__"``. announced: by the name
+    of a definition. exports: what ``__all__`` lists; None if there is none or it is computed. package_places:
+    where packages are imported.
+    Filled while units are normalised: local_imports of a function or class with whether each is optional;
+    annotations (of what), docs and type_params, by the function or class that they were taken from.
     """
 
     name: str
@@ -33,28 +68,38 @@ class Module:
     package: str
     walrus: bool = True
     bindings: dict[str, list[ast.stmt]] = field(default_factory=dict[str, list[ast.stmt]])
+    places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     imports: dict[str, list[Target]] = field(default_factory=dict[str, list[Target]])
     stars: list[str] = field(default_factory=list[str])
     loads: list[Target] = field(default_factory=list[Target])
     effects: list[ast.stmt] = field(default_factory=list[ast.stmt])
+    effect_places: list[int] = field(default_factory=list[int])
     script: list[ast.stmt] = field(default_factory=list[ast.stmt])
-    decorators: dict[str, list[ast.expr]] = field(default_factory=dict[str, list[ast.expr]])
-    bases: dict[str, list[ast.expr]] = field(default_factory=dict[str, list[ast.expr]])
-    local_imports: dict[ast.AST, list[ast.stmt]] = field(default_factory=dict[ast.AST, list[ast.stmt]])
-    annotations: dict[ast.AST, list[ast.expr]] = field(default_factory=dict[ast.AST, list[ast.expr]])
+    announced: dict[str, Announcement] = field(default_factory=dict[str, Announcement])
+    exports: frozenset[str] | None = None
+    package_places: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    local_imports: dict[ast.AST, list[tuple[ast.stmt, bool]]] = field(
+        default_factory=dict[ast.AST, list[tuple[ast.stmt, bool]]]
+    )
+    annotations: dict[ast.AST, list[tuple[str, ast.expr]]] = field(
+        default_factory=dict[ast.AST, list[tuple[str, ast.expr]]]
+    )
+    docs: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])
+    type_params: dict[ast.AST, tuple[str, ...]] = field(default_factory=dict[ast.AST, tuple[str, ...]])
 
-    def import_targets(self, node: ast.stmt) -> Iterator[tuple[str, Target]]:
+    def import_targets(self, node: ast.stmt, *, optional: bool = False) -> Iterator[tuple[str, Target]]:
         """(bound name, target) of one import statement; a star binds "*"."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:
-                    yield alias.asname, Target(alias.name)
+                    yield alias.asname, Target(alias.name, "", optional)
                 else:
-                    yield alias.name.split(".")[0], Target(alias.name.split(".")[0])
+                    top = alias.name.split(".")[0]
+                    yield top, Target(top, "", optional)
         elif isinstance(node, ast.ImportFrom):
             start = self.absolute("." * node.level + (node.module or ""))
             for alias in node.names:
-                yield alias.asname or alias.name, Target(start, alias.name)
+                yield alias.asname or alias.name, Target(start, alias.name, optional)
 
     def loaded_by(self, node: ast.stmt) -> Iterator[Target]:
         """The modules that one import statement imports."""
@@ -72,13 +117,26 @@ class Module:
         base = package[: len(package) - (level - 1)]
         return ".".join([*base, *filter(None, [name[level:]])])
 
-    @property
-    def exports(self) -> frozenset[str] | None:
-        """What ``__all__`` lists, if it is a literal."""
-        for node in self.bindings.get("__all__", ()):
-            value = getattr(node, "value", None)
-            if isinstance(value, (ast.List, ast.Tuple)):
-                return frozenset(e.value for e in value.elts if isinstance(e, ast.Constant) and type(e.value) is str)
+    def packages_before(self, place: int) -> tuple[str, ...]:
+        """Packages beyond the standard library that are imported above a statement."""
+        return tuple(sorted({top for at, top in self.package_places if at < place}))
+
+    def comes_from(self, name: str, modules: tuple[str, ...], symbol: str) -> bool:
+        """Whether a top-level name is ``symbol`` of one of these modules, as far as imports tell."""
+        if name in self.bindings:
+            return False
+        return any(target.module in modules and target.symbol == symbol for target in self.imports.get(name, ()))
+
+    def type_checking(self, test: ast.expr) -> bool | None:
+        """True for typing's ``TYPE_CHECKING``, False for ``not TYPE_CHECKING``, None for any other condition."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.type_checking(test.operand)
+            return None if inner is None else not inner
+        if isinstance(test, ast.Attribute) and isinstance(test.value, ast.Name):
+            found = any(target.module in TYPING for target in self.imports.get(test.value.id, ()))
+            return True if found and test.attr == "TYPE_CHECKING" else None
+        if isinstance(test, ast.Name):
+            return True if self.comes_from(test.id, TYPING, "TYPE_CHECKING") else None
         return None
 
 
@@ -89,172 +147,140 @@ def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
     docstring = ast.get_docstring(tree, clean=False)
     if docstring is not None:
         named = ast.Assign([ast.Name("__doc__", ast.Store())], ast.Constant(docstring), lineno=1)
-        module.bindings["__doc__"] = [named]
-    for node in tree.body:
-        _sort_in(module, node, node)
+        _bind(module, "__doc__", named, 0)
+    for place, node in enumerate(tree.body):
+        _sort_in(module, node, place)
+    if b"global " in source:
+        _bind_globals(module, tree)
+    module.exports = _exports(module)
     return module
 
 
-def _sort_in(module: Module, node: ast.stmt, whole: ast.stmt) -> None:
+def _bind(module: Module, name: str, node: ast.stmt, place: int) -> None:
+    module.bindings.setdefault(name, []).append(node)
+    module.places.setdefault(name, []).append(place)
+
+
+def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
     """Enter one top-level statement."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        _enter_import(module, node)
-    elif isinstance(node, ast.If) and _is_main_guard(node.test):
+        _enter_import(module, node, place)
+    elif isinstance(node, ast.If) and is_main_guard(node.test):
         module.script.extend(node.body)
         for inner in node.orelse:
-            _sort_in(module, inner, inner)
-    elif isinstance(node, ast.If) and type_checking(node.test) is not None:
-        for inner in node.orelse if type_checking(node.test) else node.body:
-            _sort_in(module, inner, inner)
+            _sort_in(module, inner, place)
+    elif isinstance(node, ast.If) and module.type_checking(node.test) is not None:
+        for inner in node.orelse if module.type_checking(node.test) else node.body:
+            _sort_in(module, inner, place)
     elif isinstance(node, (ast.If, ast.Try, ast.TryStar)):
-        for inner in _imports_below(node):
-            _enter_import(module, inner)
-        names = sorted({name for inner in _leaves(node) for name in bound_names(inner)})
-        for name in names:
-            module.bindings.setdefault(name, []).append(_only(node, _binds(name)))
-        for inner in _leaves(node):
-            _enter_registration(module, inner)
-        if any(_is_effect(inner) for inner in _leaves(node)):
-            module.effects.append(_only(node, _is_effect))
+        for inner, optional in _imports_below(module, node):
+            _enter_import(module, inner, place, optional=optional)
+        for name in sorted({name for inner in leaves(node) for name in bound_names(inner)}):
+            _bind(module, name, only(node, _binds(name)), place)
+        for inner in leaves(node):
+            _enter_announcement(module, inner)
+        if any(is_effect(inner) for inner in leaves(node)):
+            _effect(module, only(node, is_effect), place)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)):
-        for inner in _imports_below(node):
-            _enter_import(module, inner)
+        for inner, optional in _imports_below(module, node):
+            _enter_import(module, inner, place, optional=optional)
         for name in bound_names(node):
-            module.bindings.setdefault(name, []).append(node)
-        module.effects.append(node)
+            _bind(module, name, node, place)
+        _effect(module, node, place)
     else:
         for name in bound_names(node):
-            module.bindings.setdefault(name, []).append(node)
-        _enter_registration(module, node)
-        if _is_effect(node):
-            module.effects.append(node)
+            _bind(module, name, node, place)
+        _enter_announcement(module, node)
+        if is_effect(node):
+            _effect(module, node, place)
 
 
-def _enter_import(module: Module, node: ast.stmt) -> None:
-    module.loads.extend(module.loaded_by(node))
-    for name, target in module.import_targets(node):
-        if name == "*":
-            module.stars.append(target.module)
-        else:
-            module.imports.setdefault(name, []).append(target)
-
-
-def _enter_registration(module: Module, node: ast.stmt) -> None:
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return
-    if node.decorator_list:
-        module.decorators.setdefault(node.name, []).extend(node.decorator_list)
-    if isinstance(node, ast.ClassDef) and node.bases:
-        module.bases.setdefault(node.name, []).extend(node.bases)
-
-
-def _leaves(node: ast.stmt) -> Iterator[ast.stmt]:
-    """The statements in the branches of an if or try; other statements are themselves."""
-    if isinstance(node, (ast.If, ast.Try, ast.TryStar)):
-        for body in branches(node):
-            for inner in body:
-                yield from _leaves(inner)
-    else:
-        yield node
-
-
-def branches(node: ast.stmt) -> list[list[ast.stmt]]:
-    """Every list of statements directly inside a compound statement."""
-    found = [getattr(node, name) for name in ("body", "orelse", "finalbody") if getattr(node, name, None)]
-    found += [handler.body for handler in getattr(node, "handlers", ())]
-    return found + [case.body for case in getattr(node, "cases", ())]
-
-
-def _only(node: ast.stmt, wanted: Callable[[ast.stmt], bool]) -> ast.stmt:
-    """An if or try with only the wanted leaves in its branches."""
-    if isinstance(node, ast.If):
-        return ast.If(node.test, _filtered(node.body, wanted) or [ast.Pass()], _filtered(node.orelse, wanted))
-    if isinstance(node, (ast.Try, ast.TryStar)):
-        handlers = [ast.ExceptHandler(h.type, h.name, _filtered(h.body, wanted) or [ast.Pass()]) for h in node.handlers]
-        body = _filtered(node.body, wanted) or [ast.Pass()]
-        return type(node)(body, handlers, _filtered(node.orelse, wanted), _filtered(node.finalbody, wanted))
-    return node
+def _effect(module: Module, node: ast.stmt, place: int) -> None:
+    module.effects.append(node)
+    module.effect_places.append(place)
 
 
 def _binds(name: str) -> Callable[[ast.stmt], bool]:
     return lambda node: name in bound_names(node)
 
 
-def _filtered(body: list[ast.stmt], wanted: Callable[[ast.stmt], bool]) -> list[ast.stmt]:
-    return [_only(s, wanted) for s in body if any(wanted(leaf) for leaf in _leaves(s))]
+def _bind_globals(module: Module, tree: ast.Module) -> None:
+    """What only functions bind: ``def load(): global MODEL; MODEL = …``."""
+    for place, node in enumerate(tree.body):
+        named = {name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names}
+        for name in sorted(named - module.bindings.keys() - module.imports.keys()):
+            _bind(module, name, node, place)
 
 
-def _imports_below(node: ast.stmt) -> Iterator[ast.stmt]:
+def _exports(module: Module) -> frozenset[str] | None:
+    listed: list[object] = []
+    for node in module.bindings.get("__all__", ()):
+        value = getattr(node, "value", None) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) else None
+        if not isinstance(value, (ast.List, ast.Tuple)):
+            return None
+        listed += [e.value if isinstance(e, ast.Constant) else None for e in value.elts]
+    names = [name for name in listed if isinstance(name, str)]
+    touched = any("__all__" in ast.unparse(node) for node in module.effects)  # __all__.append(...)
+    return frozenset(names) if "__all__" in module.bindings and len(names) == len(listed) and not touched else None
+
+
+def _enter_import(module: Module, node: ast.stmt, place: int, *, optional: bool = False) -> None:
+    loaded = list(module.loaded_by(node))
+    module.loads.extend(loaded)
+    tops = dict.fromkeys(target.module.split(".")[0] for target in loaded)
+    module.package_places.extend((place, top) for top in tops if top not in sys.stdlib_module_names)
+    for name, target in module.import_targets(node, optional=optional):
+        if name == "*":
+            module.stars.append(target.module)
+        else:
+            module.imports.setdefault(name, []).append(target)
+
+
+def _imports_below(module: Module, node: ast.stmt, optional: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
     """Imports that run with a top-level compound statement: not in functions, not for type checkers."""
+    optional = optional or goes_on_without(node)
     for body in branches(node):
         for inner in body:
             if isinstance(inner, (ast.Import, ast.ImportFrom)):
-                yield inner
-            elif isinstance(inner, ast.If) and type_checking(inner.test):
+                yield inner, optional
+            elif isinstance(inner, ast.If) and module.type_checking(inner.test):
                 continue
-            elif not isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                yield from _imports_below(inner)
+            elif not isinstance(inner, DEFINITIONS):
+                yield from _imports_below(module, inner, optional)
 
 
-def _is_effect(node: ast.stmt) -> bool:
-    """Whether a statement does something other than binding names, importing or documenting."""
-    if isinstance(node, ast.Expr):
-        return not isinstance(node.value, ast.Constant)
-    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        return any(isinstance(t, (ast.Attribute, ast.Subscript)) for target in targets for t in ast.walk(target))
-    return isinstance(node, (ast.Delete, ast.Assert, ast.Raise, ast.For, ast.While, ast.With, ast.Match))
-
-
-def bound_names(node: ast.stmt, *, walrus: bool = True) -> list[str]:
-    """Names that one statement binds in its own scope, imports left out, in order.
-
-    walrus=False promises that no ``:=`` is in it, so that expressions need not be searched.
-    """
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.TypeAlias):
-        return [node.name.id]
-    if isinstance(node, ast.AnnAssign) and node.value is None:
-        return []
-    return list(dict.fromkeys(_stored(node, walrus)))
-
-
-_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _stored(node: ast.AST, walrus: bool) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        if isinstance(node.ctx, ast.Store):
-            yield node.id
+def _enter_announcement(module: Module, node: ast.stmt) -> None:
+    names = bound_names(node)
+    if not names or is_effect(node):
         return
-    if isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield child.name
-        elif isinstance(child, ast.expr) and not isinstance(child, _TARGETS) and not walrus:
-            continue
-        elif isinstance(child, _COMPREHENSIONS):
-            # Its own targets are local to it, a walrus in it is not.
-            yield from (n.target.id for n in ast.walk(child) if isinstance(n, ast.NamedExpr))
-        elif not isinstance(child, ast.Lambda):
-            yield from _stored(child, walrus)
-
-
-def _is_main_guard(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and any(
-        isinstance(side, ast.Name) and side.id == "__name__" for side in (test.left, *test.comparators)
+    decorators: list[ast.expr] = list(node.decorator_list) if isinstance(node, DEFINITIONS) else []
+    bases: list[ast.expr] = list(node.bases) if isinstance(node, ast.ClassDef) else []
+    found = Announcement(
+        calls=tuple(
+            chain
+            for expression in run_at_once(node)
+            for part in without_lambdas(expression)
+            if isinstance(part, ast.Call) and (chain := chain_of(part.func))
+        ),
+        # A class that gives its base an argument is probably entered somewhere by it.
+        decorators=tuple(
+            chain
+            for part in [*decorators, *(bases if getattr(node, "keywords", None) else ())]
+            if (chain := chain_of(part.func if isinstance(part, ast.Call) else part))
+        ),
+        bases=tuple(chain for base in bases if (chain := chain_of(base))),
     )
+    if any(found):
+        for name in names:
+            module.announced[name] = module.announced.get(name, Announcement()).joined(found)
 
 
-def type_checking(test: ast.expr) -> bool | None:
-    """True for ``TYPE_CHECKING``, False for ``not TYPE_CHECKING``, None for any other condition."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = type_checking(test.operand)
-        return None if inner is None else not inner
-    name = test.attr if isinstance(test, ast.Attribute) else test.id if isinstance(test, ast.Name) else ""
-    return True if name == "TYPE_CHECKING" else None
+def chain_of(node: ast.expr) -> Chain:
+    """``a.b.c`` or ``a.b[...]`` as names; () for anything else."""
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    return (node.id, *attributes) if isinstance(node, ast.Name) else ()

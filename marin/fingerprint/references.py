@@ -1,211 +1,248 @@
-"""Which names outside itself a unit of code uses, by Python's scoping rules."""
+"""Which names outside itself a unit of code uses, and which of its ways to find code names do not tell."""
 
 from __future__ import annotations
 
 import ast
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import re
+import sys
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, cast
+from typing import NamedTuple
 
-from marin.fingerprint.modules import Module, Target, bound_names
+from marin.fingerprint import special
+from marin.fingerprint.beside import PACKAGE, PATHLIKE, computed, path_steps
+from marin.fingerprint.modules import Module
+from marin.fingerprint.naming import ANYTHING, Strings
+from marin.fingerprint.normal import normalise
+from marin.fingerprint.scopes import Reference, Role, ScopeWalker, Step
 
 ANY = "*"  # as an attribute: one that only running the code would tell
 SCRIPT = "__main__"  # as an attribute: the module is run with -m
-
-_UNSEEN = {
-    "eval": "evaluates a string",
-    "exec": "executes a string",
-    "compile": "compiles a string",
-    "runpy.run_path": "runs a file by path",
-    "runpy.run_module": "runs a module by name",
-    "importlib.util.spec_from_file_location": "imports a file by path",
-    "importlib.metadata.entry_points": "finds code through entry points",
-    "pkgutil.iter_modules": "lists modules",
-    "pkgutil.walk_packages": "lists modules",
-    "pkgutil.get_data": "reads a file beside the code; only code is fingerprinted",
-    "importlib.resources.files": "reads files beside the code; only code is fingerprinted",
-    "inspect.getsource": "reads source text; comments and docstrings are not in the fingerprint",
-    "inspect.getdoc": "reads docstrings; they are not in the fingerprint",
-}
-_IMPORTERS = {"importlib.import_module", "__import__"}
+SUBMODULES = "__path__"  # as an attribute: every module of a package
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_]\w*)?|[A-Za-z_]\w*:[A-Za-z_]\w*")
 
 
-class Reference(NamedTuple):
-    """``name.attributes`` is used. start: where the name leads if the unit imports it itself.
+class Note(NamedTuple):
+    """refused: a change could be missed, and nobody has said with ``@reaches`` what the code can be."""
 
-    scope: the function or class in the unit that uses it. base: it is the base of a class.
+    line: int
+    what: str
+    refused: bool = False
+
+
+class Reader(ScopeWalker):
+    """Of normalised statements: references, and
+
+    notes: what is not seen, or covered only by counting much. mentions: strings that may name code.
+    methods: attributes used of something that is no module, so perhaps of a dependency's step.
+    reads_…: docstrings, annotations or source text are looked at by something. subclasses: they are listed.
+    calls_run: perhaps of a step that is named. value: where the path starts that the unit's name stands for.
     """
 
-    name: str
-    attributes: tuple[str, ...]
-    start: Target | None
-    scope: str
-    line: int
-    base: bool
-
-
-@dataclass
-class Uses:
-    """references in source order; loads: modules imported inside functions; notes: (line, what is not seen)."""
-
-    references: list[Reference] = field(default_factory=list[Reference])
-    loads: list[Target] = field(default_factory=list[Target])
-    notes: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    calls_run: bool = False
-
-
-@dataclass
-class _Scope:
-    kind: Literal["function", "class"]
-    label: str
-    bound: set[str] = field(default_factory=set[str])
-    imports: dict[str, list[Target]] = field(default_factory=dict[str, list[Target]])
-    outer: set[str] = field(default_factory=set[str])  # declared global
-
-
-def uses(statements: list[ast.stmt], module: Module) -> Uses:
-    """What normalised top-level statements use."""
-    walker = _Walker(module)
-    for node in statements:
-        walker.visit(node)
-    return walker.found
-
-
-def annotation_uses(annotations: list[ast.expr], module: Module) -> list[Reference]:
-    """The names in annotations, string annotations included."""
-    walker = _Walker(module)
-    for node in annotations:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node = ast.parse(node.value, mode="eval").body
-        walker.visit(node)
-    return walker.found.references
-
-
-class _Walker:
     def __init__(self, module: Module) -> None:
-        self._module = module
-        self._scopes: list[_Scope] = []
-        self.found = Uses()
-        # Any: each method takes the one kind of node that it is entered for.
-        self._known: dict[type[ast.AST], Callable[[Any], None]] = {
-            ast.Name: self._name,
-            ast.Attribute: self._attribute,
-            ast.Call: self._call,
-            ast.Constant: lambda _: None,
-            ast.FunctionDef: self._function,
-            ast.AsyncFunctionDef: self._function,
-            ast.Lambda: self._function,
-            ast.ClassDef: self._class,
-            ast.Global: lambda node: self._scopes[-1].outer.update(node.names),  # Python has it stand before any use
-            ast.AnnAssign: lambda node: self._children(node.target, node.value),
-            **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), self._comprehension),
-            **dict.fromkeys((ast.List, ast.Tuple), self._sequence),
-        }
+        super().__init__(module)
+        self.notes: list[Note] = []
+        self.mentions: list[tuple[str, int]] = []
+        self.methods: set[str] = set()
+        self.calls_run = False
+        self.reads_annotations = False
+        self.reads_docs = False
+        self.reads_source = False
+        self.lists_subclasses = False
+        self.value: Reference | None = None
+        self._known[ast.Assign] = self.assignment
+        self._known[ast.Subscript] = self.subscript
 
-    def visit(self, node: ast.AST) -> None:
-        kind = type(node)
-        known = self._known.get(kind)
-        if known is not None:
-            known(node)
+    def note(self, node: ast.AST, what: str, *, refused: bool = False) -> None:
+        self.notes.append(Note(getattr(node, "lineno", 0), what, refused and not self.declared))
+
+    # Names and attributes
+
+    def name(self, node: ast.Name) -> None:
+        if node.id in self.module.imports and self.dotted(node) in special.NOTED:
+            self.note(node, special.NOTED[self.dotted(node)])
+        super().name(node)
+
+    def attribute(self, node: ast.Attribute) -> None:
+        if node.attr in PATHLIKE and self._path(node):
             return
-        for name in _fields(kind):
-            held = getattr(node, name)
-            if type(held) is list:
-                for child in cast(list[object], held):
-                    if isinstance(child, ast.AST):
-                        self.visit(child)
-            elif isinstance(held, ast.AST):
-                self.visit(held)
-
-    def _children(self, *nodes: ast.AST | None) -> None:
-        for node in nodes:
-            if node is not None:
-                self.visit(node)
-
-    # Names
-
-    def _leads(self, name: str) -> list[Target] | None:
-        """Targets of an import in an enclosing function; [] for a local name; None for a global one."""
-        for depth, scope in enumerate(reversed(self._scopes)):
-            if name in scope.outer:
-                return None
-            if scope.kind == "class" and depth:
-                continue
-            if name in scope.imports:
-                return scope.imports[name]
-            if name in scope.bound and scope.kind == "function":
-                return []
-        return None
-
-    def _refer(self, node: ast.Name, attributes: tuple[str, ...] = (), *, base: bool = False) -> None:
-        scope = self._scopes[-1].label if self._scopes else ""
-        leads = self._leads(node.id)
-        for target in [None] if leads is None else leads:
-            self.found.references.append(Reference(node.id, attributes, target, scope, node.lineno, base))
-
-    def _name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load) or any(node.id in scope.outer for scope in self._scopes):
-            self._refer(node)
-            if node.id == "__file__":
-                self._note(node, "uses __file__; files beside the code are not in the fingerprint")
-
-    def _attribute(self, node: ast.Attribute, *extra: str, base: bool = False) -> None:
-        attributes = list(extra)
+        attributes: list[str] = []
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
             attributes.insert(0, inner.attr)
             inner = inner.value
-        if "run" in attributes and not (isinstance(inner, ast.Call) and _plain_name(inner.func) == "super"):
-            self.found.calls_run = True
-        if "__doc__" in attributes:
-            self._note(node, "reads __doc__; docstrings are not in the fingerprint")
+        self._read(node, inner, attributes)
         if isinstance(inner, ast.Name):
-            self._refer(inner, tuple(attributes), base=base)
+            self.refer(inner, tuple(attributes))
+            return
+        imported = self._imported_by(inner) if isinstance(inner, ast.Call) else None
+        several = len(imported or ()) > 1  # not each need have the attribute
+        self.declared += several
+        for name in imported or ():
+            whole = isinstance(inner, ast.Call) and self.dotted(inner.func) == "__import__"  # gives the top package
+            self.refer_to(name, node.lineno, () if whole else tuple(attributes))
+        self.declared -= several
+        if imported is None:
+            self.visit(inner)
+
+    def _read(self, node: ast.Attribute, inner: ast.expr, attributes: list[str]) -> None:
+        """What the mere use of an attribute tells."""
+        dotted = self.dotted(node)
+        of_super = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "super"
+        if "run" in attributes and not of_super:
+            self.calls_run = True
+        if not (isinstance(inner, ast.Name) and dotted) and not of_super:
+            self.methods.update(attributes)
+        self.reads_docs |= "__doc__" in attributes
+        self.reads_annotations |= "__annotations__" in attributes or "__type_params__" in attributes
+        self.reads_source |= "__code__" in attributes
+        if attributes == ["__path__"]:
+            return
+        prefix = ".".join(dotted.split(".")[:2])
+        if prefix in special.SEARCH and self._changes(node):
+            self.note(node, f"changes {prefix}: modules found there are not seen", refused=True)
+        elif prefix in special.NOTED:
+            self.note(node, special.NOTED[prefix])
+
+    def _changes(self, node: ast.Attribute) -> bool:
+        return isinstance(node.ctx, (ast.Store, ast.Del)) or node.attr in ("append", "insert", "extend", "remove")
+
+    def constant(self, node: ast.Constant) -> None:
+        held = node.value
+        if type(held) is str and ("." in held or ":" in held) and len(held) < 200 and _DOTTED.fullmatch(held):
+            self.mentions.append((held, node.lineno))
+
+    # Paths
+
+    def operation(self, node: ast.BinOp) -> None:
+        if not (isinstance(node.op, ast.Div) and self._path(node)):
+            super().operation(node)
+
+    def _path(self, node: ast.expr) -> bool:
+        """Take an expression for a path if it starts at ``__file__`` or at a name. False if it is something else."""
+        start, steps = path_steps(node, self.dotted)
+        package = self._package_folder(start)
+        if package is not None:
+            module, extra = package
+            self.refer_to(module, node.lineno, (), (*extra, *steps))
+        elif not isinstance(start, ast.Name) or (start.id != "__file__" and self.leads(start.id) == []):
+            return False
         else:
-            imported = self._imported_by_call(inner) if isinstance(inner, ast.Call) else None
-            if imported is not None:
-                self._import_by_name(node, imported, tuple(attributes))
-            else:
-                self.visit(inner)
+            leading = next((index for index, (kind, _) in enumerate(steps) if kind != "attr"), len(steps))
+            self.refer(start, tuple(str(what) for _, what in steps[:leading]), steps[leading:])
+        self.as_role(Role.USE, computed(node, start))
+        return True
 
-    # Calls that analysis must know
+    def assignment(self, node: ast.Assign) -> None:
+        """``HERE = Path(__file__).parent`` reads nothing yet; what uses HERE may."""
+        if not self.scopes and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            before = len(self.references)
+            if self._path(node.value):
+                self.value = self.references[before]
+                return
+        self.children(*node.targets, node.value)
 
-    def _dotted(self, func: ast.expr) -> str:
-        """What a called expression is, as far as imports tell: "importlib.import_module"; "" if local."""
+    def subscript(self, node: ast.Subscript) -> None:
+        held = self.dotted(node.value)
+        if held in special.SEARCH and not isinstance(node.ctx, ast.Load):
+            self.note(node, f"changes {held}: modules found there are not seen", refused=True)
+        if held == "sys.modules" and isinstance(node.ctx, ast.Load):
+            names = self._strings().of(node.slice)
+            if any(ANYTHING in name for name in names):
+                self.note(node, "takes a module whose name is computed (sys.modules)", refused=True)
+            for name in names - {ANYTHING}:
+                self.refer_to(name, node.lineno)
+        parents = isinstance(node.value, ast.Attribute) and node.value.attr == "parents"
+        if not (parents and self._path(node)):
+            self.children(node.value, node.slice)
+
+    def _package_folder(self, node: ast.expr) -> tuple[str, tuple[Step, ...]] | None:
+        """The package whose folder or file a call gives, and the steps from there."""
+        if not isinstance(node, ast.Call):
+            return None
+        called = self.dotted(node.func)
+        if called == special.PACKAGE_FOLDER and not node.args:
+            return self.module.package, ((PACKAGE, None),)
+        if called != special.PACKAGE_FOLDER and called not in special.PACKAGE_FILES:
+            return None
+        first, *rest = node.args
+        dotted = self.dotted(first)
+        names = {dotted} if dotted and dotted not in ("__name__", "__package__") else self._strings().of(first)
+        if len(names) != 1 or ANYTHING in (name := min(names)):
+            self.note(node, f"reads files of a package whose name is computed ({called})", refused=True)
+            return None
+        joins: list[Step] = []
+        for part in rest:
+            constant = part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else None
+            joins.append(("join", constant))
+        reads: list[Step] = [("attr", "read_bytes"), ("call", ())] if called in special.PACKAGE_FILES else []
+        return self.module.absolute(name), ((PACKAGE, None), *joins, *reads)
+
+    # Calls
+
+    def dotted(self, func: ast.expr) -> str:
+        """What an expression is, as far as imports tell: "importlib.import_module"; "" if local."""
         attributes: list[str] = []
         while isinstance(func, ast.Attribute):
             attributes.insert(0, func.attr)
             func = func.value
         if not isinstance(func, ast.Name):
             return ""
-        leads = self._leads(func.id)
+        leads = self.leads(func.id)
         if leads is None:
-            leads = self._module.imports.get(func.id) or []
-            if not leads and func.id not in self._module.bindings:
+            leads = self.module.imports.get(func.id) or []
+            if not leads and func.id not in self.module.bindings:
                 return ".".join([func.id, *attributes])
         return ".".join([leads[0].module, *filter(None, [leads[0].symbol]), *attributes]) if leads else ""
 
-    def _call(self, node: ast.Call) -> None:
-        called = self._dotted(node.func)
-        if called in _UNSEEN:
-            self._note(node, f"{_UNSEEN[called]} ({called})")
-        elif called == "globals":
-            self._note(node, "uses globals(); everything in the module is counted")
-            self._import_by_name(node, self._module.name, ())
-        elif isinstance(node.func, ast.Attribute) and node.func.attr == "__subclasses__":
-            self._note(node, "uses __subclasses__(); subclasses that nothing else names are not seen")
-        elif called in _IMPORTERS:
-            name = self._imported_by_call(node)
-            if name is None:
-                self._note(node, f"imports a module whose name is computed ({called})")
-            else:
-                self._import_by_name(node, name, ())
-                return
-        elif called == "getattr" and len(node.args) >= 2 and self._getattr(node):
+    def call(self, node: ast.Call) -> None:
+        called = self.dotted(node.func)
+        if called and self._is_special(node, called):
             return
-        self._children(node.func, *node.args, *node.keywords)
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            if func.attr in PATHLIKE and self._path(node):
+                return
+            self.lists_subclasses |= func.attr == "__subclasses__"
+        elif called == "open" and node.args:
+            if self._path(node):
+                return
+            if isinstance(node.args[0], ast.Constant):
+                self.note(node, f"opens {node.args[0].value!r}, which is in no fingerprint; return it from outside()")
+        self.as_role(Role.DECORATOR if self.role is Role.DECORATOR else Role.USE, [func])
+        self._arguments(node, called)
+
+    def _arguments(self, node: ast.Call, called: str) -> None:
+        top = called.split(".")[0]
+        blind = called in special.BLIND or (top in sys.stdlib_module_names and top != "functools") or top == "marin"
+        self.as_role(Role.USE if blind else Role.ARGUMENT, [*node.args, *node.keywords])
+
+    def _is_special(self, node: ast.Call, called: str) -> bool:
+        """Handle a call that must be known by name. True if nothing of it is left to visit."""
+        if called in special.RUNS_TEXT and self._runs_text(node, called):
+            return True
+        if called in special.IMPORTERS or called in special.LOCATORS:
+            return self._runs_named(node, called)
+        if called in special.RUNS_FILE:
+            known = [path_steps(argument, self.dotted) for argument in node.args]
+            if not any(isinstance(start, ast.Name) and start.id == "__file__" for start, _ in known):
+                self.note(node, f"runs a Python file by its path ({called})", refused=True)
+        elif called in special.REFUSED:
+            self.note(node, f"{special.REFUSED[called]} ({called})", refused=True)
+        elif called == "numpy.load" and any(_is_true(word, "allow_pickle") for word in node.keywords):
+            self.note(node, "unpickles: the classes named in the data are not seen (numpy.load)", refused=True)
+        elif called == "globals" or (called == "vars" and not node.args):
+            self.note(node, f"uses {called}(); everything in the module is counted")
+            self.refer_to(self.module.name, node.lineno)
+        elif called == "getattr" and len(node.args) >= 2:
+            return self._getattr(node)
+        elif called in special.MODULE_LISTS and node.args:
+            self._listed(node.args[0])
+        elif called in special.PACKAGE_FILES or called == special.PACKAGE_FOLDER:
+            return self._path(node)
+        self.reads_annotations |= called in special.READS_ANNOTATIONS
+        self.reads_docs |= called in special.READS_DOCS
+        self.reads_source |= called in special.READS_SOURCE
+        return False
 
     def _getattr(self, node: ast.Call) -> bool:
         """Treat ``getattr(a.b, "c")`` as ``a.b.c``. False if the object is no plain chain of names."""
@@ -215,101 +252,146 @@ class _Walker:
         while isinstance(inner, ast.Attribute):
             inner = inner.value
         if not isinstance(inner, ast.Name):
-            return False
-        self._attribute(ast.Attribute(held, name, ast.Load(), lineno=node.lineno))
-        self._children(wanted, *rest)
+            imported = self._imported_by(held) if isinstance(held, ast.Call) else None
+            for module in imported or ():
+                self.refer_to(module, node.lineno, (name,))
+            self.children(*(() if imported is not None else (held,)), wanted, *rest)
+            return True
+        self.attribute(ast.Attribute(held, name, ast.Load(), lineno=node.lineno))
+        self.children(wanted, *rest)
         return True
 
-    def _imported_by_call(self, node: ast.Call) -> str | None:
-        """The module that ``import_module("…")`` imports, if its name is a constant."""
-        if self._dotted(node.func) not in _IMPORTERS or not node.args:
-            return None
-        name = node.args[0]
-        if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
-            return None
-        return self._module.absolute(name.value)
+    def _runs_text(self, node: ast.Call, called: str) -> bool:
+        """Follow constant text as code; of an eval's names, count the whole module."""
+        if not node.args:
+            return False
+        text = node.args[0]
+        if isinstance(text, ast.Constant) and isinstance(text.value, (str, bytes)):
+            self._follow_text(node, text.value if isinstance(text.value, str) else text.value.decode())
+            self.children(*node.args[1:], *node.keywords)
+            return True
+        if called == "eval":
+            if len(node.args) == 1:
+                self.note(node, "evaluates text (eval); everything in the module is counted")
+                self.refer_to(self.module.name, node.lineno)
+        elif not (called == "exec" and isinstance(text, ast.Call) and self.dotted(text.func) == "compile"):
+            self.note(node, f"{special.RUNS_TEXT[called]} ({called})", refused=True)
+        return False
 
-    def _import_by_name(self, node: ast.expr, module: str, attributes: tuple[str, ...]) -> None:
-        target = Target(module)
-        self.found.loads.append(target)
-        scope = self._scopes[-1].label if self._scopes else ""
-        self.found.references.append(Reference(module, attributes, target, scope, node.lineno, False))
+    def _follow_text(self, node: ast.expr, text: str) -> None:
+        try:
+            body = ast.parse(text.strip()).body
+        except SyntaxError:
+            return  # it would fail there too
+        made = ast.FunctionDef(
+            name="<text>",
+            args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]),
+            body=body,
+            decorator_list=[],
+            type_params=[],
+        )
+        for inner in ast.walk(made):
+            if hasattr(inner, "lineno"):
+                setattr(inner, "lineno", node.lineno)
+        for held in normalise([made], self.module):
+            self.visit(held)
 
-    def _sequence(self, node: ast.List | ast.Tuple) -> None:
-        """``[sys.executable, "-m", "package.module"]`` runs that module."""
-        self._children(*node.elts)
-        words = [e.value if isinstance(e, ast.Constant) else None for e in node.elts]
-        for flag, module in pairwise(words):
-            if flag == "-m" and isinstance(module, str):
-                self._import_by_name(node, module, (SCRIPT,))
-            elif flag == "-m":
-                self._note(node, "runs a module whose name is computed (-m)")
+    # Modules by name
 
-    def _note(self, node: ast.AST, what: str) -> None:
-        self.found.notes.append((getattr(node, "lineno", 0), what))
+    def _strings(self) -> Strings:
+        return Strings(self.module, self.scopes)
 
-    # Scopes
-
-    def _enter(self, node: ast.AST, kind: Literal["function", "class"], name: str, body: list[ast.stmt]) -> _Scope:
-        outer = self._scopes[-1].label + "." if self._scopes and self._scopes[-1].label else ""
-        scope = _Scope(kind, outer + name)
-        for statement in self._module.local_imports.get(node, ()):
-            self.found.loads.extend(self._module.loaded_by(statement))
-            for bound, target in self._module.import_targets(statement):
-                scope.imports.setdefault(bound, []).append(target)
-        for statement in body:
-            scope.bound.update(bound_names(statement, walrus=self._module.walrus))
-        return scope
-
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        arguments = node.args
-        named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        named += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
-        self._children(*arguments.defaults, *arguments.kw_defaults, *(argument.annotation for argument in named))
-        body: list[ast.stmt] = []
-        if not isinstance(node, ast.Lambda):
-            self._children(*node.decorator_list)
-            body = node.body
-        scope = self._enter(node, "function", "" if isinstance(node, ast.Lambda) else node.name, body)
-        scope.bound.update(argument.arg for argument in named)
-        self._scopes.append(scope)
-        self._children(*(body if not isinstance(node, ast.Lambda) else [node.body]))
-        self._scopes.pop()
-
-    def _class(self, node: ast.ClassDef) -> None:
-        self._children(*node.decorator_list, *node.keywords)
-        for base in node.bases:
-            plain = base.value if isinstance(base, ast.Subscript) else base
-            if isinstance(plain, ast.Name):
-                self._refer(plain, base=True)
-            elif isinstance(plain, ast.Attribute):
-                self._attribute(plain, base=True)
+    def _runs_named(self, node: ast.Call, called: str) -> bool:
+        names = self._imported_by(node)
+        if names is None:
+            what = (
+                "imports a module whose name is computed" if called in special.IMPORTERS else "finds code by its name"
+            )
+            self.note(node, f"{what} ({called})", refused=True)
+            return False
+        if called in special.LOCATORS and any(ANYTHING in name for name in names):
+            self.note(node, f"finds code by its name ({called})", refused=True)
+            return False
+        for name in names:
+            if ANYTHING in name:
+                self.note(node, f"imports {name}; every such module of the project is counted ({called})")
+            if called in special.LOCATORS:
+                self.mentions.append((name, node.lineno))
             else:
-                self.visit(plain)
-            if isinstance(base, ast.Subscript):
-                self.visit(base.slice)
-        self._scopes.append(self._enter(node, "class", node.name, node.body))
-        self._children(*node.body)
-        self._scopes.pop()
+                self.refer_to(name, node.lineno, (SCRIPT,) if called == "runpy.run_module" else ())
+        self.as_role(Role.USE, [*node.args[1:], *node.keywords])
+        return True
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
-        first, *_ = node.generators
-        self.visit(first.iter)  # evaluated outside
-        scope = _Scope("function", self._scopes[-1].label if self._scopes else "")
-        for generator in node.generators:
-            scope.bound.update(n.id for n in ast.walk(generator.target) if isinstance(n, ast.Name))
-        self._scopes.append(scope)
-        for generator in node.generators:
-            self._children(*(() if generator is first else (generator.iter,)), generator.target, *generator.ifs)
-        self._children(*((node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)))
-        self._scopes.pop()
+    def _imported_by(self, node: ast.Call) -> list[str] | None:
+        """The modules that ``import_module(…)`` can import; None if that cannot be told, or it is another call."""
+        called = self.dotted(node.func)
+        if called not in special.IMPORTERS | special.LOCATORS or not node.args:
+            return None
+        package = node.args[1] if called == "importlib.import_module" and len(node.args) > 1 else None
+        for word in node.keywords:
+            package = word.value if word.arg == "package" else package
+        start = self._strings().of(package) if package is not None else {self.module.package}
+        names = self._strings().of(node.args[0])
+        if len(start) != 1 or any(name.split(".")[0].startswith(ANYTHING) and name[:1] != "." for name in names):
+            return None
+        if any(name[:1] == "." for name in names) and min(start) not in (self.module.package, self.module.name):
+            names = {f"{min(start)}.{name.lstrip('.')}" if name[:1] == "." else name for name in names}
+        found = sorted(self.module.absolute(name) for name in names)
+        return None if any(ANYTHING in name.split(".")[0] for name in found) else found
+
+    def _listed(self, node: ast.expr) -> None:
+        """``pkgutil.iter_modules(package.__path__)`` gives every module of the package."""
+        known = isinstance(node, ast.Attribute) and node.attr == "__path__" and self.dotted(node.value)
+        if not known:
+            self.note(node, "lists modules of a package that is computed", refused=True)
+
+    def sequence(self, node: ast.List | ast.Tuple) -> None:
+        """``[sys.executable, "-m", "package.module"]`` runs that module, ``["-c", "text"]`` that text."""
+        self.children(*node.elts)
+        for flag, what in pairwise(node.elts):
+            if not isinstance(flag, ast.Constant) or flag.value not in ("-m", "-c"):
+                continue
+            text = what.value if isinstance(what, ast.Constant) and isinstance(what.value, str) else None
+            if flag.value == "-m" and text is not None:
+                self.mentions = [mention for mention in self.mentions if mention[0] != text]
+                self.refer_to(text, node.lineno, (SCRIPT,))
+            elif self._is_python(node.elts[0]) and text is not None:
+                self._follow_text(node, text)
+            elif self._is_python(node.elts[0]):
+                name = "module whose name" if flag.value == "-m" else "program whose text"
+                self.note(node, f"runs a {name} is computed (python {flag.value})", refused=True)
+            return
+
+    def _is_python(self, node: ast.expr) -> bool:
+        name = node.value if isinstance(node, ast.Constant) else ""
+        return self.dotted(node) == "sys.executable" or (isinstance(name, str) and "python" in name)
+
+    # Definitions
+
+    def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self.declared += self._declares(node)
+
+    def defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self.declared -= self._declares(node)
+
+    def _declares(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+        called = [self.dotted(item.func) for item in node.decorator_list if isinstance(item, ast.Call)]
+        return any(name in ("marin.reach.reaches", "marin.reaches") for name in called)
 
 
-@functools.cache
-def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
-    """The fields of a node that can hold names."""
-    return tuple(name for name in kind._fields if name not in ("ctx", "op", "ops", "type_comment", "type_ignores"))
+def _is_true(word: ast.keyword, name: str) -> bool:
+    return word.arg == name and not (isinstance(word.value, ast.Constant) and not word.value.value)
 
 
-def _plain_name(node: ast.expr) -> str:
-    return node.id if isinstance(node, ast.Name) else ""
+def annotation_names(annotations: list[ast.expr], module: Module) -> list[Reference]:
+    """References to the names in annotations, string annotations included."""
+    walker = ScopeWalker(module)
+    for node in annotations:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                try:
+                    walker.visit(ast.parse(part.value, mode="eval").body)
+                except SyntaxError:
+                    continue
+        walker.visit(node)
+    return walker.references

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,25 +12,37 @@ from marin.errors import ExperimentError
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.locate import Locator
 from marin.fingerprint.modules import Module, Target, parse
-from marin.fingerprint.references import ANY, SCRIPT, Reference
+from marin.fingerprint.naming import ANYTHING
+from marin.fingerprint.references import ANY, SCRIPT, SUBMODULES
+from marin.fingerprint.scopes import Reference
 
 _BUILTINS = frozenset(dir(builtins))
+_GIVEN = frozenset({"__file__", "__name__", "__package__", "__spec__", "__loader__", "__path__", "__builtins__"})
+_GIVEN_IN_CLASS = frozenset({"__qualname__", "__module__", "__class__", "__doc__", "__annotations__", "__dict__"})
+_CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
+
+
+type Kind = Literal[
+    "unit", "module", "dynamic", "script", "file", "compiled", "package", "stdlib", "engine", "missing", "unbound"
+]
 
 
 class Definition(NamedTuple):
     """What a reference arrives at.
 
     unit: a top-level name of a local module. module: a local module as a whole. dynamic: the same,
-    by a computed name. script: the same, run with -m. package: outside the project; name is dotted.
-    engine: name is the symbol. missing: a local module has no such name, or no such source.
-    used: how many attributes of the reference were consumed on the way.
+    by a computed name. script: the same, run with -m. file: the file of a local module. compiled: one that
+    is no Python source. package: outside the project; name is dotted. engine: name is the symbol.
+    missing: a local module has no such name, or no such source. unbound: nothing binds the name.
+    used: how many attributes of the reference were consumed on the way. sure: the code cannot go on without it.
     """
 
-    kind: Literal["unit", "module", "dynamic", "script", "package", "stdlib", "engine", "missing"]
+    kind: Kind
     module: Module | None
     name: str
     used: int = 0
     installed: bool = True
+    sure: bool = True
 
 
 class Resolver:
@@ -38,16 +51,19 @@ class Resolver:
     def __init__(self) -> None:
         self.locator = Locator()
         self._modules: dict[Path, Module] = {}
+        self._conjures: dict[Module, bool] = {}
 
     def module(self, path: Path) -> Module:
         """Raises ExperimentError for a file that Python could not import either."""
         if path not in self._modules:
             name = self.locator.name_of(path)
-            is_folder = path.suffix != ".py" and path.is_dir()
+            if path.suffix != ".py":  # a namespace folder, or compiled
+                is_folder = path.is_dir()
+                self._modules[path] = Module(name, path, name if is_folder else name.rpartition(".")[0])
+                return self._modules[path]
             try:
-                source = b"" if is_folder else path.read_bytes()
-                parsed = parse(source, name, path, is_package=is_folder or path.name == "__init__.py")
-            except (SyntaxError, OSError) as error:
+                parsed = parse(path.read_bytes(), name, path, is_package=path.name == "__init__.py")
+            except (SyntaxError, ValueError, OSError) as error:
                 line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
                 raise ExperimentError(
                     f"{path}{line}: a step's code leads here, but it cannot be read: {error}; fix it and try again"
@@ -57,27 +73,88 @@ class Resolver:
 
     def loaded(self, target: Target, importer: Module) -> Iterator[Module]:
         """The local modules that Python executes for one import, parents first."""
-        names = target.module.split(".")
-        paths = [self.locator.find(".".join(names[: n + 1]), importer.path) for n in range(len(names))]
-        if target.symbol and isinstance(paths[-1], Path):
-            below = self.locator.submodule(paths[-1], target.symbol)
+        for name in self._expanded(target.module, importer):
+            yield from self._loaded(name, target.symbol, importer)
+
+    def _loaded(self, name: str, symbol: str, importer: Module) -> Iterator[Module]:
+        names = name.split(".")
+        paths = [self.locator.find(".".join(names[: end + 1]), importer.path) for end in range(len(names))]
+        if symbol and isinstance(paths[-1], Path):
+            below = self.locator.submodule(paths[-1], symbol)
             paths.append(below if below is not None else "nowhere")
         for path in paths:
             if isinstance(path, Path):
                 yield self.module(path)
 
+    def whole(self, module: Module, seen: set[Module] | None = None) -> Iterator[Definition]:
+        """Everything that a module offers by any name: its own, what it imports, and its modules if it has them."""
+        seen = {module} if seen is None else seen
+        if is_engine(module.name):
+            return
+        yield from (_unit(module, name, 0) for name in module.bindings)
+        targets = [target for held in module.imports.values() for target in held]
+        for target in [*targets, *map(Target, module.stars)]:
+            for found in self._follow(target, module, (), 0, set()):
+                if found.kind == "module" and found.module is not None:
+                    if found.module not in seen:
+                        seen.add(found.module)
+                        yield from self.whole(found.module, seen)
+                elif found.kind != "missing":
+                    yield found
+
+    def below(self, module: Module) -> Iterator[Module]:
+        """Every module of a package, at any depth, itself left out."""
+        for path in self.locator.modules_below(module.path):
+            yield self.module(path)
+
     def definitions(self, reference: Reference, module: Module) -> list[Definition]:
-        """Every definition that the reference may mean; none for a builtin or a name that nothing binds."""
+        """Every definition that the reference may mean; none for a builtin."""
         if reference.start is not None:
-            return self._follow(reference.start, module, reference.attributes, 0, set())
+            found: list[Definition] = []
+            for name in self._expanded(reference.start.module, module):
+                target = reference.start._replace(module=name)
+                found += self._follow(target, module, reference.attributes, 0, set())
+            several = ANYTHING in reference.start.module
+            return [each for each in found if each.kind != "missing"] if several else found
+        if reference.name == "__file__":
+            return [Definition("file", module, "", 0)]
         found = self._named(module, reference.name, reference.attributes, 0, set())
-        if not found and reference.name not in _BUILTINS:
-            # Perhaps from a star import of an installed package.
-            for star in module.stars:
-                where = self.locator.find(star, module.path)
-                if where in ("external", "nowhere"):
-                    found.append(Definition("package", None, f"{star}.{reference.name}", installed=where == "external"))
-        return found
+        if found or reference.name in _BUILTINS or reference.name in _GIVEN:
+            return found
+        if reference.scope and reference.name in _GIVEN_IN_CLASS:
+            return found
+        return self._unbound(module, reference.name)
+
+    def find_mention(self, text: str, module: Module) -> list[Definition]:
+        """What a string like "lib.rules.keep" or "lib.rules:keep" names in the project; none for any other string."""
+        dotted, _, symbol = text.partition(":")
+        names = [*dotted.split("."), *filter(None, [symbol])]
+        where = self.locator.find(names[0], module.path)
+        if not isinstance(where, Path) or is_engine(text.replace(":", ".")):
+            return []
+        found = self._attributes(self.module(where), tuple(names[1:]), 0, set())
+        return [each for each in found if each.kind in ("unit", "module") and (each.kind == "unit" or each.used)]
+
+    def _expanded(self, name: str, importer: Module) -> list[str]:
+        return self.locator.matching(name, importer.path) if ANYTHING in name else [name]
+
+    def _unbound(self, module: Module, name: str) -> list[Definition]:
+        elsewhere = [star for star in module.stars if not isinstance(self.locator.find(star, module.path), Path)]
+        found = [
+            Definition("package", None, f"{star}.{name}", installed=where == "external")
+            for star in elsewhere
+            if (where := self.locator.find(star, module.path)) != "stdlib"
+        ]
+        if found or elsewhere:
+            return found
+        return [Definition("dynamic" if self._conjured(module) else "unbound", module, name)]
+
+    def _conjured(self, module: Module) -> bool:
+        """Whether importing the module may bind names that its source does not show."""
+        if module not in self._conjures:
+            texts = [ast.unparse(node) for node in module.effects]
+            self._conjures[module] = any(word in text for text in texts for word in _CONJURES)
+        return self._conjures[module]
 
     def _named(
         self, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
@@ -91,14 +168,17 @@ class Resolver:
             found.append(_unit(module, name, used))
         for target in module.imports.get(name, ()):
             found += self._follow(target, module, attributes, used, seen)
-        if not found:
-            for star in module.stars:
-                where = self.locator.find(star, module.path)
-                if isinstance(where, Path):
-                    other = self.module(where)
-                    exports = other.exports
-                    if name in exports if exports is not None else not name.startswith("_"):
-                        found += self._named(other, name, attributes, used, seen)
+        for star in module.stars:  # also of a bound name: the later of the two wins
+            where = self.locator.find(star, module.path)
+            if isinstance(where, Path):
+                other = self.module(where)
+                if is_engine(other.name):
+                    known = name in other.bindings or name in other.imports
+                    found += [Definition("engine", other, name, used)] if known else []
+                    continue
+                exports = other.exports
+                if name in exports if exports is not None else "__all__" in other.bindings or not name.startswith("_"):
+                    found += self._named(other, name, attributes, used, seen)
         return found
 
     def _follow(
@@ -111,15 +191,19 @@ class Resolver:
     ) -> list[Definition]:
         where = self.locator.find(target.module, importer.path)
         if not isinstance(where, Path):
-            dotted = ".".join(filter(None, target))
+            dotted = ".".join(filter(None, target[:2]))
             if where == "absent":
-                return [Definition("missing", importer, dotted, used)]
+                return [Definition("missing", importer, dotted, used, sure=not target.optional)]
             kind = "stdlib" if where == "stdlib" else "package"
             return [Definition(kind, None, dotted, used, where != "nowhere")]
         module = self.module(where)
         if not target.symbol:
-            return self._attributes(module, attributes, used, seen)
-        return self._attributes(module, (target.symbol, *attributes), used - 1, seen)
+            found = self._attributes(module, attributes, used, seen)
+        else:
+            found = self._attributes(module, (target.symbol, *attributes), used - 1, seen)
+        if target.optional:
+            return [each._replace(sure=False) if each.kind == "missing" else each for each in found]
+        return found
 
     def _attributes(
         self, module: Module, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
@@ -127,11 +211,13 @@ class Resolver:
         """``module.a.b.c``."""
         if is_engine(module.name):
             return [Definition("engine", module, attributes[0] if attributes else "", used + bool(attributes))]
+        if self.locator.is_compiled(module.path):
+            return [Definition("compiled", module, "", used + len(attributes))]
         if not attributes:
             return [Definition("module", module, "", used)]
         name, *rest = attributes
-        if name == ANY or name == "__dict__":
-            return [Definition("dynamic", module, "", used)]
+        if name in (ANY, "__dict__", SUBMODULES):
+            return [Definition("dynamic", module, name, used)]
         if name == SCRIPT:
             return [Definition("script", module, "", used)]
         found = self._named(module, name, tuple(rest), used + 1, seen)
@@ -140,10 +226,14 @@ class Resolver:
         below = self.locator.submodule(module.path, name)
         if below is not None:
             return self._attributes(self.module(below), tuple(rest), used + 1, seen)
+        if name == "__file__":
+            return [Definition("file", module, "", used + 1)]
         if name.startswith("__") and name.endswith("__"):
             return []
         if "__getattr__" in module.bindings:
             return [_unit(module, "__getattr__", used + 1)]
+        if self._conjured(module):
+            return [Definition("dynamic", module, "", used)]
         return [Definition("missing", module, name, used + 1)]
 
 

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
+import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, cast
 
+from marin.artifact import Artifact
+from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.boundary import is_engine
-from marin.fingerprint.closure import Closures, Key
+from marin.fingerprint.closure import DIGITS, Closures, Part
+from marin.fingerprint.conjured import Conjured, file_of
+from marin.fingerprint.live import Live
 from marin.fingerprint.locate import is_local
 from marin.fingerprint.packages import python_version, versions
 from marin.fingerprint.result import CodeFingerprint
+from marin.fingerprint.unit import Key, Weight
 from marin.step import ExecutorStep
-from marin.value import EXECUTION
+from marin.value import EXECUTION, digest
 
 _LEAVES = frozenset({int, float, str, bool, bytes, type(None)})
 _NONE: frozenset[type] = frozenset()
@@ -26,25 +34,62 @@ _NONE: frozenset[type] = frozenset()
 class Fingerprinter:
     """Computes fingerprints and remembers what it read: make a new one to see edited source.
 
-    The cost is in the first step of each class: .25 s for the first that reaches 12,000 lines, 1 ms
-    for the next. Each further step of a class costs a walk over its field values, 3 µs.
+    of_process: refuse where this process holds other code than the files say. The cost is in the first
+    step of each class: .3 s for the first that reaches 12,000 lines, 1 ms for the next. Each further step
+    of a class costs a walk over its field values, 3 µs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_process: bool = True) -> None:
         self._closures = Closures()
+        self._live = Live(self._closures.units) if of_process else None
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
-        self._made: dict[tuple[type, frozenset[type]], CodeFingerprint] = {}
+        self._made: dict[_Question, CodeFingerprint] = {}
+        self._methods: dict[_Question, frozenset[str]] = {}
+        self._offers: dict[type, frozenset[str]] = {}
+        self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
-        key = (type(step), self._value_classes(step))
-        if key not in self._made:
-            with _collector_paused():
-                self._made[key] = self._make(*key)
-        return self._made[key]
+        """Raises UnseenCode, PatchedCode, ExperimentError for a file that Python could not import either."""
+        cls = type(step)
+        found = self._classes(step)
+        producer = step.producer
+        also = _NONE
+        if producer is not None:  # what that one runs makes this one
+            found |= self._classes(producer)
+            also = frozenset({type(producer)})
+        values, inputs = (found, _NONE) if self._steps.isdisjoint(found) else self._split(found)
+        question = _Question(cls, values, also)
+        made = self._answer(question)
+        for each in inputs:
+            also |= self._asked(question, each)
+        return self._answer(question._replace(also=also)) if also - question.also else made
 
-    def _value_classes(self, step: ExecutorStep[Any]) -> frozenset[type]:
-        """Classes of @value dataclasses and enums in the fields, at any depth, not inside other steps."""
+    def _asked(self, question: _Question, kind: type) -> frozenset[type]:
+        """What else counts because one of a step's inputs is a step of this kind: the class of the artifact that it
+        gives, and its own class if a method of it seems to be called."""
+        key = (question, kind)
+        if key not in self._beyond:
+            artifact, found = _artifact(kind), set[type]()
+            if artifact is not None and _name(artifact) not in self._made[question].units:
+                found.add(artifact)
+            if not self._offer(kind).isdisjoint(self._methods[question]):
+                found.add(kind)
+            self._beyond[key] = frozenset(found)
+        return self._beyond[key]
+
+    def _answer(self, question: _Question) -> CodeFingerprint:
+        if question not in self._made:
+            with _collector_paused():
+                self._made[question] = self._make(question)
+        return self._made[question]
+
+    def _split(self, found: frozenset[type]) -> tuple[frozenset[type], frozenset[type]]:
+        steps = found & self._steps
+        return found - steps, frozenset(steps)
+
+    def _classes(self, step: ExecutorStep[Any]) -> frozenset[type]:
+        """Classes of @value dataclasses, enums and steps in the fields, at any depth, not inside other steps."""
         found: set[type] = set()
         self._collect_fields(step, found)
         return frozenset(found) if found else _NONE
@@ -63,8 +108,8 @@ class Fingerprinter:
     def _collect(self, held: object, found: set[type]) -> None:
         kind = type(held)
         if kind in self._steps:
-            return
-        if isinstance(held, (tuple, list, frozenset, set)):
+            found.add(kind)
+        elif isinstance(held, (tuple, list, frozenset, set)):
             for item in cast(tuple[Any, ...], held):
                 if type(item) not in _LEAVES:
                     self._collect(item, found)
@@ -73,56 +118,136 @@ class Fingerprinter:
             self._collect((*mapping.keys(), *mapping.values()), found)
         elif isinstance(held, ExecutorStep):
             self._steps.add(kind)
+            found.add(kind)
         elif isinstance(held, Enum):
             found.add(kind)
         elif dataclasses.is_dataclass(held):
             found.add(kind)
             self._collect_fields(held, found)
 
-    def _make(self, cls: type, values: frozenset[type]) -> CodeFingerprint:
-        opaque: list[str] = []
+    def _make(self, question: _Question) -> CodeFingerprint:
+        cls = question.cls
         packages = {"python": python_version()}
+        conjured = Conjured(self._shows)
         roots: list[Key] = []
         # Bases too, by what Python made of them: a computed base is not seen in the source.
-        families = [kind.__mro__ for kind in (cls, *values)]
-        classes = {(kind.__module__, kind.__qualname__): kind for family in families for kind in family}
-        for _, member in sorted(classes.items(), key=lambda item: item[0]):
-            roots += self._root(member, packages, opaque)
-        for root in tuple(roots):
-            if any(root.name == base.__qualname__.split(".")[0] for base in cls.__mro__):
+        classes = {base for kind in (cls, *question.values, *question.also) for base in kind.__mro__}
+        for member in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+            root = self._root(member, packages)
+            roots += [root] if root is not None else []
+            if root is not None and member in cls.__mro__:
                 roots += self._closures.field_annotations(root)
-        units = self._closures.reach(roots)
-        named = sorted((key.qualified, unit) for key, unit in units.items() if unit.text)
-        for _, unit in named:
-            packages.update(unit.packages)
-            opaque += unit.notes
+            if self._is_conjured(member, root):
+                conjured.add_class(member)
+        for held in conjured.roots:
+            roots += self._keys(held)
+        parts = self._closures.reach(roots)
+        self._methods[question] = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
+        units = {key.qualified: (part.text, part.digest) for key, part in parts.items() if part.text}
+        units |= {name: (text, digest(text.encode())[:DIGITS]) for name, text in conjured.texts.items()}
+        for top in conjured.packages:
+            packages.update(versions(top, True))
+        for part in parts.values():
+            packages.update(part.unit.packages)
+        self._refuse(cls, parts, conjured)
         return CodeFingerprint(
-            units={name: unit.digest for name, unit in named},
+            units={name: units[name][1] for name in sorted(units)},
             packages=dict(sorted(packages.items())),
-            opaque=tuple(sorted(set(opaque))),
-            sources={name: unit.text for name, unit in named},
+            opaque=tuple(sorted({text for part in parts.values() for text, _ in part.unit.notes})),
+            sources={name: units[name][0] for name in sorted(units)},
         )
 
-    def _root(self, cls: type, packages: dict[str, str], opaque: list[str]) -> list[Key]:
-        """The unit that defines a live class; none for the engine's, Python's and installed ones."""
-        if cls.__module__ in sys.stdlib_module_names or is_engine(cls.__module__, cls.__qualname__):
-            return []
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        if file is None or not Path(file).is_file():
-            opaque.append(f"{cls.__module__}.{cls.__qualname__} has no source file; its code is not fingerprinted")
-            return []
-        path = Path(file).resolve()
+    def _refuse(self, cls: type, parts: Mapping[Key, Part], conjured: Conjured) -> None:
+        notes = {text for part in parts.values() for text, weight in part.unit.notes if weight is Weight.REFUSED}
+        if notes or conjured.problems:
+            lines = [*sorted(notes), *dict.fromkeys(conjured.problems)]
+            raise UnseenCode(
+                f"{cls.__qualname__}: a change of what its code does here could be missed:\n  "
+                + "\n  ".join(lines)
+                + "\nName what it can be where it is done, with @reaches(module, function, …) from marin.reach on that "
+                "function; @reaches() if it is nothing of the project"
+            )
+        if self._live is not None:
+            found = self._live.differences({key: part.unit for key, part in parts.items()})
+            if found:
+                raise PatchedCode(
+                    f"{cls.__qualname__}: this process would not run what the files say:\n  "
+                    + "\n  ".join(found)
+                    + "\nA worker would run the files. Write the change into them, or make it in a module that the "
+                    "step's own code imports; after an edit, start a new process"
+                )
+
+    def _root(self, cls: type, packages: dict[str, str]) -> Key | None:
+        """The unit that defines a live class; none for the engine's, Python's, installed and conjured ones."""
+        if not _is_project(cls):
+            return None
+        path = Path(file_of(cls)).resolve()
         if not is_local(path):
-            top = cls.__module__.split(".")[0]
-            if top not in sys.stdlib_module_names:
-                packages.update(versions(top, True))
+            packages.update(versions(cls.__module__.split(".")[0], True))
+            return None
+        keys = self._keys(cls)
+        return keys[0] if keys else None
+
+    def _is_conjured(self, cls: type, root: Key | None) -> bool:
+        if not _is_project(cls) or (root is None and self._shows(cls)):
+            return False
+        return root is None or "<locals>" in cls.__qualname__
+
+    def _shows(self, held: FunctionType | type) -> bool:
+        """Whether a file of source defines it visibly. What is installed is known by its version."""
+        file = file_of(held)
+        return os.path.isfile(file) and (not is_local(os.path.realpath(file)) or bool(self._keys(held)))
+
+    def _keys(self, held: FunctionType | type | ModuleType) -> list[Key]:
+        """The unit that defines a function or class, of one made in a function that function; all units of a module."""
+        resolver = self._closures.units.resolver
+        file = held.__file__ if isinstance(held, ModuleType) else file_of(held)
+        if not file or not os.path.isfile(file) or not file.endswith(".py"):
             return []
-        module = self._closures.resolver.module(path)
-        symbol = cls.__qualname__.split(".")[0]  # of a class made in a function: the function
-        if symbol not in module.bindings:
-            opaque.append(f"{module.name} does not define {cls.__qualname__} visibly; its code is not fingerprinted")
-            return []
-        return [Key(module, symbol)]
+        module = resolver.module(Path(file).resolve())
+        if isinstance(held, ModuleType):
+            found = [each for each in resolver.whole(module) if each.kind == "unit"]
+            return [Key(each.module, each.name) for each in found if each.module is not None]
+        symbol = held.__qualname__.split(".")[0]
+        return [Key(module, symbol)] if symbol in module.bindings else []
+
+    def _offer(self, cls: type) -> frozenset[str]:
+        """Methods and properties that a step's class has beyond those of every step."""
+        if cls not in self._offers:
+            names = {name for base in cls.__mro__ if _is_project(base) for name in base.__dict__}
+            known = {spec.name for spec in dataclasses.fields(cls)} | (set(dir(ExecutorStep)) - {"run"})
+            self._offers[cls] = frozenset(names - known)
+        return self._offers[cls]
+
+
+class _Question(NamedTuple):
+    """What a fingerprint depends on. also: classes of inputs' artifacts, and of other steps that are run or asked."""
+
+    cls: type
+    values: frozenset[type]
+    also: frozenset[type]
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_project(cls: type) -> bool:
+    top = cls.__module__.split(".")[0]
+    if top in sys.stdlib_module_names:  # types.new_class gives its own name to what it makes
+        return not hasattr(sys.modules.get(cls.__module__), cls.__qualname__.split(".")[0])
+    return not is_engine(cls.__module__, cls.__qualname__)
+
+
+@functools.cache
+def _artifact(cls: type) -> type | None:
+    """What a step's run() gives, if the class says so: ``A`` of ``ExecutorStep[A]``."""
+    for kind in cls.__mro__:
+        for base in getattr(kind, "__orig_bases__", ()):
+            for argument in getattr(base, "__args__", ()):
+                if isinstance(argument, type) and issubclass(argument, Artifact) and argument is not Artifact:
+                    return argument
+    return None
 
 
 @contextmanager

@@ -15,9 +15,14 @@ PRINT = """
 import json, sys
 sys.path[:0] = sys.argv[1:]
 import op
+from marin.errors import ExperimentError
 from marin.fingerprint import code_fingerprint
+step = op.build()
 before = set(sys.modules)
-made = code_fingerprint(op.build()).to_json(sources=True)
+try:
+    made = code_fingerprint(step).to_json(sources=True)
+except ExperimentError as error:
+    made = {"units": {}, "packages": {}, "refused": f"{type(error).__name__}: {error}"}
 made["imported"] = sorted(m for m in set(sys.modules) - before if m.split(".")[0] in ("op", "lib", "plugin"))
 print(json.dumps(made))
 """
@@ -69,7 +74,12 @@ def _output(command: Sequence[str], hash_seed: str, cwd: Path) -> str:
 def _fingerprint(line: str) -> CodeFingerprint:
     made = json.loads(line)
     assert not made.pop("imported", []), "the analysis imported project code"
-    return CodeFingerprint.from_json(made)
+    refused = made.pop("refused", "")
+    return Refused({}, {}, (refused,)) if refused else CodeFingerprint.from_json(made)
+
+
+class Refused(CodeFingerprint):
+    """In place of a fingerprint: opaque holds the error."""
 
 
 def changes(old: CodeFingerprint, new: CodeFingerprint) -> set[str]:

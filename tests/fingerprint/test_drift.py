@@ -278,7 +278,11 @@ EDITS = [
         ("added lib.deep.<on import>",),
     ),
     Edit(
-        "variable changed after its definition", "op.py", "LIMIT = 10", "LIMIT = 10\nLIMIT += 1", ("changed op.LIMIT",)
+        "variable changed after its definition",
+        "op.py",
+        "LIMIT = 10",
+        "LIMIT = 10\nLIMIT += 1",
+        ("changed op.LIMIT", "changed op.limited", "changed op.conditional"),  # these take its value on import
     ),
 ]
 

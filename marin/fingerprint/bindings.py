@@ -1,0 +1,141 @@
+"""Which names a statement binds, and what of it runs at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
+_GO_ON = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "AttributeError"})
+
+
+def bound_names(node: ast.stmt, *, walrus: bool = True) -> list[str]:
+    """Names that one statement binds in its own scope, imports left out, in order.
+
+    walrus=False promises that no ``:=`` is in it, so that expressions need not be searched.
+    """
+    if isinstance(node, DEFINITIONS):
+        return [node.name]
+    if isinstance(node, ast.TypeAlias):
+        return [node.name.id]
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return []
+    return list(dict.fromkeys(_stored(node, walrus)))
+
+
+def _stored(node: ast.AST, walrus: bool) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            yield node.id
+        return
+    if isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, DEFINITIONS):
+            yield child.name
+        elif isinstance(child, ast.expr) and not isinstance(child, _TARGETS) and not walrus:
+            continue
+        elif isinstance(child, COMPREHENSIONS):
+            # Its own targets are local to it, a walrus in it is not.
+            yield from (n.target.id for n in ast.walk(child) if isinstance(n, ast.NamedExpr))
+        elif not isinstance(child, ast.Lambda):
+            yield from _stored(child, walrus)
+
+
+def branches(node: ast.stmt) -> list[list[ast.stmt]]:
+    """Every list of statements directly inside a compound statement."""
+    found = [getattr(node, name) for name in ("body", "orelse", "finalbody") if getattr(node, name, None)]
+    found += [handler.body for handler in getattr(node, "handlers", ())]
+    return found + [case.body for case in getattr(node, "cases", ())]
+
+
+def leaves(node: ast.stmt) -> Iterator[ast.stmt]:
+    """The statements in the branches of an if or try; other statements are themselves."""
+    if isinstance(node, (ast.If, ast.Try, ast.TryStar)):
+        for body in branches(node):
+            for inner in body:
+                yield from leaves(inner)
+    else:
+        yield node
+
+
+def only(node: ast.stmt, wanted: Callable[[ast.stmt], bool]) -> ast.stmt:
+    """An if or try with only the wanted leaves in its branches."""
+    if isinstance(node, ast.If):
+        made = ast.If(node.test, _filtered(node.body, wanted) or [ast.Pass()], _filtered(node.orelse, wanted))
+        return ast.copy_location(made, node)
+    if isinstance(node, (ast.Try, ast.TryStar)):
+        handlers = [ast.ExceptHandler(h.type, h.name, _filtered(h.body, wanted) or [ast.Pass()]) for h in node.handlers]
+        body = _filtered(node.body, wanted) or [ast.Pass()]
+        made = type(node)(body, handlers, _filtered(node.orelse, wanted), _filtered(node.finalbody, wanted))
+        return ast.copy_location(made, node)
+    return node
+
+
+def _filtered(body: list[ast.stmt], wanted: Callable[[ast.stmt], bool]) -> list[ast.stmt]:
+    return [only(s, wanted) for s in body if any(wanted(leaf) for leaf in leaves(s))]
+
+
+def is_effect(node: ast.stmt) -> bool:
+    """Whether a statement does something other than binding names, importing or documenting."""
+    if isinstance(node, ast.Expr):
+        return not isinstance(node.value, ast.Constant)
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return any(isinstance(t, (ast.Attribute, ast.Subscript)) for target in targets for t in ast.walk(target))
+    return isinstance(node, (ast.Delete, ast.Assert, ast.Raise, ast.For, ast.While, ast.With, ast.Match))
+
+
+def goes_on_without(node: ast.stmt) -> bool:
+    """Whether what stands in this statement's body may fail to be imported, and the code copes."""
+    if isinstance(node, ast.If):
+        return True
+    if not isinstance(node, ast.Try):
+        return isinstance(node, ast.With) and "suppress" in ast.unparse(node.items[0])
+    caught = [part for handler in node.handlers for part in ast.walk(handler.type or ast.Name("Exception"))]
+    return any(isinstance(part, ast.Name) and part.id in _GO_ON for part in caught)
+
+
+def run_at_once(node: ast.stmt) -> Iterator[ast.expr]:
+    """Expressions that executing a definition or an assignment evaluates: not the bodies of functions."""
+    if isinstance(node, FUNCTIONS):
+        yield from node.decorator_list
+        yield from node.args.defaults
+        yield from (default for default in node.args.kw_defaults if default is not None)
+    elif isinstance(node, ast.ClassDef):
+        yield from node.decorator_list
+        yield from (keyword.value for keyword in node.keywords)
+        for inner in node.body:
+            yield from run_at_once(inner)
+    elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+        if node.value is not None:
+            yield node.value
+    elif isinstance(node, ast.Expr):
+        yield node.value
+    else:
+        for body in branches(node):
+            for inner in body:
+                yield from run_at_once(inner)
+
+
+def without_lambdas(node: ast.AST) -> Iterator[ast.AST]:
+    """As ast.walk, but not into what a lambda will only do when it is called."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.Lambda):
+            yield from without_lambdas(child)
+
+
+def is_main_guard(test: ast.expr) -> bool:
+    """``__name__ == "__main__"``, and nothing that only looks like it."""
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)):
+        return False
+    sides = (test.left, test.comparators[0])
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides) and any(
+        isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
+    )

@@ -1,0 +1,78 @@
+"""Registries: definitions that nothing names, but that something heard of while they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from marin.fingerprint.modules import Chain
+from marin.fingerprint.piece import Trait
+from marin.fingerprint.unit import INDIFFERENT, Key, Unit
+from marin.fingerprint.units import Units
+
+
+class Registers:
+    """Which announced definitions of loaded modules may stand in a registry that reached code looks into."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._reached_by: dict[Key, frozenset[Key]] = {}
+        self._ancestors: dict[Key, frozenset[Key]] = {}
+
+    def found(self, reached: Mapping[Key, Unit], announced: Iterable[Key]) -> list[Key]:
+        pending = [key for key in announced if key not in reached]
+        if not pending:
+            return []
+        state = {key for key, unit in reached.items() if unit.piece.traits & Trait.STATE}
+        tops = {top for unit in reached.values() for top in unit.tops}
+        return [key for key in pending if self._enters(key, state, tops, reached)]
+
+    def ancestors(self, key: Key) -> frozenset[Key]:
+        """The local classes that a class derives from, itself included."""
+        if key not in self._ancestors:
+            self._ancestors[key] = frozenset({key})  # for a class that names itself in its bases
+            found = {key}
+            for base in self._units.bases(key):
+                if base.kind == "unit" and base.module is not None:
+                    found |= self.ancestors(Key(base.module, base.name))
+            self._ancestors[key] = frozenset(found)
+        return self._ancestors[key]
+
+    def _enters(self, key: Key, state: set[Key], tops: set[str], reached: Mapping[Key, Unit]) -> bool:
+        """Whether making ``key`` can write to a reached variable, or tell a reached object or package about it."""
+        announcement = key.module.announced[key.name]
+        if any(self._hears(chain, key, state, reached, itself=False) for chain in announcement.calls):
+            return True
+        for chain in announcement.decorators:
+            if self._hears(chain, key, state, reached, itself=True):
+                return True
+            for found in self._units.chain(chain, key.module):
+                top = found.name.split(".")[0]
+                if found.kind == "package" and top in tops and top not in INDIFFERENT:
+                    return True
+        hooked = [base for base in self.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
+        return any(base in reached or not state.isdisjoint(self._everything(base)) for base in hooked)
+
+    def _hears(self, chain: Chain, key: Key, state: set[Key], reached: Mapping[Key, Unit], *, itself: bool) -> bool:
+        """itself: what is called gets the very thing that is made."""
+        for found in self._units.chain(chain, key.module):
+            if found.kind != "unit" or found.module is None:
+                continue
+            by = Key(found.module, found.name)
+            method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
+            if by in reached and (method or self._units.piece(by).traits & Trait.STATE):
+                return True
+            if not state.isdisjoint(self._everything(by)):
+                return True
+        return False
+
+    def _everything(self, key: Key) -> frozenset[Key]:
+        if key not in self._reached_by:
+            seen: set[Key] = set()
+            queue = [key]
+            while queue:
+                at = queue.pop()
+                if at not in seen:
+                    seen.add(at)
+                    queue.extend(self._units[at].leads)
+            self._reached_by[key] = frozenset(seen)
+        return self._reached_by[key]
