@@ -173,7 +173,7 @@ def _entries(held: Any) -> list[Any]:
         return _entries(registry) if type(registry) is MappingProxyType else []
     if isinstance(held, ModuleType) or not hasattr(held, "__dict__"):
         return []
-    own: dict[str, Any] = vars(held)
+    own = cast(dict[str, Any], held.__dict__)
     return [entry for each in list(own.values()) if type(each) in (dict, list, set) for entry in _entries(each)][:_MOST]
 
 
