@@ -18,6 +18,7 @@ from marin.record import (
     MANIFEST,
     RECORD,
     Acceptance,
+    Check,
     Input,
     Provenance,
     Record,
@@ -121,7 +122,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
     if isinstance(lease, Held | Record):
         return lease
     try:
-        if step.pin is not None and (wrong := store.verify(original, checksums=True)):
+        if step.pin is not None and (wrong := store.verify(original, Check.CHECKSUMS)):
             raise CorruptOutput(f"the pinned output {original.attempt} is damaged: {'; '.join(wrong[:3])}")
         inputs = [original] if step.pin is not None else list(job.inputs.values())
         record = replace(

@@ -8,7 +8,7 @@ from typing import Any
 
 from marin.drift import Today, changes, package_changes, same
 from marin.errors import CorruptRecord
-from marin.record import Acceptance, Record
+from marin.record import Acceptance, Check, Record
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -83,7 +83,7 @@ def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:
         return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
     if not record.stamp or stamp == store.stamp(record):
         return "", []
-    wrong = store.verify(record, checksums=True)
+    wrong = store.verify(record, Check.CHECKSUMS)
     if wrong:
         return f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}", []
     return "", ["its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"]

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from marin.errors import StoreError
+from marin.errors import BadName
+from marin.objects.conditional import Stored
+
+LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
+OWN = ".marin/"
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,8 @@ class Directory:
     url: str
 
     def __truediv__(self, name: str) -> Directory:
-        return Directory(f"{self.url.rstrip('/')}/{name}")
+        """Raises BadName."""
+        return Directory(f"{self.url.rstrip('/')}/{checked(name)}")
 
     @property
     def is_local(self) -> bool:
@@ -29,14 +34,33 @@ class Directory:
 
     @property
     def path(self) -> Path:
-        """The local path. Raises StoreError for a remote directory."""
-        if not self.is_local:
-            raise StoreError(f"{self.url} is not on this machine; copy it first")
-        return Path(self.url)
+        """A local path. On an object store: of an output that is being made, a folder that is uploaded when ``run``
+        returns; of a committed output, a copy on this machine, checked against its manifest (see marin.remote.cache).
+
+        Raises StoreError for another remote directory.
+        """
+        if self.is_local:
+            return Path(self.url)
+        from marin.remote.cache import cached
+        from marin.remote.staging import standing_in
+
+        here = standing_in(self.url)
+        if here is None:
+            return cached(self.url)
+        folder = here[0].folder / here[1]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     @contextmanager
     def open(self, name: str, mode: str = "rb") -> Generator[IO[Any]]:
-        """Open one file; parents are made when writing. Text modes are UTF-8."""
+        """Open one file; parents are made when writing. Text modes are UTF-8.
+
+        On an object store a file that is written appears whole when the context ends, and not at all if it ends with
+        an error; nothing can be appended. Raises BadName, FileNotFoundError.
+        """
+        checked(name)
+        if "r" not in mode and name.startswith(OWN):
+            raise BadName(f"{self.url}/{name}: {OWN} holds the store's own files; choose another name")
         encoding = None if "b" in mode else "utf-8"
         if self.is_local:
             target = self.path / name
@@ -44,14 +68,25 @@ class Directory:
                 target.parent.mkdir(parents=True, exist_ok=True)
             with target.open(mode, encoding=encoding) as handle:
                 yield handle
+        elif "r" in mode:
+            from marin.remote.handles import reader
+
+            here = self._staged(name)
+            with here.open(mode, encoding=encoding) if here else reader(f"{self.url}/{name}", mode) as handle:
+                yield handle
         else:
-            with self._filesystem().open(f"{self.url}/{name}", mode, encoding=encoding) as handle:
+            from marin.remote.handles import writer
+
+            with writer(f"{self.url}/{name}", mode) as handle:
                 yield handle
 
     def exists(self, name: str = "") -> bool:
+        """Is there such a file, or a folder with something in it?"""
         if self.is_local:
             return (self.path / name).exists()
-        return self._filesystem().exists(f"{self.url}/{name}" if name else self.url)
+        from marin.remote import files
+
+        return self._staged(name) is not None or files.exists(f"{self.url}/{name}" if name else self.url)
 
     def names(self) -> list[str]:
         """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
@@ -62,35 +97,41 @@ class Directory:
                 for folder, _, names in os.walk(root)
                 for name in names
             ]
-        else:
-            filesystem = self._filesystem()
-            base = filesystem._strip_protocol(self.url).rstrip("/") + "/"
-            found = [path.removeprefix(base) for path in filesystem.find(self.url)]
-        return sorted(name for name in found if not name.startswith(".marin/"))
+            return sorted(name for name in found if not name.startswith(OWN))
+        return sorted(self.listing())
 
-    def stamp(self) -> str:
-        """Digest of names, sizes and modification times of every file below, ``.marin/`` left out.
+    def listing(self) -> dict[str, Stored]:
+        """What ``names`` gives, with the size and the store's own checksum of each: one listing."""
+        if self.is_local:
+            return {name: Stored((self.path / name).stat().st_size, "") for name in self.names()}
+        from marin.remote import files
+        from marin.remote.staging import standing_in
 
-        "" where the store has no such times, or nothing is there. Reads no file.
-        """
-        if not self.is_local:
-            return ""
-        found: list[str] = []
-        try:
-            _stamps(self.url, "", found)
-        except FileNotFoundError:
-            return ""
-        return hashlib.sha256("\n".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()[:32]
+        found = {name: held for name, held in files.walk(self.url).items() if not name.startswith(OWN)}
+        here = standing_in(self.url)
+        if here is not None:
+            below = f"{here[1]}/" if here[1] else ""
+            for name in here[0].names():
+                if name.startswith(below):
+                    found[name.removeprefix(below)] = Stored((here[0].folder / name).stat().st_size, "")
+        return found
 
     def size(self, name: str) -> int:
         """Bytes of one file."""
-        if self.is_local:
-            return (self.path / name).stat().st_size
-        return int(self._filesystem().size(f"{self.url}/{name}"))
+        here = self.path / name if self.is_local else self._staged(name)
+        if here is not None:
+            return here.stat().st_size
+        from marin.remote import files
+
+        return files.info(f"{self.url}/{name}").size
 
     def read_bytes(self, name: str) -> bytes:
-        with self.open(name, "rb") as handle:
-            return handle.read()
+        if self.is_local or self._staged(name) is not None:
+            with self.open(name, "rb") as handle:
+                return handle.read()
+        from marin.remote import files
+
+        return files.read(f"{self.url}/{checked(name)}")
 
     def read_text(self, name: str) -> str:
         return self.read_bytes(name).decode()
@@ -106,13 +147,53 @@ class Directory:
         """Delete the directory and everything below it; nothing happens if it is not there."""
         if self.is_local:
             shutil.rmtree(self.path, ignore_errors=True)
-        elif self.exists():
-            self._filesystem().rm(self.url, recursive=True)
+            return
+        from marin.remote import files
 
-    def _filesystem(self) -> Any:
-        import fsspec
+        files.remove(self.url)
 
-        return fsspec.core.url_to_fs(self.url)[0]  # pyright: ignore[reportUnknownMemberType]
+    def stamp(self) -> str:
+        """Digest of names, sizes and modification times of every file below, ``.marin/`` left out.
+
+        "" where the store has no such times, or nothing is there. Reads no file.
+        """
+        if not self.is_local:
+            return ""
+        found: list[str] = []
+        try:
+            _stamps(self.url, "", found)
+        except FileNotFoundError:
+            return ""
+        return hashlib.sha256("\n".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()[:32]
+
+    def _staged(self, name: str) -> Path | None:
+        """Where a file is that was written through ``path`` and is not uploaded yet."""
+        from marin.remote.staging import standing_in
+
+        here = standing_in(self.url)
+        return None if here is None else here[0].staged("/".join(part for part in (here[1], name) if part))
+
+
+def checked(name: str) -> str:
+    """The name, if every kind of store can keep a file under it and it stays below its directory. Raises BadName."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise BadName(
+            f"{name!r} is no name of a file below a directory; wanted parts, not empty, '.' or '..', with / between"
+        )
+    try:
+        encoded = [part.encode() for part in parts]
+    except UnicodeEncodeError as error:
+        raise BadName(f"{name!r} cannot be written in UTF-8; rename the file") from error
+    if any(character < " " or character == "\x7f" for character in name):
+        raise BadName(f"{name!r} has a control character; object stores refuse it, rename the file")
+    longest = max(map(len, encoded))
+    if longest > LONGEST_PART or sum(map(len, encoded)) + len(encoded) > LONGEST_NAME:
+        raise BadName(
+            f"{name[:60]}…: {longest} bytes in one part, {len(name.encode())} in all; no store takes more than "
+            f"{LONGEST_PART} and {LONGEST_NAME}"
+        )
+    return name
 
 
 def _stamps(folder: str, below: str, found: list[str]) -> None:

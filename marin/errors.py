@@ -15,6 +15,7 @@ MarinError
 │   └── AmbiguousName        a name fits several outputs
 ├── StoreError               what the store holds or refuses
 │   ├── BadPrefix            missing, malformed or unwritable prefix
+│   ├── BadName              a file name that no store can keep, or that leaves its directory
 │   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
 │   ├── StoreFull            no space left
@@ -87,6 +88,9 @@ class StoreError(MarinError): ...
 
 
 class BadPrefix(StoreError): ...
+
+
+class BadName(StoreError): ...
 
 
 class CorruptRecord(StoreError): ...

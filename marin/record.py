@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import field
+from enum import StrEnum
 from typing import Any
 
 from marin.directory import Directory
@@ -148,11 +149,22 @@ def _leaves(path: str) -> bool:
 
 
 class FileEntry(Document):
-    """path relative to the output; size in bytes; sha256 in hex."""
+    """path relative to the output; size in bytes; sha256 in hex. checksum: as the store that holds it keeps it, by
+    which it can be checked without reading it; "" where the store keeps none."""
 
     path: str
     size: int
     sha256: str
+    checksum: str = ""
+
+
+class Check(StrEnum):
+    """How well to look. SIZES: names and sizes. CHECKSUMS: the store's own checksums too, and every byte of a file that
+    has none. BYTES: every byte."""
+
+    SIZES = "sizes"
+    CHECKSUMS = "checksums"
+    BYTES = "bytes"
 
 
 def file_entry(directory: Directory, path: str) -> FileEntry:
@@ -166,8 +178,20 @@ def file_entry(directory: Directory, path: str) -> FileEntry:
 
 
 def manifest_of(directory: Directory) -> list[FileEntry]:
-    """One entry per file of an output, sorted by path."""
-    return [file_entry(directory, path) for path in directory.names()]
+    """One entry per file of an output, sorted by path. Reads no file that this attempt itself sent to the store."""
+    if directory.is_local:
+        return [file_entry(directory, path) for path in directory.names()]
+    from marin.remote.files import side_by_side
+    from marin.remote.ledger import hashes
+
+    stored = directory.listing()
+    known = hashes(directory.url, stored)
+    read = side_by_side(lambda path: file_entry(directory, path), [path for path in stored if path not in known])
+    known |= {entry.path: entry.sha256 for entry in read}
+    return [
+        FileEntry(path=path, size=stored[path].size, sha256=known[path], checksum=stored[path].checksum)
+        for path in sorted(stored)
+    ]
 
 
 def root_digest(entries: Iterable[FileEntry], kind: str, facts: dict[str, Any]) -> str:
@@ -183,7 +207,8 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
 
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
-    return json.dumps(list(entries), indent=0, default=vars).encode()
+    described = [{name: held for name, held in vars(entry).items() if held != ""} for entry in entries]
+    return json.dumps(described, indent=0).encode()
 
 
 def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
@@ -198,23 +223,20 @@ def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
     return entries
 
 
-def differences(directory: Directory, entries: Iterable[FileEntry], *, checksums: bool) -> list[str]:
-    """What is wrong with an output against its manifest; empty when all is well.
-
-    checksums: read every byte; otherwise compare names and sizes only.
-    """
+def differences(directory: Directory, entries: Iterable[FileEntry], check: Check) -> list[str]:
+    """What is wrong with an output against its manifest; empty when all is well."""
     found: list[str] = []
-    present = set(directory.names())
+    present = directory.listing()
     for entry in entries:
-        if entry.path not in present:
+        held = present.pop(entry.path, None)
+        if held is None:
             found.append(f"missing: {entry.path}")
+        elif held.size != entry.size:
+            word = "truncated" if held.size < entry.size else "longer"
+            found.append(f"{word}: {entry.path} has {held.size} bytes, the manifest says {entry.size}")
+        elif check is Check.SIZES or (check is Check.CHECKSUMS and held.checksum and held.checksum == entry.checksum):
             continue
-        present.discard(entry.path)
-        size = directory.size(entry.path)
-        if size != entry.size:
-            word = "truncated" if size < entry.size else "longer"
-            found.append(f"{word}: {entry.path} has {size} bytes, the manifest says {entry.size}")
-        elif checksums and file_entry(directory, entry.path).sha256 != entry.sha256:
+        elif file_entry(directory, entry.path).sha256 != entry.sha256:
             found.append(f"changed: {entry.path} (same size, other bytes)")
     found += [f"extra: {path}" for path in sorted(present)]
     return found

@@ -15,7 +15,7 @@ from marin.directory import Directory
 from marin.errors import CorruptOutput, LeaseLost
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
-from marin.record import LOG, Begun, Record
+from marin.record import LOG, Begun, Check, Record
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -63,7 +63,7 @@ class StepContext:
     def check_inputs(self) -> None:
         """Names and sizes of every input against its manifest, before run() reads a byte. Raises CorruptOutput."""
         for record in self._inputs.values():
-            wrong = self._store.verify(record, checksums=False)
+            wrong = self._store.verify(record, Check.SIZES)
             if wrong:
                 raise CorruptOutput(
                     f"input {record.name} of {self._job.step.name} is damaged: "

@@ -31,13 +31,14 @@ from marin.document import BadDocument
 from marin.errors import CorruptOutput, CorruptRecord
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
-from marin.objects import RemoteObjects, open_objects
+from marin.objects import open_objects
 from marin.record import (
     FAILURE,
     MANIFEST,
     RECORD,
     Acceptance,
     Begun,
+    Check,
     FileEntry,
     Record,
     differences,
@@ -53,7 +54,7 @@ MARKER = ".marin/made_by.json"
 
 
 class Store:
-    """prefix: an absolute local path or ``memory://…``. Opening one touches nothing.
+    """prefix: an absolute local path, ``gs://…``, ``s3://…`` or ``memory://…``. Opening one touches nothing.
 
     Raises BadPrefix for an empty, malformed or impossible prefix.
     """
@@ -62,7 +63,7 @@ class Store:
         self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
         self.objects = open_objects(self.prefix)
         self.directory = Directory(self.prefix)
-        self.index = RecordIndex(self.objects) if isinstance(self.objects, RemoteObjects) else None
+        self.index = RecordIndex(self.objects) if self.objects.is_remote else None
 
     def identities(self) -> set[str]:
         """What is committed here: one listing."""
@@ -195,13 +196,13 @@ class Store:
             )
         return parse_manifest(content, f"{self.prefix}/{name}")
 
-    def verify(self, record: Record, *, checksums: bool) -> list[str]:
+    def verify(self, record: Record, check: Check) -> list[str]:
         """What is wrong with a committed output; empty when all is well."""
         try:
             entries = self.manifest(record)
         except (CorruptOutput, CorruptRecord) as error:
             return [str(error)]
-        found = differences(self.output(record), entries, checksums=checksums)
+        found = differences(self.output(record), entries, check)
         root = root_digest(entries, record.kind, record.facts)
         if root != record.root:
             found.append(f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}")

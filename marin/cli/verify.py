@@ -14,26 +14,31 @@ from marin.console import open_console
 from marin.cost import write_bytes
 from marin.exits import Exit
 from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory, unknown
-from marin.record import Record
+from marin.record import Check, Record
 from marin.store import open_store
 
 
 @click.command()
 @click.argument("steps", nargs=-1, metavar="[STEP]...", shell_complete=complete_output)
-@click.option("--sizes-only", is_flag=True, help="Names and sizes, without reading every byte.")
+@click.option("--sizes-only", is_flag=True, help="Names and sizes, without reading a byte.")
+@click.option("--bytes", "every_byte", is_flag=True, help="Read every byte, also where the store keeps checksums.")
 @PREFIX
 @JSON
 @ends
-def command(steps: tuple[str, ...], sizes_only: bool, prefix: str, as_json: bool) -> int:
+def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: str, as_json: bool) -> int:
     """Compare committed outputs with their manifests: missing, changed, truncated and extra files.
 
-    All of them, or only STEP: op/label, label, operator, identity or path. Exit code 5 if one is damaged.
+    All of them, or only STEP: op/label, label, operator, identity or path. On a disk every byte is read; on gs:// and
+    s3:// the store's own checksums are compared. Exit code 5 if one is damaged.
     """
+    if sizes_only and every_byte:
+        raise click.UsageError("--sizes-only reads nothing, --bytes reads everything; give one of them")
+    check = Check.SIZES if sizes_only else Check.BYTES if every_byte else Check.CHECKSUMS
     inventory = read_inventory(open_store(prefix))
     wrong = {identity: [error] for identity, error in inventory.damage.items() if _is_asked(identity, steps)}
     records = _asked(inventory, steps, wrong)
     for record in _with_progress(records):
-        if found := inventory.store.verify(record, checksums=not sizes_only):
+        if found := inventory.store.verify(record, check):
             wrong[f"{record.name} {record.identity[:12]}"] = found
     checked = len(records)
     if as_json:
@@ -45,7 +50,11 @@ def command(steps: tuple[str, ...], sizes_only: bool, prefix: str, as_json: bool
         for line in found:
             console.print(Text(f"    {line}"), soft_wrap=True)
     size = sum({record.attempt: record.bytes for record in records}.values())
-    how = "names and sizes of" if sizes_only else "every byte of"
+    how = {
+        Check.SIZES: "names and sizes of",
+        Check.CHECKSUMS: "checksums of" if inventory.store.objects.is_remote else "every byte of",
+        Check.BYTES: "every byte of",
+    }[check]
     said = (
         f"{how} {checked} outputs ({write_bytes(size)}) checked, {len(wrong)} damaged — store {inventory.store.prefix}"
     )

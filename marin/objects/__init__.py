@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Protocol
 
 from marin.errors import BadPrefix
-from marin.objects.clients import REMOTE
 from marin.objects.errors import store_errors
 from marin.objects.local import LocalObjects
-from marin.objects.memory import MemoryObjects
-from marin.objects.remote import RemoteObjects
 
-__all__ = ["LocalObjects", "MemoryObjects", "Objects", "RemoteObjects", "open_objects", "store_errors"]
+__all__ = ["LocalObjects", "Objects", "open_objects", "store_errors"]
 
 
 class Objects(Protocol):
-    """Names use ``/`` and are relative to the store's prefix."""
+    """Names use ``/`` and are relative to the store's prefix.
+
+    is_remote: each call is a round trip, so that few calls, and calls side by side, are worth some thought.
+    """
+
+    is_remote: bool
 
     def read(self, name: str) -> bytes | None:
         """Content, or None if there is no such object."""
@@ -62,8 +64,12 @@ def open_objects(prefix: str) -> Objects:
         return LocalObjects(Path(prefix))
     scheme = prefix.split("://", 1)[0]
     if scheme == "memory":
+        from marin.objects.memory import MemoryObjects
+
         return MemoryObjects(prefix)
-    if scheme in REMOTE:
+    if scheme in ("gs", "s3"):
+        from marin.objects.remote import RemoteObjects
+
         return RemoteObjects(prefix)
     raise BadPrefix(
         f"{prefix}: a store cannot be on {scheme}://; it needs conditional writes, as a local path, memory://, gs:// "

@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from marin.errors import BadPrefix, MissingDependency
+from marin.objects.conditional import StoreCalls
 
 REMOTE = ("gs", "s3")
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
@@ -35,6 +37,24 @@ def client(scheme: str) -> Any:
             found = _clients.get(key) or _make(scheme)
             _clients[key] = found
     return found
+
+
+def calls(scheme: str) -> StoreCalls:
+    """The same client as single calls on its event loop."""
+    if scheme == "gs":
+        from marin.objects.gcs import GoogleCalls
+
+        return GoogleCalls(client(scheme))
+    from marin.objects.s3 import AmazonCalls
+
+    return AmazonCalls(client(scheme))
+
+
+def on_loop[T](scheme: str, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+    """What the coroutine gives, which runs on the client's own event loop, in a thread of its own."""
+    from fsspec.asyn import sync
+
+    return sync(client(scheme).loop, work, *arguments)  # pyright: ignore[reportReturnType]
 
 
 def _make(scheme: str) -> Any:

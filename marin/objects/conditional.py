@@ -1,4 +1,4 @@
-"""What control files need of an object store: reads that tell the version, writes that can be bound to one."""
+"""What a store needs of an object store: reads that tell the version, writes that can be bound to one, checksums."""
 
 from __future__ import annotations
 
@@ -28,7 +28,15 @@ class Listed:
     version: str
 
 
-class ConditionalCalls(Protocol):
+@dataclass(frozen=True)
+class Stored:
+    """checksum: as the store keeps it, behind its kind (``md5:``, ``crc32c:``, ``etag:``); "" if it keeps none."""
+
+    size: int
+    checksum: str
+
+
+class StoreCalls(Protocol):
     """path: ``bucket/key``. Each raises what its client raises, FileNotFoundError for a missing bucket."""
 
     async def get(self, path: str) -> Content | None:
@@ -41,4 +49,20 @@ class ConditionalCalls(Protocol):
 
     async def list(self, path: str) -> list[Listed]:
         """Objects and folders directly below."""
+        ...
+
+    async def walk(self, path: str) -> dict[str, Stored]:
+        """Every object below, at any depth, by its name relative to the path."""
+        ...
+
+    async def any_below(self, path: str) -> bool:
+        """Is there an object below?"""
+        ...
+
+    async def info(self, path: str) -> Stored:
+        """Raises FileNotFoundError."""
+        ...
+
+    async def remove(self, paths: list[str]) -> None:
+        """No error for what is not there."""
         ...

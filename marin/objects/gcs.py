@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+from base64 import b64decode, b64encode
 from typing import Any
 
-from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed
+from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
 
 
 class GoogleCalls:
@@ -34,15 +37,42 @@ class GoogleCalls:
                 uploadType="media",
                 name=key,
                 headers={"Content-Type": "application/octet-stream"},
-                data=content,
+                data=io.BytesIO(content),
                 json_out=True,
                 **condition,
             )
         except FileExistsError as error:
             raise PreconditionFailed(path) from error
+        # What arrived must be what was sent: the answer says what arrived.
+        if (
+            "md5Hash" in made
+            and made["md5Hash"] != b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
+        ):
+            raise OSError(f"the server received other bytes than were sent (md5 {made['md5Hash']})")
         return made["generation"]
 
     async def list(self, path: str) -> list[Listed]:
         items, folders = await self.files._do_list_objects(path, delimiter="/")
         found = [Listed(item["name"].rsplit("/", 1)[-1], item["generation"]) for item in items]
         return found + [Listed(folder.rstrip("/").rsplit("/", 1)[-1], "") for folder in folders]
+
+    async def walk(self, path: str) -> dict[str, Stored]:
+        items, _ = await self.files._do_list_objects(path, delimiter="")
+        return {item["name"].removeprefix(f"{path}/"): _stored(item) for item in items if item["name"] != f"{path}/"}
+
+    async def any_below(self, path: str) -> bool:
+        items, _ = await self.files._do_list_objects(path, delimiter="", max_results=1)
+        return bool(items)
+
+    async def info(self, path: str) -> Stored:
+        return _stored(await self.files._get_object(path))
+
+    async def remove(self, paths: list[str]) -> None:
+        for outcome in await self.files._delete_files(paths, 100):
+            if isinstance(outcome, Exception) and not isinstance(outcome, FileNotFoundError):
+                raise outcome
+
+
+def _stored(item: Any) -> Stored:
+    checksum = f"md5:{b64decode(item['md5Hash']).hex()}" if item.get("md5Hash") else f"crc32c:{item.get('crc32c', '')}"
+    return Stored(size=int(item["size"]), checksum=checksum)

@@ -20,6 +20,8 @@ LOCK_SECONDS = 30
 class LocalObjects:
     """A folder on a local disk. Conditional replacement takes a file lock, striped by name."""
 
+    is_remote = False
+
     def __init__(self, root: Path) -> None:
         self.root = root
         if not root.is_absolute():

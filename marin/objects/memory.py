@@ -10,6 +10,7 @@ from typing import Any
 class MemoryObjects:
     """A store inside this process, for tests and notebooks (fsspec's ``memory://``)."""
 
+    is_remote = False
     _lock = threading.RLock()
 
     def __init__(self, prefix: str) -> None:

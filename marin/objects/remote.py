@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.objects.answers import answered, no_bucket
-from marin.objects.clients import IN_FLIGHT, client
-from marin.objects.conditional import ABSENT, ConditionalCalls, Content, Listed, PreconditionFailed
+from marin.objects.clients import IN_FLIGHT, calls, on_loop
+from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, StoreCalls
 
 REMEMBERED = 256  # versions of objects that this process read or wrote last
 ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
@@ -20,6 +19,8 @@ PROBE = ".marin/conditions"
 
 class RemoteObjects:
     """A store on ``gs://`` or ``s3://``. Safe to use from many threads and after a fork."""
+
+    is_remote = True
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix.rstrip("/")
@@ -34,13 +35,15 @@ class RemoteObjects:
         return None if held is None else held.content
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        async def read_all(calls: ConditionalCalls) -> dict[str, bytes]:
+        import asyncio
+
+        async def read_all(store: StoreCalls) -> dict[str, bytes]:
             places = asyncio.Semaphore(IN_FLIGHT)
 
             async def read(name: str) -> tuple[str, Content | None]:
                 async with places:
                     with answered(f"{self.prefix}/{name}", "read"):
-                        return name, await calls.get(f"{self.path}/{name}")
+                        return name, await store.get(f"{self.path}/{name}")
 
             reads = [asyncio.ensure_future(read(name)) for name in dict.fromkeys(names)]
             try:
@@ -93,26 +96,26 @@ class RemoteObjects:
     def stamps(self, folder: str) -> dict[str, str]:
         path = f"{self.path}/{folder}".rstrip("/")
 
-        async def listed(calls: ConditionalCalls) -> list[Listed]:
+        async def listed(store: StoreCalls) -> list[Listed]:
             with answered(f"{self.prefix}/{folder}", "list"):
-                return await calls.list(path)
+                return await store.list(path)
 
         found = self._bucket_there(lambda: self._ask(listed))
         return {entry.name: entry.version for entry in found if entry.name and not entry.name.startswith(".")}
 
     def _get(self, name: str) -> Content | None:
-        async def get(calls: ConditionalCalls) -> Content | None:
+        async def get(store: StoreCalls) -> Content | None:
             with answered(f"{self.prefix}/{name}", "read"):
-                return await calls.get(f"{self.path}/{name}")
+                return await store.get(f"{self.path}/{name}")
 
         held = self._bucket_there(lambda: self._ask(get))
         self._remember(name, held)
         return held
 
     def _put(self, name: str, content: bytes, only_if: str | None) -> None:
-        async def put(calls: ConditionalCalls) -> str:
+        async def put(store: StoreCalls) -> str:
             with answered(f"{self.prefix}/{name}", "write"):
-                return await calls.put(f"{self.path}/{name}", content, only_if)
+                return await store.put(f"{self.path}/{name}", content, only_if)
 
         version = self._bucket_there(lambda: self._ask(put))
         self._remember(name, Content(content, version))
@@ -146,19 +149,6 @@ class RemoteObjects:
         except FileNotFoundError as error:
             raise no_bucket(self.prefix) from error
 
-    def _ask[T](self, work: Callable[[ConditionalCalls], Coroutine[Any, Any, T]]) -> T:
+    def _ask[T](self, work: Callable[[StoreCalls], Coroutine[Any, Any, T]]) -> T:
         """The result of a coroutine that runs on the client's own event loop."""
-        from fsspec.asyn import sync  # pyright: ignore[reportUnknownVariableType]
-
-        files = client(self.scheme)
-        return cast(T, sync(files.loop, work, _calls(self.scheme, files)))
-
-
-def _calls(scheme: str, files: Any) -> ConditionalCalls:
-    if scheme == "gs":
-        from marin.objects.gcs import GoogleCalls
-
-        return GoogleCalls(files)
-    from marin.objects.s3 import AmazonCalls
-
-    return AmazonCalls(files)
+        return on_loop(self.scheme, work, calls(self.scheme))

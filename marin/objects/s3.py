@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from marin.objects.answers import code_of
-from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed
+from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
 
+MOST_DELETED = 1000  # in one call
 FAILED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey"}
 
 
@@ -47,16 +48,44 @@ class AmazonCalls:
         return made["ETag"]
 
     async def list(self, path: str) -> list[Listed]:
+        return [
+            Listed(entry["name"].removesuffix("/").rsplit("/", 1)[-1], entry.get("ETag", ""))
+            for entry in await self._entries(path, "/")
+        ]
+
+    async def walk(self, path: str) -> dict[str, Stored]:
+        entries = await self._entries(path, "")
+        return {entry["name"].removeprefix(f"{path}/"): _stored(entry["size"], entry["ETag"]) for entry in entries}
+
+    async def any_below(self, path: str) -> bool:
+        return bool(await self._entries(path, "", 1))
+
+    async def info(self, path: str) -> Stored:
+        bucket, key, _ = self.files.split_path(path)
+        held = await self.files._call_s3("head_object", Bucket=bucket, Key=key)
+        return _stored(held["ContentLength"], held["ETag"])
+
+    async def remove(self, paths: list[str]) -> None:
+        for first in range(0, len(paths), MOST_DELETED):
+            split = [self.files.split_path(path) for path in paths[first : first + MOST_DELETED]]
+            named = {"Objects": [{"Key": key} for _, key, _ in split], "Quiet": True}
+            answer = await self.files._call_s3("delete_objects", Bucket=split[0][0], Delete=named)
+            for refused in answer.get("Errors", []):
+                raise PermissionError(f"{refused.get('Code')}: {refused.get('Message')} ({refused.get('Key')})")
+
+    async def _entries(self, path: str, delimiter: str, most: int | None = None) -> list[Any]:
         from s3fs.core import _error_wrapper
 
         bucket, key, _ = self.files.split_path(path)
 
         async def read() -> list[Any]:
-            return [entry async for entry in self.files._iterdir(bucket, delimiter="/", prefix=f"{key}/")]
+            found = self.files._iterdir(bucket, max_items=most, delimiter=delimiter, prefix=f"{key}/")
+            return [entry async for entry in found]
 
-        entries = await _error_wrapper(read, retries=self.files.retries)
         return [
-            Listed(entry["name"].removesuffix("/").rsplit("/", 1)[-1], entry.get("ETag", ""))
-            for entry in entries
-            if entry["name"] != f"{path}/"
+            entry for entry in await _error_wrapper(read, retries=self.files.retries) if entry["name"] != f"{path}/"
         ]
+
+
+def _stored(size: int, etag: str) -> Stored:
+    return Stored(size=size, checksum=f"etag:{etag.strip(chr(34))}")

@@ -9,6 +9,7 @@ import pytest
 
 from marin.acceptance import accept_planned
 from marin.decision import Action, OnDrift
+from marin.record import Check
 from marin.store import Store
 from tests.engine.toy import Count, Fail, Join, Write, execute, planned, ran, run, statuses
 
@@ -53,7 +54,7 @@ def test_a_version_bump_upstream_that_gives_the_same_bytes_costs_one_step(prefix
         assert record is not None
         assert record.alias_of
         assert record.identity == chain().identity
-        assert Store(prefix).verify(record, checksums=True) == []
+        assert Store(prefix).verify(record, Check.CHECKSUMS) == []
         assert "as an alias: the bytes are those of toy-join/c-" in planned(prefix, end=chain()).of(chain()).reason
     assert record.alias_of == chain().identity
 

@@ -13,7 +13,7 @@ import pytest
 from marin import Context, ExecutorStep
 from marin.errors import CorruptRecord, StoreError, StoreFull
 from marin.plan import Action
-from marin.record import Record
+from marin.record import Check, Record
 from marin.scheduler import Run
 from marin.store import Store
 from tests.engine.project import Project
@@ -33,7 +33,7 @@ def record_of(ran_run: Run, step: ExecutorStep[Any]) -> Record:
 
 def everything_verifies(store: Store) -> bool:
     records = [store.record(identity) for identity in store.identities()]
-    return all(record is not None and store.verify(record, checksums=True) == [] for record in records)
+    return all(record is not None and store.verify(record, Check.CHECKSUMS) == [] for record in records)
 
 
 class SmallDisk:
@@ -212,7 +212,7 @@ def test_a_corrupt_manifest_is_found_and_mended(prefix: str, content: bytes) -> 
     a = Write(text="hello", label="a")
     record = record_of(run(prefix, end=a), a)
     (Path(prefix) / record.attempt / ".marin/manifest.json").write_bytes(content)
-    found = Store(prefix).verify(record, checksums=True)
+    found = Store(prefix).verify(record, Check.CHECKSUMS)
     assert len(found) == 1
     assert ("not a readable manifest" if content else "missing or empty") in found[0]
     assert "--rebuild" in found[0]
@@ -251,7 +251,7 @@ def test_a_manifest_edited_to_match_a_changed_file_is_found(prefix: str) -> None
     (output / "text.txt").write_text("hallo")
     other = record_of(run(f"{prefix}2", end=Write(text="hallo")), Write(text="hallo"))
     shutil.copy(Path(f"{prefix}2") / other.attempt / ".marin/manifest.json", output / ".marin/manifest.json")
-    found = Store(prefix).verify(record, checksums=True)
+    found = Store(prefix).verify(record, Check.CHECKSUMS)
     assert len(found) == 1
     assert record.root[:12] in found[0]
 

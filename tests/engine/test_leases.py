@@ -19,7 +19,7 @@ from marin.errors import CorruptRecord, LeaseLost, StoreError
 from marin.holder import Holder, this_process
 from marin.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name, read_lease
 from marin.objects import LocalObjects, Objects
-from marin.record import Record
+from marin.record import Check, Record
 from marin.store import Store
 from tests.engine.project import ROOT
 from tests.engine.toy import Blob, Join, Write, planned, ran, run, statuses
@@ -39,7 +39,7 @@ def lease_file(prefix: str, step: ExecutorStep[Blob]) -> Path:
 def committed(prefix: str, step: ExecutorStep[Blob]) -> Record:
     record = Store(prefix).record(step.identity)
     assert record is not None
-    assert Store(prefix).verify(record, checksums=True) == []
+    assert Store(prefix).verify(record, Check.CHECKSUMS) == []
     return record
 
 

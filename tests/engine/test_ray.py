@@ -14,6 +14,7 @@ import pytest
 
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
+from marin.record import Check
 from marin.scheduler import Run, Scheduler
 from marin.store import Store
 from tests.engine.project import ROOT, Project, gated, wait_for
@@ -226,7 +227,7 @@ def test_a_killed_worker_is_retried_and_commits_once(address: str, prefix: str, 
     assert record is not None
     assert record.token == 2
     assert Store(prefix).output(record).names() == ["attempt-1.txt", "text.txt"]
-    assert Store(prefix).verify(record, checksums=True) == []
+    assert Store(prefix).verify(record, Check.CHECKSUMS) == []
 
 
 def test_a_worker_that_always_dies_is_a_failure_in_the_end(address: str, prefix: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from marin.acceptance import accept_planned
 from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
 from marin.lease import EXPIRY, Held, acquire
 from marin.plan import Action, OnDrift
+from marin.record import Check
 from marin.store import Store
 from tests.engine.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
 
@@ -221,18 +222,18 @@ def test_verify_finds_missing_changed_extra_and_truncated_files(prefix: str) -> 
     record = first.results[Write(text="hello")].record
     assert record is not None
     store, output = Store(prefix), Path(prefix) / record.attempt
-    assert store.verify(record, checksums=True) == []
+    assert store.verify(record, Check.CHECKSUMS) == []
     (output / "text.txt").write_text("hallo")
-    assert store.verify(record, checksums=False) == []
-    assert store.verify(record, checksums=True) == ["changed: text.txt (same size, other bytes)"]
+    assert store.verify(record, Check.SIZES) == []
+    assert store.verify(record, Check.CHECKSUMS) == ["changed: text.txt (same size, other bytes)"]
     (output / "text.txt").write_text("hel")
     (output / "more.txt").write_text("x")
-    assert store.verify(record, checksums=False) == [
+    assert store.verify(record, Check.SIZES) == [
         "truncated: text.txt has 3 bytes, the manifest says 5",
         "extra: more.txt",
     ]
     (output / "text.txt").unlink()
-    assert "missing: text.txt" in store.verify(record, checksums=False)
+    assert "missing: text.txt" in store.verify(record, Check.SIZES)
 
 
 def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str) -> None:

@@ -48,6 +48,8 @@ def refusal(status: int, message: str) -> Answer:
 
 async def answer(ask: Ask, request: Request, call: Call) -> Answer:
     """The emulator's answer to a call, with what it lacks. The caller lets nobody else touch the object meanwhile."""
+    if call.operation is Operation.PART and request.method == "DELETE":
+        return Answer(499)  # the upload is cancelled
     if call.operation is Operation.LIST:
         return _page(await ask(_without(request, "maxResults", "pageToken")), request.query)
     conditions = {name: held for name, held in request.query.items() if name.startswith("ifGeneration")}
