@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from marin import Resources
 from marin.page import write_page
 from marin.scale import Scale
 from marin.scheduler import Run
@@ -77,3 +78,18 @@ def test_a_run_of_some_results_leaves_the_whole_experiments_page_alone(store: St
     assert new
     assert path.endswith("test_page-rehearsal-end.html")
     assert text(store) == before
+
+
+def test_whatever_a_page_tells_renews_it(store: Store) -> None:
+    """The seal is of what a page is made from, and must miss none of it."""
+    step = Write(label="a", text="a")
+    write_page(execute(store, step), HERE, Scale.REHEARSAL, "first")
+    assert not write_page(execute(store, step), HERE, Scale.REHEARSAL, "again")[1]
+    renamed = execute(store, Write(label="b", text="a"))  # the same identity under another name
+    assert write_page(renamed, HERE, Scale.REHEARSAL, "another label")[1]
+    assert "write/b" in text(store)
+    rebuilt = run(store.prefix, rebuild=("b",), made=Write(label="b", text="a"))
+    assert write_page(rebuilt, HERE, Scale.REHEARSAL, "made again")[1]
+    assert not write_page(execute(store, Write(label="b", text="a")), HERE, Scale.REHEARSAL, "again")[1]
+    elsewhere = Write(label="b", text="a", resources=Resources(cpus=3))
+    assert write_page(execute(store, elsewhere), HERE, Scale.REHEARSAL, "other resources")[1]
