@@ -34,7 +34,8 @@ class Experiment:
             if not isinstance(cast(object, step), ExecutorStep):
                 raise BadField(f"Experiment.results[{name!r}] is a {type(step).__name__}; it must be an ExecutorStep")
         object.__setattr__(self, "results", dict(self.results))
-        check_labels(self.steps())
+        self.__dict__["_steps"] = topological(self.results.values())
+        check_labels(self.__dict__["_steps"])
 
     @property
     def issue_url(self) -> str:
@@ -42,7 +43,7 @@ class Experiment:
 
     def steps(self) -> list[ExecutorStep[Any]]:
         """Every step that the results need, each once, dependencies first."""
-        return topological(self.results.values())
+        return list(self.__dict__["_steps"])
 
     def only(self, names: Iterable[str]) -> Experiment:
         """The same experiment with some of its results. Raises UnknownStep for a name it does not have."""

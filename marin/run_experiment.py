@@ -1,10 +1,10 @@
-"""``python experiments/exp….py``: plan it, run it, show the result. The same engine serves ``marin run``."""
+"""Plan an experiment, run it, show the result: what ``python experiments/exp….py`` and ``marin run`` do."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -15,12 +15,13 @@ from rich.console import Console
 
 from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
+from marin.collector import paused
 from marin.console import open_console
 from marin.decision import Action, OnDrift
 from marin.errors import BadPrefix, StoreFull
 from marin.events import Events, git_revision
-from marin.exits import Exit, guarded
-from marin.experiment_file import Build, built_by, importable, source_of
+from marin.exits import Exit
+from marin.experiment_file import Build, built_by
 from marin.plan import Plan, make_plan
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
@@ -42,17 +43,6 @@ class Options:
     address: str = ""
     every_step: bool = False
     command: str = field(default_factory=lambda: shlex.join(sys.argv))
-
-
-def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
-    """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md."""
-    source = source_of(build)
-
-    def command(**given: Any) -> None:
-        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given))))
-
-    cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
-    cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,11 +76,12 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     from marin import terminal
 
     console = open_console()
-    experiment = built_by(build, source, options.scale)
-    if options.only:
-        experiment = experiment.only(options.only)
-    store = open_store(options.prefix)
-    plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
+    with paused():
+        experiment = built_by(build, source, options.scale)
+        if options.only:
+            experiment = experiment.only(options.only)
+        store = open_store(options.prefix)
+        plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
     about = f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}"
     console.print(about, style="bold", markup=False, highlight=False, soft_wrap=True)
     terminal.print_plan(console, plan, every=options.every_step)

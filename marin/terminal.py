@@ -38,6 +38,7 @@ ALIKE = {  # what many decisions of one kind have in common, though each names a
     Action.RECHECK: "run only if other bytes come from what they read",
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
+RESULTS = 40  # lines; more are for the page
 FOLD_FROM = 4  # this many consecutive steps of one operator with one reason become one line
 
 
@@ -192,8 +193,10 @@ def print_results(console: Console, run: Run) -> None:
         for metric in dict.fromkeys(metric for held in scores.values() for metric in held):
             table.add_row(metric, *(f"{held[metric]:.4f}" if metric in held else "–" for held in scores.values()))
         console.print(table)
-    for line in headlines:
+    for line in headlines[:RESULTS]:
         console.print(Text(f"• {line}"))
+    if len(headlines) > RESULTS:
+        console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
     for result in run.having(Status.FAILED):
         console.print(f"[red bold]failed[/] {escape(result.step.name)}: ", Text(result.error), highlight=False)
         console.print(

@@ -60,9 +60,11 @@ def echo_json(held: object) -> None:
 
 def plan_of(experiment: str, scale: Scale, prefix: str) -> Plan:
     """The plan of an experiment file; it knows the experiment and the store."""
+    from marin.collector import paused
     from marin.experiment_file import built_by, load_build
     from marin.plan import make_plan
     from marin.store import open_store
 
-    build, source = load_build(experiment)
-    return make_plan(built_by(build, source, scale), open_store(prefix))
+    with paused():
+        build, source = load_build(experiment)
+        return make_plan(built_by(build, source, scale), open_store(prefix))

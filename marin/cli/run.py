@@ -8,7 +8,7 @@ import click
 
 from marin.cli.options import EXPERIMENT, ends
 from marin.experiment_file import load_build
-from marin.main import Options, run_experiment, run_options
+from marin.run_experiment import Options, run_experiment, run_options
 
 
 @click.command()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 import os
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, cast
 
 from marin.artifact import Artifact
+from marin.collector import paused
 from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import DIGITS, Closures, Part
@@ -80,7 +79,7 @@ class Fingerprinter:
 
     def _answer(self, question: _Question) -> CodeFingerprint:
         if question not in self._made:
-            with _collector_paused():
+            with paused():
                 self._made[question] = self._make(question)
         return self._made[question]
 
@@ -248,18 +247,6 @@ def _artifact(cls: type) -> type | None:
                 if isinstance(argument, type) and issubclass(argument, Artifact) and argument is not Artifact:
                     return argument
     return None
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """Syntax trees are many objects and none of them garbage: looking for garbage took a quarter of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 _FINGERPRINTER = Fingerprinter()
