@@ -6,7 +6,6 @@ import json
 import time
 from dataclasses import replace
 
-from marin import revocation
 from marin.artifact import Artifact
 from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes
 from marin.holder import this_process
@@ -27,6 +26,7 @@ from marin.record import (
     manifest_of,
     root_digest,
 )
+from marin.revocation import revoked_bytes
 from marin.store import Store
 
 
@@ -76,9 +76,10 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
     entries = manifest_of(output)
     facts = json.loads(json.dumps(artifact.facts()))
     root = root_digest(entries, artifact.kind, facts)
-    if (said := revocation.history(store, root)) and not said[-1].withdrawn:
+    content = content_digest(entries)
+    if (said := revoked_bytes(store, root, content)) is not None:
         raise RevokedBytes(
-            f"{step.name} made the very bytes that were {said[-1].describe()}. They are not committed: "
+            f"{step.name} made the very bytes that were {said.describe()}. They are not committed: "
             "change what makes them"
         )
     record = Record(
@@ -102,7 +103,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         provenance=_provenance(job, started),
         action=job.action,
         stamp=output.stamp(),
-        content=content_digest(entries),
+        content=content,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
     _make_visible(store, lease, record)

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from marin.errors import CorruptRecord
+from marin.lease import lease_name, parse_lease
 from marin.record import Record, parse_record
-from marin.revocation import Revocation
+from marin.revocation import Revocations
 from marin.store import Store
 
+ADOPT = "adopt"  # op of outputs that came in from outside
 
-@dataclass(frozen=True)
-class Output:
+
+class Output(NamedTuple):
     """One output that exists or existed. An identity has several if it was rebuilt with other bytes."""
 
     identity: str
     root: str
 
 
+class Ways:
+    """Outputs that cannot be trusted, each with the one before it on the way from what is revoked.
+
+    before: None for an output that holds revoked bytes itself.
+    """
+
+    def __init__(self) -> None:
+        self.before: dict[Output, Output | None] = {}
+
+    def __contains__(self, output: object) -> bool:
+        return output in self.before
+
+    def to(self, output: Output) -> list[Output]:
+        """The revoked output first, itself last; empty if it can be trusted."""
+        way: list[Output] = []
+        at = output if output in self.before else None
+        while at is not None:
+            way.append(at)
+            at = self.before[at]
+        return way[::-1]
+
+
 class Lineage:
-    """records: of every output, by (identity, root). current: what is committed now, by identity.
+    """records: of every output. current: what is committed now, by identity.
 
     unreadable: what is wrong with each record that could not be read; lineage is incomplete by those.
     """
@@ -29,53 +53,95 @@ class Lineage:
         self.current = dict(current)
         self.unreadable = unreadable
         self.records = {Output(record.identity, record.root): record for record in records}
-        self.records |= {Output(record.identity, record.root): record for record in current.values()}
+        self.records |= {Output(record.identity, record.root): record for record in self.current.values()}
         self.readers: dict[Output, list[Output]] = {}
+        self._by_root: dict[str, list[Output]] = {}
+        self._by_content: dict[str, list[Output]] = {}
         for output, record in self.records.items():
             for held in record.inputs:
                 self.readers.setdefault(Output(held.identity, held.root), []).append(output)
+            if record.content:
+                self._by_content.setdefault(record.content, []).append(output)
+        for output in {**self.records, **self.readers}:
+            self._by_root.setdefault(output.root, []).append(output)
 
     def inputs(self, output: Output) -> list[Output]:
         """What it was made from, directly."""
         record = self.records.get(output)
         return [] if record is None else [Output(held.identity, held.root) for held in record.inputs]
 
-    def up(self, output: Output) -> list[Output]:
-        """Everything it was made from, nearest first."""
-        return _reach(output, self.inputs)
+    def used_by(self, output: Output) -> list[Output]:
+        """What was made from it, directly. A copy that was brought in from outside counts as made from its bytes."""
+        copies = [held for held in self.with_bytes_of(output) if held != output and self._is_adopted(held)]
+        return [*self.readers.get(output, ()), *copies]
 
-    def down(self, output: Output) -> list[Output]:
-        """Everything that was made from it, nearest first."""
-        return _reach(output, lambda held: self.readers.get(held, []))
+    def up(self, output: Output) -> dict[Output, int]:
+        """Everything it was made from, nearest first, with how far away it is."""
+        return _reach([output], self.inputs)
 
-    def with_bytes(self, root: str) -> list[Output]:
-        """Every output with these bytes, whatever its identity and label."""
-        known = {*self.records, *self.readers}
-        return [output for output in known if output.root == root]
+    def down(self, outputs: Iterable[Output]) -> dict[Output, int]:
+        """Everything that was made from these, nearest first, with how far away it is."""
+        return _reach(outputs, self.used_by)
 
-    def untrusted(self, revoked: Mapping[str, Revocation]) -> dict[Output, list[Output]]:
-        """Every output that is revoked or was made from one, with the way to it: itself last, the revoked one first."""
-        ways: dict[Output, list[Output]] = {}
-        pending = [(output, [output]) for output in {*self.records, *self.readers} if output.root in revoked]
+    def with_bytes_of(self, output: Output) -> list[Output]:
+        """Every output with the same bytes, itself included, whatever its identity, label, kind and facts."""
+        record = self.records.get(output)
+        alike = dict.fromkeys(self._by_root.get(output.root, (output,)))
+        if record is not None and record.content:
+            alike |= dict.fromkeys(self._by_content[record.content])
+        return list(alike)
+
+    def untrusted(self, revoked: Revocations) -> Ways:
+        """Every output that is revoked or was made from one."""
+        ways = Ways()
+        pending: list[Output] = []
+        for output in {**self.records, **self.readers} if revoked else ():
+            record = self.records.get(output)
+            if revoked.of(output.root, record.content if record is not None else "") is not None:
+                ways.before[output] = None
+                pending.append(output)
         while pending:
-            later: list[tuple[Output, list[Output]]] = []
-            for output, way in pending:
-                if output not in ways:
-                    ways[output] = way
-                    later += [(reader, [*way, reader]) for reader in self.readers.get(output, [])]
+            later: list[Output] = []
+            for output in pending:
+                for reader in self.used_by(output):
+                    if reader not in ways:
+                        ways.before[reader] = output
+                        later.append(reader)
             pending = later
         return ways
 
+    def name_of(self, output: Output) -> str:
+        """What people call an output; readers of one whose record is gone still know its name."""
+        record = self.records.get(output)
+        if record is not None:
+            return record.name
+        for reader in self.readers.get(output, ()):
+            for held in self.records[reader].inputs:
+                if Output(held.identity, held.root) == output:
+                    return held.name
+        return output.identity[:12]
+
+    def is_superseded(self, output: Output) -> bool:
+        """Was it replaced by a rebuild, or is its record gone?"""
+        record = self.current.get(output.identity)
+        return record is None or record.root != output.root
+
+    def _is_adopted(self, output: Output) -> bool:
+        record = self.records.get(output)
+        return record is not None and record.op == ADOPT
+
 
 def read_lineage(store: Store) -> Lineage:
-    """Every record of the store: two listings, and concurrent reads."""
+    """Every record of the store: a few listings, and concurrent reads."""
     unreadable: list[str] = []
     current: dict[str, Record] = {}
-    for identity, content in store.record_contents().items():
+    contents = store.record_contents()
+    for identity, content in contents.items():
         try:
             current[identity] = store.parsed(identity, content)
         except CorruptRecord as error:
             unreadable.append(str(error))
+    _add_invisible(store, current, store.leased() - contents.keys(), unreadable)
     earlier: list[Record] = []
     for name, content in store.objects.read_many(store.superseded()).items():
         try:
@@ -85,14 +151,26 @@ def read_lineage(store: Store) -> Lineage:
     return Lineage(earlier, current, unreadable)
 
 
-def _reach(start: Output, step: Callable[[Output], list[Output]]) -> list[Output]:
-    seen: dict[Output, None] = {}
-    pending = step(start)
+def _add_invisible(store: Store, current: dict[str, Record], identities: set[str], unreadable: list[str]) -> None:
+    """Outputs whose writer died between the commit and the record."""
+    names = {lease_name(identity): identity for identity in identities}
+    for name, content in store.objects.read_many(list(names)).items():
+        try:
+            record = store.committed_by(names[name], parse_lease(content, f"{store.prefix}/{name}"))
+        except CorruptRecord as error:
+            unreadable.append(str(error))
+            continue
+        if record is not None:
+            current[record.identity] = record
+
+
+def _reach(starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:
+    begun = list(dict.fromkeys(starts))
+    found: dict[Output, int] = {}
+    pending, distance = begun, 0
     while pending:
-        later: list[Output] = []
-        for output in pending:
-            if output not in seen:
-                seen[output] = None
-                later += step(output)
-        pending = later
-    return list(seen)
+        distance += 1
+        later = dict.fromkeys(held for output in pending for held in step(output))
+        pending = [output for output in later if output not in found and output not in begun]
+        found |= dict.fromkeys(pending, distance)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from marin.document import BadDocument, Document
 from marin.errors import BadField, CorruptRecord
@@ -13,81 +14,151 @@ from marin.store import Store
 FOLDER = ".marin/revocations"
 
 
-class Revocation(Document):
-    """root: digest of the bytes. identity, name: the output that was pointed at. replace_with: an identity, or "".
+class Replacement(Document):
+    """The output to use instead: what a pin to it would say."""
 
-    withdrawn: this entry takes the earlier ones back.
+    name: str
+    identity: str
+    root: str
+    at: str
+
+
+class Revocation(Document):
+    """root: digest of the bytes, with kind and facts. content: of the files alone; "" where there are none.
+
+    identity, name: the output that was pointed at. withdrawn: this entry takes the earlier ones back.
     """
 
     root: str
+    content: str = ""
     identity: str
     name: str
     because: str
     who: str
     when: str
-    replace_with: str = ""
-    replacement: str = ""
+    replacement: Replacement | None = None
     withdrawn: bool = False
 
     def describe(self) -> str:
-        """ "revoked by ann on 2026-…: holds GSM8K test items; use tokenize/dolmino 0123… instead"."""
-        instead = f"; use {self.replacement} {self.replace_with[:12]} instead" if self.replace_with else ""
-        return f"revoked by {self.who} on {self.when}: {self.because}{instead}"
+        """ "revoked by ann on 2026-…: holds GSM8K test items"."""
+        return f"revoked by {self.who} on {self.when}: {self.because}"
+
+
+class Revocations:
+    """The standing ones."""
+
+    def __init__(self, standing: Iterable[Revocation] = ()) -> None:
+        self.all = list(standing)
+        self._by_root = {held.root: held for held in self.all}
+        self._by_content = {held.content: held for held in self.all if held.content}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def of(self, root: str, content: str = "") -> Revocation | None:
+        """Of bytes with this root, or of the same files under another kind or with other facts."""
+        return self._by_root.get(root) or (self._by_content.get(content) if content else None)
+
+    def describe(self, revocation: Revocation) -> str:
+        """With what to use instead, which may have been replaced itself."""
+        instead = self.instead_of(revocation)
+        if instead is None:
+            return revocation.describe()
+        return f"{revocation.describe()}; use {instead.name} {instead.identity[:12]} instead"
+
+    def instead_of(self, revocation: Revocation) -> Replacement | None:
+        """The replacement; if that was revoked later, its replacement; None if there is none that stands."""
+        seen: set[str] = set()
+        instead = revocation.replacement
+        while instead is not None and instead.root not in seen:
+            seen.add(instead.root)
+            later = self.of(instead.root)
+            if later is None:
+                return instead
+            instead = later.replacement
+        return None
 
 
 def revoke(store: Store, record: Record, because: str, replacement: Record | None = None) -> Revocation:
     """Declare an output's bytes bad, wherever they are and under whatever name. Raises BadField."""
     if not because.strip():
         raise BadField("a revocation needs its reason: --because 'holds GSM8K test items'; it is recorded and shown")
-    if replacement is not None and replacement.root == record.root:
+    if replacement is not None and _key(replacement) == _key(record):
         raise BadField(f"{replacement.name} {replacement.identity[:12]} has the very bytes that are being revoked")
-    return _append(store, _entry(record, because, replacement, withdrawn=False))
+    return _append(store, _key(record), _entry(record, because, replacement, withdrawn=False))
 
 
 def withdraw(store: Store, record: Record, because: str) -> Revocation:
     """Take a revocation back. Raises BadField if there is none or no reason is given."""
     if not because.strip():
         raise BadField("taking a revocation back needs its reason: --because …; it is recorded and shown")
-    if record.root not in revoked(store):
+    if revoked_bytes(store, record.root, record.content) is None:
         raise BadField(f"{record.name} {record.identity[:12]} is not revoked; nothing to withdraw")
-    return _append(store, _entry(record, because, None, withdrawn=True))
+    return _append(store, _key(record), _entry(record, because, None, withdrawn=True))
 
 
-def revoked(store: Store) -> dict[str, Revocation]:
-    """The standing revocations, by root. One listing, and as many reads as there are. Raises CorruptRecord."""
+def revoked(store: Store) -> Revocations:
+    """The standing revocations. One listing, and as many reads as there are. Raises CorruptRecord."""
     names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
-    found: dict[str, Revocation] = {}
+    found: list[Revocation] = []
     for name, content in store.objects.read_many(names).items():
-        entries = _entries(content, f"{store.prefix}/{name}")
-        if entries and not entries[-1].withdrawn:
-            found[entries[-1].root] = entries[-1]
-    return found
+        found += _standing(_entries(content, f"{store.prefix}/{name}"))
+    return Revocations(found)
 
 
-def history(store: Store, root: str) -> list[Revocation]:
+def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
+    """Why these bytes may not be committed; None if they may. One read. Raises CorruptRecord."""
+    return next(iter(_standing(history(store, root, content))), None)
+
+
+def history(store: Store, root: str, content: str) -> list[Revocation]:
     """Everything that was ever said about these bytes, oldest first."""
-    name = f"{FOLDER}/{root}.jsonl"
+    name = _name(content or root)
     return _entries(store.objects.read(name) or b"", f"{store.prefix}/{name}")
 
 
+def _standing(entries: list[Revocation]) -> list[Revocation]:
+    """The last word on each root that was named since the last withdrawal."""
+    last: dict[str, Revocation] = {}
+    for entry in entries:
+        if entry.withdrawn:
+            last.clear()
+        else:
+            last[entry.root] = entry
+    return list(last.values())
+
+
 def _entry(record: Record, because: str, replacement: Record | None, *, withdrawn: bool) -> Revocation:
+    instead = None
+    if replacement is not None:
+        instead = Replacement(
+            name=replacement.name, identity=replacement.identity, root=replacement.root, at=replacement.attempt
+        )
     return Revocation(
         root=record.root,
+        content=record.content,
         identity=record.identity,
         name=record.name,
         because=because.strip(),
         who=str(this_process().user),
         when=time.strftime("%Y-%m-%d %H:%M:%S"),
-        replace_with=replacement.identity if replacement is not None else "",
-        replacement=replacement.name if replacement is not None else "",
+        replacement=instead,
         withdrawn=withdrawn,
     )
 
 
-def _append(store: Store, entry: Revocation) -> Revocation:
-    name = f"{FOLDER}/{entry.root}.jsonl"
+def _key(record: Record) -> str:
+    """The same files are one case, whatever they are called."""
+    return record.content or record.root
+
+
+def _name(key: str) -> str:
+    return f"{FOLDER}/{key}.jsonl"
+
+
+def _append(store: Store, key: str, entry: Revocation) -> Revocation:
     line = entry.to_json() + b"\n"
-    while not store.objects.swap(name, old := store.objects.read(name), (old or b"") + line):
+    while not store.objects.swap(_name(key), old := store.objects.read(_name(key)), (old or b"") + line):
         """Somebody else added one meanwhile."""
     return entry
 

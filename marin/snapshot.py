@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from marin.errors import CorruptRecord
+from marin.judge import Judge
 from marin.lease import LeaseDocument, State, lease_name, parse_lease
-from marin.lineage import Lineage, Output, read_lineage
 from marin.record import RECORD, Record
-from marin.revocation import Revocation, revoked
+from marin.revocation import revoked
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -52,49 +52,12 @@ class Snapshot:
         return self.store.actions()
 
     @functools.cached_property
-    def revocations(self) -> dict[str, Revocation]:
-        return revoked(self.store)
-
-    @functools.cached_property
-    def lineage(self) -> Lineage:
-        """Every record of the store: read only when something was revoked."""
-        return read_lineage(self.store)
-
-    @functools.cached_property
-    def _ways(self) -> dict[Output, list[Output]]:
-        return self.lineage.untrusted(self.revocations)
+    def judge(self) -> Judge:
+        return Judge(self.store, self.records, revoked(self.store))
 
     def untrusted(self, record: Record) -> tuple[str, bool]:
         """(why these bytes are not to be used, or ""; are they revoked themselves rather than made from such)."""
-        if not self.revocations:
-            return "", False
-        if record.root in self.revocations:
-            return self.revocations[record.root].describe(), True
-        way = self._ways.get(Output(record.identity, record.root))
-        for held in () if way is not None else record.inputs:
-            above = self._ways.get(Output(held.identity, held.root))
-            if above is not None:
-                way = [*above, Output(record.identity, record.root)]
-        if way is None:
-            return "", False
-        return f"made from {self._chain(way[:-1])}, {self.revocations[way[0].root].describe()}", False
-
-    def _chain(self, way: list[Output]) -> str:
-        """ "tokenize/dolmino 0123456789ab (through train/mantis)" """
-        names = [self.name_of(output) for output in way]
-        through = f" (through {' → '.join(names[1:])})" if len(names) > 1 else ""
-        return f"{names[0]} {way[0].identity[:12]}{through}"
-
-    def name_of(self, output: Output) -> str:
-        """What people call an output; readers of one whose record is gone still know its name."""
-        record = self.lineage.records.get(output)
-        if record is not None:
-            return record.name
-        for reader in self.lineage.readers.get(output, ()):
-            for held in self.lineage.records[reader].inputs:
-                if Output(held.identity, held.root) == output:
-                    return held.name
-        return output.identity[:12]
+        return self.judge.untrusted(record)
 
     def _read_records(self, identities: Collection[str]) -> None:
         for identity, content in self.store.record_contents(identities).items():
