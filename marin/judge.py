@@ -35,9 +35,9 @@ class Judge:
         revocation = self.why(record)
         if revocation is None:
             return "", False
+        way = self._ways.told(Output(record.identity, record.root), self._name_of)
         said = self.revocations.describe(revocation)
-        way = self._ways.to(Output(record.identity, record.root))
-        return (f"made from {self._chain(way[:-1])}, {said}", False) if len(way) > 1 else (said, True)
+        return (f"{way}, {said}", False) if way else (said, True)
 
     def why(self, record: Record) -> Revocation | None:
         """The revocation that makes an output untrusted."""
@@ -48,14 +48,8 @@ class Judge:
             self._known[output] = record
             self._read_up(output)
             self._judge(output)
-        way = self._ways.to(output)
-        return self._revocation(way[0]) if way else None
-
-    def _chain(self, way: list[Output]) -> str:
-        """ "tokenize/dolmino 0123456789ab (through train/mantis)" """
-        names = [self._name_of(output) for output in way]
-        through = f" (through {' → '.join(names[1:])})" if len(names) > 1 else ""
-        return f"{names[0]} {way[0].identity[:12]}{through}"
+        origin = self._ways.origin(output)
+        return self._revocation(origin) if origin is not None else None
 
     def _name_of(self, output: Output) -> str:
         record = self._known.get(output)
@@ -76,12 +70,12 @@ class Judge:
                 continue
             inputs = self._inputs(output)
             if self._revocation(output) is not None:
-                self._ways.before[output] = None
+                self._ways.add(output, None)
             elif output not in entered:
                 entered.add(output)
                 trail += [held for held in inputs if held not in entered]
             elif (bad := next((held for held in inputs if held in self._ways), None)) is not None:
-                self._ways.before[output] = bad
+                self._ways.add(output, bad)
             else:
                 self._trusted.add(output)
 
@@ -92,7 +86,8 @@ class Judge:
         if record.op == ADOPT:
             # It came in from outside, and only all records together say whether its bytes were made here before.
             self._whole()
-            return self._ways_of_all.to(output)[-2:-1]
+            before = self._ways_of_all.before(output)
+            return [] if before is None else [before]
         self._names |= {Output(held.identity, held.root): held.name for held in record.inputs}
         return [Output(held.identity, held.root) for held in record.inputs]
 

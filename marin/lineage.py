@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from marin.collector import paused
 from marin.errors import CorruptRecord
 from marin.lease import lease_name, parse_lease
 from marin.record import Record, parse_record
@@ -12,6 +13,8 @@ from marin.revocation import Revocations
 from marin.store import Store
 
 ADOPT = "adopt"  # op of outputs that came in from outside
+PINNED = "pinned"  # op of steps that stand for an output by its path
+NAMED = 3  # steps on the way from a revoked output that are named, the nearest ones
 
 
 class Output(NamedTuple):
@@ -22,25 +25,43 @@ class Output(NamedTuple):
 
 
 class Ways:
-    """Outputs that cannot be trusted, each with the one before it on the way from what is revoked.
-
-    before: None for an output that holds revoked bytes itself.
-    """
+    """Outputs that cannot be trusted, and how each was made from what is revoked."""
 
     def __init__(self) -> None:
-        self.before: dict[Output, Output | None] = {}
+        self._before: dict[Output, Output | None] = {}
+        self._origin: dict[Output, Output] = {}
+        self._length: dict[Output, int] = {}
 
     def __contains__(self, output: object) -> bool:
-        return output in self.before
+        return output in self._before
 
-    def to(self, output: Output) -> list[Output]:
-        """The revoked output first, itself last; empty if it can be trusted."""
-        way: list[Output] = []
-        at = output if output in self.before else None
-        while at is not None:
-            way.append(at)
-            at = self.before[at]
-        return way[::-1]
+    def add(self, output: Output, before: Output | None) -> None:
+        """before: what makes it untrusted; None if it holds revoked bytes itself."""
+        self._before[output] = before
+        self._origin[output] = output if before is None else self._origin[before]
+        self._length[output] = 0 if before is None else self._length[before] + 1
+
+    def before(self, output: Output) -> Output | None:
+        """None where it is revoked itself, and where it can be trusted."""
+        return self._before.get(output)
+
+    def origin(self, output: Output) -> Output | None:
+        """The revoked output that it was made from, or that it is; None if it can be trusted."""
+        return self._origin.get(output)
+
+    def told(self, output: Output, name_of: Callable[[Output], str]) -> str:
+        """ "made from tokenize/dolmino 0123456789ab (through train/mantis)", or "" if it is revoked itself."""
+        origin, at = self._origin[output], self._before[output]
+        if at is None:
+            return ""
+        names: list[str] = []
+        while at != origin and at is not None and len(names) < NAMED:
+            names.append(name_of(at))
+            at = self._before[at]
+        skipped = self._length[output] - 1 - len(names)
+        names += [f"{skipped} more"] if skipped else []
+        through = f" (through {' → '.join(names[::-1])})" if names else ""
+        return f"made from {name_of(origin)} {origin.identity[:12]}{through}"
 
 
 class Lineage:
@@ -98,14 +119,14 @@ class Lineage:
         for output in {**self.records, **self.readers} if revoked else ():
             record = self.records.get(output)
             if revoked.of(output.root, record.content if record is not None else "") is not None:
-                ways.before[output] = None
+                ways.add(output, None)
                 pending.append(output)
         while pending:
             later: list[Output] = []
             for output in pending:
                 for reader in self.used_by(output):
                     if reader not in ways:
-                        ways.before[reader] = output
+                        ways.add(reader, output)
                         later.append(reader)
             pending = later
         return ways
@@ -131,6 +152,7 @@ class Lineage:
         return record is not None and record.op == ADOPT
 
 
+@paused()
 def read_lineage(store: Store) -> Lineage:
     """Every record of the store: a few listings, and concurrent reads."""
     unreadable: list[str] = []

@@ -253,6 +253,10 @@ class Store:
         if not self.objects.read(name):
             self.objects.write(name, json.dumps(described, sort_keys=True).encode())
 
+    def accepted_identities(self) -> set[str]:
+        """Outputs whose drift somebody accepted: one listing."""
+        return {name.removesuffix(".jsonl") for name in self.objects.names(".marin/accepted")}
+
     def acceptances(self, identity: str) -> list[Acceptance]:
         """Raises CorruptRecord naming the line that cannot be read."""
         name = f".marin/accepted/{identity}.jsonl"

@@ -25,6 +25,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "logs": "The log of a step's attempt, also while it runs.",
     },
     "Trust": {
+        "lineage": "What an output was made from, and what was made from it.",
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
     },
     "The store": {
