@@ -85,7 +85,7 @@ def revoke(store: Store, record: Record, because: str, replacement: Record | Non
         raise BadField("a revocation needs its reason: --because 'holds GSM8K test items'; it is recorded and shown")
     if replacement is not None and _key(replacement) == _key(record):
         raise BadField(f"{replacement.name} {replacement.identity[:12]} has the very bytes that are being revoked")
-    return _append(store, _key(record), _entry(record, because, replacement, withdrawn=False))
+    return _append(store, _key(record), entry_of(record, because, replacement))
 
 
 def withdraw(store: Store, record: Record, because: str) -> Revocation:
@@ -94,7 +94,7 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
         raise BadField("taking a revocation back needs its reason: --because …; it is recorded and shown")
     if revoked_bytes(store, record.root, record.content) is None:
         raise BadField(f"{record.name} {record.identity[:12]} is not revoked; nothing to withdraw")
-    return _append(store, _key(record), _entry(record, because, None, withdrawn=True))
+    return _append(store, _key(record), entry_of(record, because, withdrawn=True))
 
 
 def revoked(store: Store) -> Revocations:
@@ -128,7 +128,8 @@ def _standing(entries: list[Revocation]) -> list[Revocation]:
     return list(last.values())
 
 
-def _entry(record: Record, because: str, replacement: Record | None, *, withdrawn: bool) -> Revocation:
+def entry_of(record: Record, because: str, replacement: Record | None = None, *, withdrawn: bool = False) -> Revocation:
+    """What a revocation says; nothing is recorded."""
     instead = None
     if replacement is not None:
         instead = Replacement(

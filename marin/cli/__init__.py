@@ -26,6 +26,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Trust": {
         "lineage": "What an output was made from, and what was made from it.",
+        "revoke": "Declare bytes bad; says what was made from them.",
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
     },
     "The store": {

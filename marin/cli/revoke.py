@@ -1,0 +1,118 @@
+"""``marin revoke``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from marin.cli.completions import complete_output
+from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.console import Column, open_console, print_table
+from marin.errors import BadField
+from marin.exits import Exit
+from marin.family import described
+from marin.inventory import must_exist
+from marin.lineage import Lineage, Output, read_lineage
+from marin.lookup import bytes_named
+from marin.record import Record
+from marin.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
+from marin.store import open_store
+
+COLUMNS = (
+    Column(heading="output"),
+    Column(heading="identity"),
+    Column(heading="made"),
+    Column(heading="by"),
+    Column(heading="experiment"),
+    Column(heading="directory", spare=1),
+)
+
+
+@click.command()
+@click.argument("step", shell_complete=complete_output)
+@click.option("--because", default="", metavar="REASON", help="What is wrong with it; recorded and shown.")
+@click.option("--replace-with", metavar="STEP", help="What to use instead.", shell_complete=complete_output)
+@click.option("--withdraw", "back", is_flag=True, help="Take the revocation back.")
+@click.option("--dry-run", is_flag=True, help="Say what would become untrusted; record nothing.")
+@PREFIX
+@JSON
+@ends
+def command(
+    step: str, because: str, replace_with: str | None, back: bool, dry_run: bool, prefix: str, as_json: bool
+) -> int:
+    """Declare the bytes of STEP bad: they, and everything made from them, are refused by every plan from now on.
+
+    STEP is op/label, label, identity, the path of an output, or the digest of its bytes.
+    """
+    store = open_store(prefix)
+    must_exist(store)
+    lineage = read_lineage(store)
+    record = bytes_named(lineage, store, step)
+    instead = bytes_named(lineage, store, replace_with) if replace_with is not None else None
+    if back and instead is not None:
+        raise BadField("--withdraw takes a revocation back and replaces nothing; leave out --replace-with")
+    # As if it stood already, also where it is only tried or taken back: what it concerns is the same.
+    entry = entry_of(record, because, instead)
+    concerned = lineage.untrusted(Revocations([entry]))
+    if instead is not None:
+        _check_replacement(lineage, record, instead, Revocations([*revoked(store).all, entry]))
+    if not dry_run:
+        entry = withdraw(store, record, because) if back else revoke(store, record, because, instead)
+    found = [held for output, held in lineage.records.items() if output in concerned]
+    same = [held for held in found if concerned.before(Output(held.identity, held.root)) is None]
+    made = [held for held in found if concerned.before(Output(held.identity, held.root)) is not None]
+    groups = {
+        "the same bytes": same,
+        "checkpoints": [held for held in made if held.kind == "checkpoint"],
+        "other outputs made from it": [held for held in made if held.kind != "checkpoint"],
+    }
+    if as_json:
+        echo_json(_as_json(entry, groups, lineage, dry_run=dry_run))
+    else:
+        _print(open_console(), entry, groups, back=back, dry_run=dry_run)
+    for text in lineage.unreadable:
+        click.echo(f"incomplete: {text}", err=True)
+    return Exit.OK
+
+
+def _check_replacement(lineage: Lineage, record: Record, instead: Record, standing: Revocations) -> None:
+    if instead.kind != record.kind:
+        raise BadField(f"{instead.name} is of kind {instead.kind}; it cannot replace {record.name}, a {record.kind}")
+    output, ways = Output(instead.identity, instead.root), lineage.untrusted(standing)
+    if output in ways:
+        why = ways.told(output, lineage.name_of) or "holds revoked bytes itself"
+        raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
+
+
+def _as_json(entry: Revocation, groups: dict[str, list[Record]], lineage: Lineage, *, dry_run: bool) -> dict[str, Any]:
+    told = {
+        name.replace(" ", "_"): [
+            {"step": held.name, "identity": held.identity, "root": held.root, **described(held)} for held in group
+        ]
+        for name, group in groups.items()
+    }
+    instead = vars(entry.replacement) if entry.replacement is not None else None
+    revocation = {**vars(entry), "replacement": instead}
+    return {"dry_run": dry_run, "revocation": revocation, **told, "unreadable": lineage.unreadable}
+
+
+def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]], *, back: bool, dry_run: bool) -> None:
+    verb = ("would be " if dry_run else "") + ("trusted again" if back else "revoked")
+    console.print(Text(f"{verb}: {entry.name} {entry.identity[:12]}, bytes {entry.root[:12]}: {entry.because}"))
+    if entry.replacement is not None:
+        console.print(Text(f"use instead: {entry.replacement.name}, {entry.replacement.at}"))
+    for title, group in groups.items():
+        if not group:
+            continue
+        console.print(Text(f"\n{title}: {len(group)}", style="bold"))
+        rows = [
+            [held.name, held.identity[:12], held.provenance.started[:16], held.provenance.who,
+             held.provenance.experiment, held.attempt]
+            for held in group
+        ]  # fmt: skip
+        print_table(console, COLUMNS, rows)
+    if not back:
+        console.print(Text("\nplans that need one of these stop (exit code 3) and say why", style="dim"))
