@@ -191,7 +191,11 @@ def _settle(
         for step, decision in decided.items():
             if not _may_be_spared(step, decision, follows, found):
                 continue
-            remade = [held for held in step.dependencies if held in needed and decided[held].action in REMADE]
+            remade = [
+                held
+                for held in step.dependencies
+                if held in needed and decided[held].action in REMADE and not _published_earlier(decision, held, decided)
+            ]
             if remade:
                 names = ", ".join(held.name for held in remade[:3]) + (" …" if len(remade) > 3 else "")
                 reason = f"runs only if other bytes come from {names}"
@@ -199,6 +203,20 @@ def _settle(
                 changed = True
         if not changed:
             return needed
+
+
+def _published_earlier(
+    decision: Decision, training: ExecutorStep[Any], decided: Mapping[ExecutorStep[Any], Decision]
+) -> bool:
+    """A milestone stands, and its readers may start, while the run that published it and then died goes on."""
+    return (
+        decision.step.producer == training
+        and decision.record is not None
+        and decided[training].action is Action.RUN
+        and decided[training].record is None
+        and not decided[training].anew
+        and not any(decided[read].action in REMADE for read in training.dependencies)
+    )
 
 
 def _may_be_spared(

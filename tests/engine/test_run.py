@@ -156,6 +156,19 @@ def test_milestones_are_committed_by_their_run_and_found_later(prefix: str) -> N
     assert ran(late) == {"toy-milestone/count@4"}
 
 
+def test_a_milestone_of_a_run_that_died_later_is_not_published_again(prefix: str) -> None:
+    count = Count(end=5, label="count")
+    early = run(prefix, end=count, early=count.at(2)).results[count.at(2)].record
+    for folder in ("records", "leases"):
+        (Path(prefix) / ".marin" / folder / f"{count.identity}.json").unlink()
+    plan = planned(prefix, end=count, early=count.at(2))
+    assert plan.of(count.at(2)).action is Action.CACHED
+    again = run(prefix, end=count, early=count.at(2))
+    assert ran(again) == {"toy-count/count"}
+    assert again.results[count.at(2)].record == early
+    assert planned(prefix, rebuild=("count",), end=count, early=count.at(2)).of(count.at(2)).action is Action.RECHECK
+
+
 def test_a_reader_is_stopped_by_a_truncated_input(prefix: str) -> None:
     first = run(prefix, end=Write(text="hello", label="a"))
     record = first.results[Write(text="hello")].record

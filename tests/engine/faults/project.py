@@ -1,0 +1,201 @@
+"""The project that is struck: a text, a training run with state and a milestone, and what reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marin.record import Record
+from marin.store import Store
+from tests.engine.faults.hook import Strike
+from tests.engine.project import ROOT
+
+EXPERIMENT = '''
+"""Does it survive?"""
+import os
+from pathlib import Path
+
+from marin import Checkpoint, Context, ExecutorStep
+from marin.experiment import Experiment
+from marin.main import executor_main
+from marin.scale import Scale
+from tests.engine.toy import Blob, checkpoint
+
+JOURNAL, FLAVOUR = Path({journal!r}), Path({flavour!r})
+
+
+def began(step: ExecutorStep) -> str:
+    """Notes that run() began; the flavour is what makes two builds of one step differ."""
+    note = os.open(JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(note, (step.name + "\\n").encode())
+    os.close(note)
+    return FLAVOUR.read_text()
+
+
+class Say(ExecutorStep[Blob], op="say"):
+    text: str
+
+    def run(self, ctx: Context) -> Blob:
+        flavour = began(self)
+        ctx.out.write_text("text.txt", self.text + flavour)
+        ctx.out.write_text("deep/down/text.txt", flavour)
+        return Blob(bytes=1)
+
+
+class Train(ExecutorStep[Checkpoint], op="train"):
+    source: ExecutorStep[Blob]
+    end: int
+
+    def at(self, step: int) -> "At":
+        return At(of=self, step=step, label=f"{{self.label}}@{{step}}")
+
+    def run(self, ctx: Context) -> Checkpoint:
+        flavour, text = began(self), ctx[self.source].directory.read_text("text.txt")
+        for step in range(1, self.end + 1):
+            piece = ctx.state / f"step-{{step}}"
+            if not piece.exists("piece.txt"):
+                piece.write_text("piece.txt", f"{{text}}{{step}}{{flavour}}")
+            if step in ctx.milestones:
+                ctx.publish(self.at(step), checkpoint(step), piece)
+        pieces = [(ctx.state / f"step-{{step}}").read_text("piece.txt") for step in range(1, self.end + 1)]
+        ctx.out.write_text("pieces.txt", " ".join(pieces))
+        return checkpoint(self.end)
+
+
+class At(ExecutorStep[Checkpoint], op="at"):
+    of: Train
+    step: int
+
+    @property
+    def producer(self) -> Train:
+        return self.of
+
+    def run(self, ctx: Context) -> Checkpoint:
+        raise AssertionError("its training run publishes it")
+
+
+class Read(ExecutorStep[Blob], op="read"):
+    source: ExecutorStep[Checkpoint]
+
+    def run(self, ctx: Context) -> Blob:
+        began(self)
+        source = ctx[self.source].directory
+        ctx.out.write_text("text.txt", "+".join(source.read_text(name) for name in source.names()))
+        return Blob(bytes=1)
+
+
+def build(scale: Scale) -> Experiment:
+    train = Train(source=Say(text="hello", label="say"), end=3, label="train")
+    results = {{"early": Read(source=train.at(2), label="early"), "late": Read(source=train, label="late")}}
+    return Experiment(issue=1, question=__doc__, results=results)
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+
+
+def expected(flavour: str) -> dict[str, dict[str, str]]:
+    """Files of every step's output."""
+    text = f"hello{flavour}"
+    pieces = [f"{text}{step}{flavour}" for step in (1, 2, 3)]
+    return {
+        "say/say": {"text.txt": text, "deep/down/text.txt": flavour},
+        "train/train": {"pieces.txt": " ".join(pieces)},
+        "at/train@2": {"piece.txt": pieces[1]},
+        "read/early": {"text.txt": pieces[1]},
+        "read/late": {"text.txt": " ".join(pieces)},
+    }
+
+
+@dataclass
+class Ended:
+    """status: exit code, or minus the signal. operations: what it did to the store, in order."""
+
+    status: int
+    said: str
+    operations: list[str]
+
+
+class Struck:
+    """One project whose driver runs as children of a server. Folders are cheap: a new store for every strike."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.journal, self.flavour = folder / "journal", folder / "flavour"
+        self.file = folder / "exp1_struck.py"
+        self.file.write_text(EXPERIMENT.format(journal=str(self.journal), flavour=str(self.flavour)))
+        self.store = folder / "store"
+        self.set_flavour("A")
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.faults.server", str(self.file), *self._arguments()],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._answer() == {}
+        self.reset()
+
+    def _arguments(self) -> list[str]:
+        return ["--prefix", str(self.store), "--backend", "inline"]
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.server.stdout is not None
+        return json.loads(self.server.stdout.readline())
+
+    def close(self) -> None:
+        self.server.communicate()
+
+    def set_flavour(self, flavour: str) -> None:
+        self.flavour.write_text(flavour)
+
+    def reset(self, like: Path | None = None) -> None:
+        """Start from no store, or from a copy of one."""
+        shutil.rmtree(self.store, ignore_errors=True)
+        self.journal.unlink(missing_ok=True)
+        if like is not None:
+            shutil.copytree(like, self.store)
+
+    def run(self, *arguments: str, strike: Strike = Strike.NOTHING, at: int = -1, error: str = "EIO") -> Ended:
+        said, log = self.folder / "said", self.folder / "log"
+        request = {
+            "file": str(self.file),
+            "folder": str(self.folder),
+            "store": str(self.store),
+            "arguments": [*self._arguments(), *arguments],
+            "said": str(said),
+            "log": str(log),
+            "strike": strike,
+            "at": at,
+            "error": error,
+        }
+        assert self.server.stdin is not None
+        self.server.stdin.write(json.dumps(request) + "\n")
+        self.server.stdin.flush()
+        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+
+    def began(self) -> list[str]:
+        """Steps whose run() began, in all."""
+        return self.journal.read_text().splitlines() if self.journal.exists() else []
+
+    def visible(self) -> dict[str, Record]:
+        """What a fresh process finds committed, by name; asserts that every byte of it is what its record says."""
+        store = Store(str(self.store))
+        found = [store.record(identity) for identity in store.identities() | store.leased()]
+        records = {record.name: record for record in found if record is not None}
+        for name, record in records.items():
+            assert store.verify(record, checksums=True) == [], name
+        return records
+
+    def files(self, record: Record) -> dict[str, str]:
+        output = Store(str(self.store)).output(record)
+        return {name: output.read_text(name) for name in output.names()}
