@@ -91,13 +91,7 @@ class Directory:
     def names(self) -> list[str]:
         """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
         if self.is_local:
-            root = self.path
-            found = [
-                os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
-                for folder, _, names in os.walk(root)
-                for name in names
-            ]
-            return sorted(name for name in found if not name.startswith(OWN))
+            return sorted(name for name in _names_below(self.path) if not name.startswith(OWN))
         return sorted(self.listing())
 
     def listing(self) -> dict[str, Stored]:
@@ -146,7 +140,7 @@ class Directory:
     def remove(self) -> None:
         """Delete the directory and everything below it; nothing happens if it is not there."""
         if self.is_local:
-            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(self.path, onexc=_unless_gone)
             return
         from marin.remote import files
 
@@ -205,3 +199,22 @@ def _stamps(folder: str, below: str, found: list[str]) -> None:
             else:
                 status = entry.stat()
                 found.append(f"{below}{entry.name} {status.st_size} {status.st_mtime_ns}")
+
+
+def _names_below(root: Path) -> list[str]:
+    """Raises OSError: a folder that cannot be listed is not an empty one."""
+
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError) or error.filename != str(root):
+            raise error
+
+    return [
+        os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
+        for folder, _, names in os.walk(root, onerror=fail)
+        for name in names
+    ]
+
+
+def _unless_gone(_remove: object, _path: str, error: BaseException) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

@@ -4,12 +4,13 @@ A run that nothing happens to counts the operations; then there is one run for e
 """
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from marin.record import Record
+from marin.record import Begun, Record
+from marin.store import Store
 from tests.engine.faults.hook import Strike
 from tests.engine.faults.project import Ended, Struck, expected
 
@@ -43,8 +44,14 @@ def committed(struck: Struck, operations: list[str]) -> Path:
     return shutil.copytree(struck.store, struck.folder / "committed")
 
 
-def share(operations: list[str], part: int) -> range:
-    return range(part, len(operations), PARTS)
+def changes(operations: list[str]) -> list[int]:
+    """To die before a look is to die before the next change; a lock file is none."""
+    verbs = ("write", "rename", "link", "remove", "rmdir")
+    return [at for at, line in enumerate(operations) if line.startswith(verbs) and "/locks/" not in line]
+
+
+def share(places: Sequence[int], part: int) -> Sequence[int]:
+    return places[part::PARTS]
 
 
 def files(struck: Struck) -> dict[str, dict[str, str]]:
@@ -84,7 +91,7 @@ def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list[str], part: int) -> None:
-    for at in share(operations, part):
+    for at in share(changes(operations), part):
         where = f"{at}: {operations[at]}"
         struck.reset()
         struck.set_flavour("A")
@@ -95,7 +102,8 @@ def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list
         went_on_from(struck, before, began)
         if (struck.store / ".marin/state").exists():  # what a finished run left must not be gone on with
             struck.set_flavour("B")
-            is_right(struck, "B", struck.run(*REBUILD))
+            ended = struck.run("--rebuild", "train/train")
+            assert (ended.status, files(struck)) == (0, expected("B", said="A")), f"{where}\n{ended.said}"
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -106,7 +114,7 @@ def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, p
     whole = struck.run(*REBUILD)
     is_right(struck, "B", whole)
     old, new = expected("A"), expected("B")
-    for at in share(whole.operations, part):
+    for at in share(changes(whole.operations), part):
         where = f"{at}: {whole.operations[at]}"
         struck.reset(like=committed)
         assert struck.run(*REBUILD, strike=Strike.KILL, at=at).status == -9, where
@@ -117,6 +125,30 @@ def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, p
         assert files(struck) == new, where
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kill_9_while_work_of_other_code_is_thrown_away(struck: Struck, operations: list[str], part: int) -> None:
+    """Pieces that other code made are never joined with those of today's."""
+    begun = next(at for at, line in enumerate(operations) if line.startswith("list at/"))
+    again = ("--on-drift", "rebuild")
+    struck.reset()
+    struck.set_flavour("A")
+    struck.run(strike=Strike.KILL, at=begun)
+    store = Store(str(struck.store))
+    (training,) = store.state_identities()
+    store.mark_state(training, Begun(code="0" * 64, inputs={}, outside={}))
+    half = shutil.copytree(struck.store, struck.folder / f"half-{part}")
+    struck.set_flavour("B")
+    ended = struck.run("--rebuild", "say/say", *again)
+    is_right(struck, "B", ended)
+    for at in share(changes(ended.operations), part):
+        struck.reset(like=half)
+        assert struck.run("--rebuild", "say/say", *again, strike=Strike.KILL, at=at).status == -9
+        struck.visible()
+        ended_again = struck.run("--rebuild", "say/say", *again)
+        assert ended_again.status == 0, ended_again.said
+        assert files(struck) == expected("B"), f"{at}: {ended.operations[at]}"
+
+
 FAULTS = [(Strike.ONCE, "EIO"), (Strike.WRITES, "ENOSPC")]
 
 
@@ -125,18 +157,22 @@ FAULTS = [(Strike.ONCE, "EIO"), (Strike.WRITES, "ENOSPC")]
 def test_an_error_at_any_operation_is_told_clearly_and_loses_nothing(
     struck: Struck, operations: list[str], strike: Strike, error: str, part: int
 ) -> None:
-    for at in share(operations, part):
-        where = f"{at}: {operations[at]}"
-        struck.reset()
-        struck.set_flavour("A")
-        ended = struck.run(strike=strike, at=at, error=error)
-        assert ended.status in (0, 1, 5), f"{where}\n{ended.said}"
-        assert "Traceback" not in ended.said, f"{where}\n{ended.said}"
-        if ended.status:
-            assert any(word in ended.said for word in ("Error", "Full", "Corrupt")), f"{where}\n{ended.said}"
-        before, began = struck.visible(), struck.began()
-        assert files(struck).items() <= expected("A").items(), where
-        if ended.status == 0:
-            assert before.keys() == expected("A").keys(), where
-        is_right(struck, "A", struck.run())
-        went_on_from(struck, before, began)
+    looks = [at for at, line in enumerate(operations) if strike is Strike.ONCE and line.startswith(("read", "list"))]
+    for at in share(sorted({*changes(operations), *looks}), part):
+        fails_clearly(struck, f"{at}: {operations[at]}", strike, at, error)
+
+
+def fails_clearly(struck: Struck, where: str, strike: Strike, at: int, error: str) -> None:
+    struck.reset()
+    struck.set_flavour("A")
+    ended = struck.run(strike=strike, at=at, error=error)
+    assert ended.status in (0, 1, 5), f"{where}\n{ended.said}"
+    assert "Traceback" not in ended.said, f"{where}\n{ended.said}"
+    if ended.status:
+        assert any(word in ended.said for word in ("Error", "Full", "Corrupt")), f"{where}\n{ended.said}"
+    before, began = struck.visible(), struck.began()
+    assert files(struck).items() <= expected("A").items(), where
+    if ended.status == 0:
+        assert before.keys() == expected("A").keys(), where
+    is_right(struck, "A", struck.run())
+    went_on_from(struck, before, began)

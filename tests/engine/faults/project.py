@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from marin.record import Record
+from marin.record import Check, Record
 from marin.store import Store
 from tests.engine.faults.hook import Strike
 from tests.engine.project import ROOT
@@ -101,12 +101,13 @@ if __name__ == "__main__":
 '''
 
 
-def expected(flavour: str) -> dict[str, dict[str, str]]:
-    """Files of every step's output."""
-    text = f"hello{flavour}"
+def expected(flavour: str, said: str = "") -> dict[str, dict[str, str]]:
+    """Files of every step's output. said: flavour of the first step, if it is another."""
+    said = said or flavour
+    text = f"hello{said}"
     pieces = [f"{text}{step}{flavour}" for step in (1, 2, 3)]
     return {
-        "say/say": {"text.txt": text, "deep/down/text.txt": flavour},
+        "say/say": {"text.txt": text, "deep/down/text.txt": said},
         "train/train": {"pieces.txt": " ".join(pieces)},
         "at/train@2": {"piece.txt": pieces[1]},
         "read/early": {"text.txt": pieces[1]},
@@ -137,7 +138,7 @@ class Struck:
         self.server = subprocess.Popen(
             [sys.executable, "-m", "tests.engine.faults.server", str(self.file), *self._arguments()],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": ""},  # without git: it costs most
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -193,7 +194,7 @@ class Struck:
         found = [store.record(identity) for identity in store.identities() | store.leased()]
         records = {record.name: record for record in found if record is not None}
         for name, record in records.items():
-            assert store.verify(record, checksums=True) == [], name
+            assert store.verify(record, Check.BYTES) == [], name
         return records
 
     def files(self, record: Record) -> dict[str, str]:
