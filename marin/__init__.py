@@ -6,6 +6,7 @@ What an experiment or an operator needs is here; everything else is a submodule.
 from marin.artifact import Artifact, Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
 from marin.context import Context
 from marin.directory import Directory
+from marin.pin import Pinned
 from marin.resources import CPU, Accelerator, Resources
 from marin.step import ExecutorStep
 from marin.value import execution, since, value
@@ -20,6 +21,7 @@ __all__ = [
     "Documents",
     "ExecutorStep",
     "Items",
+    "Pinned",
     "RawFiles",
     "Report",
     "Resources",
