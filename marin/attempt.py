@@ -22,17 +22,17 @@ from marin.record import FAILURE, LOG, Record
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
 
-type Capture = Callable[[str], AbstractContextManager[None]]
+type Capture = Callable[[Store, str], AbstractContextManager[None]]
 
 
-def no_capture(_: str) -> AbstractContextManager[None]:
+def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
 def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
     """Make the step unless somebody else has it. Never raises for what run() does wrong.
 
-    capture(path): a context in which the process's output goes to that log file, where the backend can do that.
+    capture(store, log): a context in which the process's output goes to that log, where the backend can do that.
     """
     store = Store(job.prefix)
     step = job.step
@@ -55,12 +55,13 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
                 context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
                 check_code(job)
                 context.check_inputs()
-                with capture(f"{store.prefix}/{log}"):
+                with capture(store, log), context.staged():
                     artifact = step.run(context)
                     if not isinstance(artifact, Artifact):
                         raise StepFailed(
                             f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
                         )
+                    context.deliver()
                     record = commit(job, store, lease, artifact, started)
         finally:
             stop.disarm(lease.stop_beating)
@@ -71,6 +72,8 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
         if isinstance(error, KeyboardInterrupt | SystemExit | Terminated):
             raise
         return outcome
+    with suppress(StoreError):
+        store.objects.flush(log)
     if context.used_state:
         with suppress(MarinError, OSError):  # what stays is known by its marker, and not gone on with
             store.clear_state(step.identity)
@@ -97,6 +100,7 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
     if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
         with suppress(StoreError):
             store.objects.append(log, f"{lease.lost}\n".encode())
+            store.objects.flush(log)
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
     details = "".join(traceback.format_exception(error))
@@ -107,6 +111,7 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
         line = f"{line.splitlines()[0]} (in {_place(error)})"
     try:
         store.objects.append(log, details.encode())
+        store.objects.flush(log)
         failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
         store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure).encode())
     except StoreError:

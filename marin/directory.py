@@ -137,6 +137,17 @@ class Directory:
     def write_text(self, name: str, content: str) -> None:
         self.write_bytes(name, content.encode())
 
+    def copy(self, name: str, target: Directory) -> None:
+        """Put one file into another directory, under the same name; by the store itself where it is the same."""
+        if not self.is_local and not target.is_local and self._staged(name) is None:
+            from marin.remote import files
+
+            if files.scheme_of(self.url) == files.scheme_of(target.url):
+                files.copy(f"{self.url}/{name}", f"{target.url}/{name}")
+                return
+        with self.open(name, "rb") as reading, target.open(name, "wb") as writing:
+            shutil.copyfileobj(reading, writing, 1 << 22)
+
     def remove(self) -> None:
         """Delete the directory and everything below it; nothing happens if it is not there."""
         if self.is_local:

@@ -36,6 +36,11 @@ class Events:
         """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""
         with contextlib.suppress(MarinError):
             self.note("stopped", error=f"{type(error).__name__}: {error}".rstrip(": "))
+            self.store.objects.flush(self.name)
+
+    def ended(self, seconds: float, failed: int) -> None:
+        self.note("ended", seconds=round(seconds, 3), failed=failed)
+        self.store.objects.flush(self.name)
 
     def step(self, event: str, result: StepResult) -> None:
         self.note(

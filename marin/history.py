@@ -58,7 +58,7 @@ def run_names(store: Store) -> list[str]:
 
 
 def past_runs(store: Store, names: list[str]) -> list[PastRun]:
-    contents = store.objects.read_many([f"{FOLDER}/{name}.jsonl" for name in names])
+    contents = store.objects.read_logs([f"{FOLDER}/{name}.jsonl" for name in names])
     return [_parse(name, contents.get(f"{FOLDER}/{name}.jsonl", b"")) for name in names]
 
 

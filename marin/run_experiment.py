@@ -132,7 +132,7 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
     except BaseException as error:
         events.stopped(error)
         raise
-    events.note("ended", seconds=round(run.seconds, 3), failed=len(run.having(Status.FAILED)))
+    events.ended(run.seconds, len(run.having(Status.FAILED)))
     return run
 
 

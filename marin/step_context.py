@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Artifact, Checkpoint
 from marin.commit import commit, take_lease
 from marin.directory import Directory
-from marin.errors import CorruptOutput, LeaseLost
+from marin.errors import CorruptOutput, LeaseLost, MarinError, StoreError
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
 from marin.record import LOG, Begun, Check, Record
 from marin.step import ExecutorStep
 from marin.store import Store
+
+if TYPE_CHECKING:
+    from marin.remote.staging import Staging
 
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -28,6 +32,7 @@ class StepContext:
     def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper) -> None:
         self.out = store.directory / lease.document.attempt
         self.used_state = False
+        self._staging: Staging | None = None
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
@@ -36,7 +41,7 @@ class StepContext:
     def state(self) -> Directory:
         """Checked against what began it, and marked, on first use."""
         if self.used_state:
-            return self._store.state(self._job.step.identity)
+            return self._state
         job, identity = self._job, self._job.step.identity
         marker = Begun(
             code=job.code,
@@ -53,7 +58,7 @@ class StepContext:
         if found != marker:
             self._store.mark_state(identity, marker)
         self.used_state = True
-        return self._store.state(identity)
+        return self._state
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
         if step.identity not in self._inputs:
@@ -71,7 +76,46 @@ class StepContext:
                 )
 
     def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        return self._mapper(work, items)
+        if self.out.is_local:
+            return self._mapper(work, items)
+        from marin.remote.shipped import Shipped, received
+
+        return received(self._mapper(Shipped(work=work, out=self.out.url), items))
+
+    @contextmanager
+    def staged(self) -> Generator[None]:
+        """Paths of directories on an object store are local folders meanwhile; see marin.remote.staging.
+
+        What is staged of the work in progress is kept when run() fails, unless it is somebody else's by then.
+        """
+        if self.out.is_local:
+            yield
+            return
+        from marin.remote.ledger import forget
+        from marin.remote.staging import staging
+
+        with staging(self.out.url) as out, staging(self._state.url, filled=True) as state:
+            self._staging = out
+            try:
+                yield
+            except BaseException:
+                if not self._lease.lost:
+                    with suppress(MarinError, OSError):
+                        state.deliver()
+                raise
+            finally:
+                forget(self.out.url)
+                forget(self._state.url)
+
+    def deliver(self) -> None:
+        """Upload what run() wrote below ``out.path``, where that is not the output itself."""
+        self._still_ours()
+        if self._staging is not None:
+            self._staging.deliver()
+
+    @property
+    def _state(self) -> Directory:
+        return self._store.state(self._job.step.identity)
 
     def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
         self._still_ours()
@@ -100,6 +144,8 @@ class StepContext:
         except BaseException:
             lease.release()
             raise
+        with suppress(StoreError):
+            self._store.objects.flush(f"{lease.document.attempt}/{LOG}")
 
     def _wait_for(self, job: Job) -> Lease | Record:
         """A worker that died while publishing on another machine has left a lease that nobody else watches."""
@@ -118,14 +164,16 @@ class StepContext:
 
 
 def copy_files(source: Directory, target: Directory) -> None:
-    """Every file below source, hard-linked where both are on one local disk."""
-    for name in source.names():
-        if source.is_local and target.is_local:
+    """Every file below source: hard-linked on one local disk, copied by the store within one store."""
+    if source.is_local and target.is_local:
+        for name in source.names():
             destination = target.path / name
             destination.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(source.path / name, destination)
             except OSError:
                 shutil.copyfile(source.path / name, destination)
-        else:
-            target.write_bytes(name, source.read_bytes(name))
+        return
+    from marin.remote.files import side_by_side
+
+    side_by_side(lambda name: source.copy(name, target), source.names())

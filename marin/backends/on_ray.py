@@ -8,11 +8,11 @@ import os
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
+from marin.captured import captured
 from marin.errors import MissingDependency, PlanError
 from marin.job import Ending, Job, Outcome
 from marin.resources import Resources
@@ -139,7 +139,7 @@ def amounts(resources: dict[str, float]) -> str:
 
 
 def run_attempt(job: Job) -> Outcome:
-    return attempt(job, map_on_ray, capture_output)
+    return attempt(job, map_on_ray, captured)
 
 
 def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -148,26 +148,8 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return [work(item) for item in items]
     import ray
 
-    task = ray.remote(max_retries=2)(work)
+    def call(item: Any) -> Any:
+        return work(item)
+
+    task = ray.remote(max_retries=2)(call)
     return ray.get([task.remote(item) for item in items])
-
-
-@contextmanager
-def capture_output(path: str) -> Generator[None]:
-    """Send this process's stdout and stderr, its children's included, to the attempt's log."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os.dup2(kept[0], 1)
-        os.dup2(kept[1], 2)
-        os.close(kept[0])
-        os.close(kept[1])

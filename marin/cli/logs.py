@@ -76,7 +76,7 @@ def _numbered(tried: list[Attempt], number: int | None, name: str) -> Attempt:
 
 
 def _text(store: Store, attempt: Attempt) -> str:
-    return (store.objects.read(attempt.log) or b"").decode(errors="replace")
+    return store.objects.read_log(attempt.log).decode(errors="replace")
 
 
 def _follow(store: Store, attempt: Attempt, seen: int) -> None:

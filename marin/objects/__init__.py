@@ -45,7 +45,19 @@ class Objects(Protocol):
         ...
 
     def append(self, name: str, content: bytes) -> None:
-        """Add to the end of an object."""
+        """Add to the end of a log, which has one writer. Others see it soon, and at once after ``flush``."""
+        ...
+
+    def flush(self, name: str) -> None:
+        """When this returns, everything that this process appended to a log is in the store."""
+        ...
+
+    def read_log(self, name: str, start: int = 0) -> bytes:
+        """What was appended, from this byte on; empty if nothing was."""
+        ...
+
+    def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Whole logs by name, without what is absent, side by side."""
         ...
 
     def names(self, folder: str) -> list[str]:

@@ -82,6 +82,22 @@ class LocalObjects:
             with target.open("ab") as handle:
                 handle.write(content)
 
+    def flush(self, name: str) -> None:
+        """Appending writes at once."""
+
+    def read_log(self, name: str, start: int = 0) -> bytes:
+        target = self.root / name
+        with control_errors(target):
+            try:
+                with target.open("rb") as handle:
+                    handle.seek(start)
+                    return handle.read()
+            except FileNotFoundError:
+                return b""
+
+    def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
+        return self.read_many(names)
+
     def names(self, folder: str) -> list[str]:
         with control_errors(self.root / folder):
             try:

@@ -44,6 +44,15 @@ class MemoryObjects:
         with self._lock:
             self.write(name, (self.read(name) or b"") + content)
 
+    def flush(self, name: str) -> None:
+        """Appending writes at once."""
+
+    def read_log(self, name: str, start: int = 0) -> bytes:
+        return (self.read(name) or b"")[start:]
+
+    def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
+        return self.read_many(names)
+
     def names(self, folder: str) -> list[str]:
         return sorted(self.stamps(folder))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.objects.answers import answered, no_bucket
+from marin.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
 from marin.objects.clients import IN_FLIGHT, calls, on_loop
 from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, StoreCalls
 
@@ -88,7 +89,25 @@ class RemoteObjects:
         )
 
     def append(self, name: str, content: bytes) -> None:
-        self.write(name, (self.read(name) or b"") + content)
+        def begin() -> PartedLog:
+            return PartedLog(name, self.write, lambda: self.names(name), lambda part: self.read(part) or b"")
+
+        sender().log(f"{self.prefix}/{name}", begin).append(content)
+
+    def flush(self, name: str) -> None:
+        sender().send(f"{self.prefix}/{name}")
+
+    def read_log(self, name: str, start: int = 0) -> bytes:
+        parts = parts_from(self.names(name), start)
+        if not parts:
+            return b""
+        found = self.read_many([f"{name}/{part}" for part in parts])
+        return b"".join(found.get(f"{name}/{part}", b"") for part in parts)[start - int(parts[0]) :]
+
+    def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
+        found = self.read_many([part_name(name, 0) for name in names])
+        logs = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
+        return {name: held if len(held) < PART_BYTES else self.read_log(name) for name, held in logs.items()}
 
     def names(self, folder: str) -> list[str]:
         return sorted(self.stamps(folder))

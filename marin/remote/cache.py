@@ -30,7 +30,7 @@ from marin.remote import files
 from marin.remote.staging import fetch
 
 SHALLOWEST = 3  # slashes of scheme://bucket/folder
-_in_use: dict[str, int] = {}  # content: descriptor of our shared lock, kept until this process ends
+_in_use: dict[Path, int] = {}  # descriptors of our shared locks, kept until this process ends
 _lock = threading.Lock()
 
 
@@ -45,8 +45,8 @@ def cached(url: str) -> Path:
     folder = cache_folder() / content
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _lock:
-        if content not in _in_use:
-            _in_use[content] = _locked(content, "using", fcntl.LOCK_SH)
+        if folder not in _in_use:
+            _in_use[folder] = _locked(content, "using", fcntl.LOCK_SH)
     making = _locked(content, "making", fcntl.LOCK_EX)
     try:
         if not _complete(folder, wanted):

@@ -17,6 +17,7 @@ from pathlib import Path
 from marin.remote import files, ledger
 from marin.remote.ledger import Written
 
+OWN = ".marin/"
 _open: dict[str, Staging] = {}
 _lock = threading.Lock()
 
@@ -35,8 +36,12 @@ class Staging:
         with self._lock:
             if self._folder is None:
                 folder = Path(tempfile.mkdtemp(prefix="marin-staged-"))
-                if self.filled:
-                    fetch(self.url, list(files.walk(self.url)), folder)
+                try:
+                    if self.filled:
+                        fetch(self.url, [name for name in files.walk(self.url) if not name.startswith(OWN)], folder)
+                except BaseException:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    raise
                 self._folder = folder
         return self._folder
 
@@ -53,9 +58,10 @@ class Staging:
         return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
     def deliver(self) -> None:
-        """Upload every file that is here."""
+        """Upload every file that is here; afterwards they are only there."""
         if self._folder is not None:
             files.side_by_side(self._upload, self.names())
+            self.remove()
 
     def remove(self) -> None:
         with self._lock:
@@ -77,20 +83,21 @@ class Staging:
 def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
     """A folder stands in for this directory until the context ends; nothing is uploaded unless ``deliver`` is called.
 
-    Where one stands in for it already, that one.
+    Where one stands in for it already, that one, which whoever opened it delivers.
     """
     with _lock:
         held = _open.get(url)
-        mine = held is None
         if held is None:
-            held = _open[url] = Staging(url, filled=filled)
+            held = _open[url] = mine = Staging(url, filled=filled)
+        else:
+            mine = None
     try:
         yield held
     finally:
-        if mine:
+        if mine is not None:
             with _lock:
                 del _open[url]
-            held.remove()
+            mine.remove()
 
 
 def standing_in(url: str) -> tuple[Staging, str] | None:

@@ -41,6 +41,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
     held.obey()
 
 
+@pytest.fixture(autouse=True)
+def _local_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of remote inputs are each test's own."""
+    monkeypatch.setenv("MARIN_CACHE", str(tmp_path / "copies"))
+
+
 @pytest.fixture
 def remote_prefix(server: StoreServer) -> str:
     return server.new_prefix()

@@ -1,6 +1,7 @@
 """Control files: what every kind of store must do alike."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -89,10 +90,69 @@ def test_of_many_racers_on_one_swap_one_wins(any_prefix: str) -> None:
         assert expected == f"{turn}: written by {won.index(True)}".encode()
 
 
-def test_what_is_appended_is_added(objects: Objects) -> None:
-    objects.append("log/a.txt", b"one\n")
-    objects.append("log/a.txt", b"two\n")
-    assert objects.read("log/a.txt") == b"one\ntwo\n"
+def test_what_is_appended_is_read_from_any_byte_on(objects: Objects) -> None:
+    assert objects.read_log("runs/a.jsonl") == b""
+    objects.append("runs/a.jsonl", b"one\n")
+    objects.append("runs/a.jsonl", b"two\n")
+    objects.flush("runs/a.jsonl")
+    assert objects.read_log("runs/a.jsonl") == b"one\ntwo\n"
+    objects.append("runs/a.jsonl", b"three\n")
+    objects.flush("runs/a.jsonl")
+    assert objects.read_log("runs/a.jsonl", 6) == b"o\nthree\n"
+    assert objects.read_log("runs/a.jsonl", 100) == b""
+    objects.append("runs/b.jsonl", b"x")
+    objects.flush("runs/b.jsonl")
+    assert objects.names("runs") == ["a.jsonl", "b.jsonl"]
+    assert objects.read_logs(["runs/b.jsonl", "runs/none", "runs/a.jsonl"]) == {
+        "runs/a.jsonl": b"one\ntwo\nthree\n",
+        "runs/b.jsonl": b"x",
+    }
+
+
+def test_a_long_log_is_kept_in_parts_and_not_written_over_and_over(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    lines = [f"{number:06d} {'x' * 1000}\n".encode() for number in range(700)]
+    for number, line in enumerate(lines):
+        objects.append("log.txt", line)
+        if number % 70 == 0:
+            objects.flush("log.txt")
+    objects.flush("log.txt")
+    whole = b"".join(lines)
+    assert objects.read_log("log.txt") == whole
+    assert objects.read_logs(["log.txt"]) == {"log.txt": whole}
+    for start in (1, 300_000, len(whole) - 5, len(whole)):
+        assert objects.read_log("log.txt", start) == whole[start:]
+    parts = objects.names("log.txt")
+    assert 2 <= len(parts) <= 4
+    server.obey()
+    objects.append("log.txt", b"the end\n")
+    objects.flush("log.txt")
+    written = [name for operation, name, _ in server.calls() if operation is Operation.WRITE]
+    assert len(written) == 1
+    assert open_objects(remote_prefix).read_log("log.txt", len(whole)) == b"the end\n"
+
+
+def test_what_is_appended_appears_without_a_flush(remote_prefix: str) -> None:
+    objects, others = open_objects(remote_prefix), open_objects(remote_prefix)
+    objects.append("log.txt", b"here\n")
+    limit = time.monotonic() + 30
+    while others.read_log("log.txt") != b"here\n":
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+
+
+def test_a_log_waits_while_the_store_is_away(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    objects.append("log.txt", b"one\n")
+    objects.flush("log.txt")
+    objects.append("log.txt", b"two\n")
+    server.obey(Rule(act=Act.ANSWER, name="log.txt", operations=[Operation.WRITE], status=403))
+    with pytest.raises(BadPrefix, match=r"log\.txt"):
+        objects.flush("log.txt")
+    server.obey()
+    objects.append("log.txt", b"three\n")
+    objects.flush("log.txt")
+    assert objects.read_log("log.txt") == b"one\ntwo\nthree\n"
 
 
 @pytest.mark.parametrize("name", ["a b/c d", "ünï/cødé ☃", "a#b?c%20d&e=f", "x" * 200, "[a]*{b}"])
@@ -121,7 +181,7 @@ def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, rem
     assert server.most_in_flight() >= 60
     server.obey(Rule(act=Act.PAGES, size=40))
     assert objects.names("records") == [name.removeprefix("records/") for name in names]
-    assert server.counts() == {Operation.LIST: 3}
+    assert server.counts(remote_prefix) == {Operation.LIST: 3}
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -78,8 +78,10 @@ class StoreServer:
         """(operation, object, status) since the last ``obey``; status 0 for a cut connection."""
         return [(Operation(operation), name, status) for operation, name, status in self._control()["seen"]]
 
-    def counts(self) -> Counter[Operation]:
-        return Counter(operation for operation, _, _ in self.calls())
+    def counts(self, prefix: str) -> Counter[Operation]:
+        """Of one store alone: logs of others may still be on their way."""
+        path = prefix.split("/", 3)[3]
+        return Counter(operation for operation, name, _ in self.calls() if name.startswith(path))
 
     def most_in_flight(self) -> int:
         """The largest number of calls that were waiting for their answers at one time."""
