@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import linecache
 import os
@@ -25,7 +26,7 @@ def load_build(path: str) -> tuple[Build, Path]:
     """``build`` of an experiment file. Raises ExperimentError naming what the file lacks."""
     source = Path(path).absolute()
     if not source.is_file():
-        raise ExperimentError(f"{path}: no such experiment file")
+        raise ExperimentError(f"{path}: no such experiment file{near_files(source)}")
     if source.suffix != ".py":
         raise ExperimentError(f"{path} is not a Python file; an experiment is one, e.g. experiments/exp1529_mantis.py")
     with explained(source):
@@ -33,6 +34,13 @@ def load_build(path: str) -> tuple[Build, Path]:
     if not callable(build):
         raise ExperimentError(f"{path} has no function build(scale) -> Experiment")
     return cast(Build, build), source
+
+
+def near_files(source: Path) -> str:
+    """ "; did you mean experiments/exp1529_mantis.py?", or nothing."""
+    there = [held.name for held in source.parent.glob("*.py")] if source.parent.is_dir() else []
+    near = difflib.get_close_matches(source.name, there, n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(_relative(str(source.with_name(name))) for name in near)}?" if near else ""
 
 
 def importable(build: Build) -> Build:

@@ -17,6 +17,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Before a run": {
         "plan": "What would run, why, and what it costs.",
         "explain": "Everything known about a step: fields, inputs, code, what changed.",
+        "diff": "What differs between two experiments, or two git revisions of one.",
     },
     "Runs": {
         "run": "Plan and run an experiment, like running its file.",

@@ -1,0 +1,87 @@
+"""One side of a diff: an experiment as plain data, described by the code that stands beside it.
+
+Run as a script (``python -P side.py FILE SCALE FORGET…``) in a process of its own, so that each side imports its own
+modules, its own ``marin`` included. Uses only what every revision of the engine has. FORGET: folders that the other
+side is imported from. Writes one JSON object to stdout; what the experiment prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+
+def describe_experiment(file: str, scale_name: str) -> dict[str, Any]:
+    """Everything that a diff compares."""
+    from marin.experiment_file import built_by, load_build
+    from marin.fingerprint import code_fingerprint
+    from marin.scale import Scale
+
+    build, source = load_build(file)
+    experiment = built_by(build, source, Scale(scale_name))
+    codes: dict[str, Any] = {}
+    steps: list[dict[str, Any]] = []
+    for step in experiment.steps():
+        code = code_fingerprint(step)
+        codes.setdefault(code.digest, {"units": dict(code.units), "packages": dict(code.packages)})
+        steps.append(describe_step(step, code.digest))
+    return {
+        "experiment": source.stem,
+        "issue": experiment.issue,
+        "question": experiment.question,
+        "results": {name: step.identity for name, step in experiment.results.items()},
+        "steps": steps,
+        "codes": codes,
+    }
+
+
+def describe_step(step: Any, code: str) -> dict[str, Any]:
+    from marin.reasons import describe, describe_fields
+    from marin.value import EXECUTION
+
+    work, accelerator = step.work(), step.resources.accelerator
+    execution = {
+        spec.name: json.loads(json.dumps(describe(getattr(step, spec.name)), default=str))
+        for spec in dataclasses.fields(step)
+        if EXECUTION in spec.metadata and spec.name != "label"
+    }
+    return {
+        "op": step.op,
+        "label": step.label,
+        "name": step.name,
+        "version": step.version,
+        "identity": step.identity,
+        "fields": json.loads(json.dumps(describe_fields(step))),
+        "execution": execution,
+        "inputs": [dependency.identity for dependency in step.dependencies],
+        "code": code,
+        "work": None if work is None else dataclasses.asdict(work),
+        "accelerator": None if accelerator is None else dataclasses.asdict(accelerator),
+    }
+
+
+def main(file: str, scale_name: str, *forget: str) -> int:
+    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) not in forget]
+    sys.dont_write_bytecode = True
+    try:
+        told = describe_experiment(file, scale_name)
+    except Exception as error:
+        from marin.errors import MarinError
+
+        notes = list(getattr(error, "__notes__", ()))
+        if not isinstance(error, MarinError):
+            notes = ["".join(traceback.format_exception(error)).rstrip()]
+        told = {"error": "\n".join([f"{type(error).__name__}: {error}", *notes])}
+    with said:
+        json.dump(told, said)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
