@@ -24,6 +24,8 @@ from marin.fingerprint.bindings import (
 
 type Chain = tuple[str, ...]  # ``a.b.c``
 
+CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update"})
+_MADE_HERE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 TYPING = ("typing", "typing_extensions")
 
 
@@ -178,7 +180,8 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
         for name in sorted({name for inner in leaves(node) for name in bound_names(inner)}):
             _bind(module, name, only(node, _binds(name)), place)
         for inner in leaves(node):
-            _enter_announcement(module, inner)
+            if not is_effect(inner):
+                _enter_announcement(module, inner, *bound_names(inner))
         if any(is_effect(inner) for inner in leaves(node)):
             _effect(module, only(node, is_effect), place)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)):
@@ -187,11 +190,15 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
         for name in bound_names(node):
             _bind(module, name, node, place)
         _effect(module, node, place)
+    elif (changed := _changes_own(module, node)) is not None:
+        _bind(module, changed, node, place)
+        _enter_announcement(module, node, changed)
     else:
         for name in bound_names(node):
             _bind(module, name, node, place)
-        _enter_announcement(module, node)
-        if is_effect(node):
+        if not is_effect(node):
+            _enter_announcement(module, node, *bound_names(node))
+        else:
             _effect(module, node, place)
 
 
@@ -249,10 +256,28 @@ def _imports_below(module: Module, node: ast.stmt, optional: bool = False) -> It
                 yield from _imports_below(module, inner, optional)
 
 
-def _enter_announcement(module: Module, node: ast.stmt) -> None:
-    names = bound_names(node)
-    if not names or is_effect(node):
-        return
+def _changes_own(module: Module, node: ast.stmt) -> str | None:
+    """The variable, function or class of this module that ``TABLE["a"] = f`` or ``TABLE.append(f)`` completes.
+
+    It must be one that was made here: another name for something of another module stays an effect.
+    """
+    held: ast.expr | None = None
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        held = node.targets[0]
+    elif isinstance(node, ast.AugAssign):
+        held = node.target
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        held = node.value.func
+        if not (isinstance(held, ast.Attribute) and held.attr in CHANGING):
+            return None
+    if not isinstance(held, (ast.Attribute, ast.Subscript)) or not isinstance(held.value, ast.Name):
+        return None
+    name = held.value.id
+    made = [getattr(each, "value", each) for each in module.bindings.get(name, ())]
+    return name if made and isinstance(made[0], (*DEFINITIONS, *_MADE_HERE)) else None
+
+
+def _enter_announcement(module: Module, node: ast.stmt, *names: str) -> None:
     decorators: list[ast.expr] = list(node.decorator_list) if isinstance(node, DEFINITIONS) else []
     bases: list[ast.expr] = list(node.bases) if isinstance(node, ast.ClassDef) else []
     found = Announcement(

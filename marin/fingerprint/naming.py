@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from marin.fingerprint.modules import Module
+from marin.fingerprint.modules import CHANGING, Module
 from marin.fingerprint.scopes import Scope
 
 ANYTHING = "*"
@@ -16,7 +16,6 @@ _MOST = 200  # alternatives; beyond, it is anything
 _DEEP = 8
 _CONTAINERS = (ast.Dict, ast.List, ast.Set)
 _PASSES = frozenset({"sorted", "list", "tuple", "set", "reversed", "iter"})
-_CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update"})
 
 
 class Strings:
@@ -162,7 +161,7 @@ def _changed(body: Sequence[ast.stmt], name: str) -> bool:
             held: ast.AST | None = None
             if isinstance(inner, ast.AugAssign):
                 held = inner.target
-            elif (isinstance(inner, ast.Attribute) and inner.attr in _CHANGING) or (
+            elif (isinstance(inner, ast.Attribute) and inner.attr in CHANGING) or (
                 isinstance(inner, ast.Subscript) and isinstance(inner.ctx, ast.Store)
             ):
                 held = inner.value

@@ -91,7 +91,7 @@ class Resolver:
         seen = {module} if seen is None else seen
         if is_engine(module.name):
             return
-        yield from (_unit(module, name, 0) for name in module.bindings)
+        yield from (_unit(module, name, 0) for name in module.bindings if name != "__doc__")
         targets = [target for held in module.imports.values() for target in held]
         for target in [*targets, *map(Target, module.stars)]:
             for found in self._follow(target, module, (), 0, set()):

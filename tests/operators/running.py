@@ -21,6 +21,7 @@ from marin.context import Context
 from marin.data.documents import Document, write_documents
 from marin.directory import Directory
 from marin.step import ExecutorStep
+from tests.fingerprint.traced import executed, unseen
 
 
 class Given(ExecutorStep[Any], op="given"):
@@ -68,7 +69,11 @@ def run_step[A: Artifact](
     ctx = RunningStep(Directory(str(where / "out")), Directory(str(where / "state")), inputs, milestones)
     for dependency in step.dependencies:
         assert dependency in inputs, f"run_step({step.name}): no artifact given for {dependency.name}"
-    made: Any = step.run(ctx)
+    with executed() as codes:
+        made: Any = step.run(ctx)
+    assert unseen(step, codes) == [], (
+        "run() executed what its fingerprint does not hold: a change there would be missed"
+    )
     return made.at(ctx.out)
 
 

@@ -1,0 +1,13 @@
+"""The check that every operator's test makes (see tests.operators.running) does see a function that was missed."""
+
+from marin.data.problems import Split
+from marin.text.normalize import light
+from operators.generate import GenerateItems
+from tests.fingerprint.traced import executed, unseen
+
+
+def test_an_executed_function_outside_of_the_fingerprint_is_named():
+    step = GenerateItems(count=3, seed=1, split=Split.TRAIN)
+    with executed() as codes:
+        light("A  text")
+    assert [name for name in unseen(step, codes) if "light" in name] == ["marin.text.normalize.light"]
