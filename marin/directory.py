@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from marin.objects.conditional import Stored
 
 LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
 OWN = ".marin/"
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name is
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,8 @@ class Directory:
 
 def checked(name: str) -> str:
     """The name, if every kind of store can keep a file under it and it stays below its directory. Raises BadName."""
+    if len(name) <= LONGEST_PART and _PLAIN.fullmatch(name):
+        return name
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise BadName(

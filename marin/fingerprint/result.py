@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -26,7 +27,7 @@ class CodeFingerprint:
     opaque: tuple[str, ...] = field(default=(), compare=False)
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """64 hex digits, of the units alone: package drift is judged apart."""
         return digest("\n".join(f"{name} {self.units[name]}" for name in sorted(self.units)).encode())
