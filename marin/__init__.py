@@ -6,6 +6,7 @@ What an experiment or an operator needs is here; everything else is a submodule.
 from marin.artifact import Artifact, Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
 from marin.context import Context
 from marin.directory import Directory
+from marin.lifetime import Lifetime, after_use, unless_read
 from marin.pin import Pinned
 from marin.resources import CPU, Accelerator, Resources
 from marin.step import ExecutorStep
@@ -21,6 +22,7 @@ __all__ = [
     "Documents",
     "ExecutorStep",
     "Items",
+    "Lifetime",
     "Pinned",
     "RawFiles",
     "Report",
@@ -28,7 +30,9 @@ __all__ = [
     "Scores",
     "Tokenizer",
     "Tokens",
+    "after_use",
     "execution",
     "since",
+    "unless_read",
     "value",
 ]

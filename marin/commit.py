@@ -104,6 +104,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         action=job.action,
         stamp=output.stamp(),
         content=content,
+        lifetime=job.lifetime,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
     _make_visible(store, lease, record)
@@ -139,6 +140,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             outside=job.outside if step.pin is not None else original.outside,
             alias_of=original.alias_of or original.identity,
             provenance=_provenance(job, started),
+            lifetime=job.lifetime,
         )
         if accepted is not None:
             here = {held.identity: held.root for held in record.inputs}

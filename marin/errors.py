@@ -11,6 +11,7 @@ MarinError
 ├── PlanError                the experiment and the store do not fit together; nothing was started
 │   ├── Drift                a committed output was made by other code than today's
 │   ├── Revoked              an output that is needed was declared bad, or was made from one that was
+│   ├── Outdated             what the plan relies on was made again or taken away since
 │   ├── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
 │   └── AmbiguousName        a name fits several outputs
 ├── StoreError               what the store holds or refuses
@@ -76,6 +77,9 @@ class Drift(PlanError): ...
 
 
 class Revoked(PlanError): ...
+
+
+class Outdated(PlanError): ...
 
 
 class UnknownStep(PlanError): ...

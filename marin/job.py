@@ -21,6 +21,7 @@ class Job:
     to commit at which optimizer step, while running. keep_state: go on with work in progress that other code began
     (accepted by a person); otherwise such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the
     driver watched stand still. expiry: seconds after which a lease that stands still is dead.
+    lifetime: see marin.lifetime; "" for good.
     """
 
     prefix: str
@@ -35,6 +36,7 @@ class Job:
     keep_state: bool = False
     presumed_dead: tuple[int, int] | None = None
     expiry: float = EXPIRY
+    lifetime: str = ""
     experiment: str = ""
     git: str = ""
     because: str = ""

@@ -87,7 +87,8 @@ class Record(Document):
     by the same action (operator, version, fields and input contents), that identity; attempt is then its directory.
     action: see ``marin.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
     the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
-    same files are known under another kind or other facts; "" where there are none.
+    same files are known under another kind or other facts; "" where there are none. lifetime: see marin.lifetime; ""
+    for good.
     """
 
     format: int
@@ -112,6 +113,7 @@ class Record(Document):
     action: str = ""
     stamp: str = ""
     content: str = ""
+    lifetime: str = ""
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sys
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from marin.backends import Backend, BackendName
 from marin.collector import paused
 from marin.console import open_console
 from marin.decision import Action, OnDrift
-from marin.errors import BadPrefix, StoreFull
+from marin.errors import BadPrefix, Outdated, StoreFull
 from marin.events import Events, git_revision
 from marin.exits import Exit
+from marin.experiment import Experiment
 from marin.experiment_file import Build, built_by
 from marin.plan import Plan, make_plan
 from marin.scale import Scale
@@ -81,7 +83,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         if options.only:
             experiment = experiment.only(options.only)
         store = open_store(options.prefix)
-        plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
+        plan = _planned(experiment, store, options)
     about = f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}"
     console.print(about, style="bold", markup=False, highlight=False, soft_wrap=True)
     terminal.print_plan(console, plan, every=options.every_step)
@@ -95,7 +97,13 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         )
         return Exit.DRIFT if stopped else Exit.OK
     plan.must_not_stop()
-    run = execute(plan, store, source, options, console)
+    try:
+        run = execute(plan, store, source, options, console)
+    except Outdated as error:
+        console.print(f"planning again: {error}", highlight=False, markup=False, soft_wrap=True)
+        plan = _planned(experiment, store, options)
+        plan.must_not_stop()
+        run = execute(plan, store, source, options, console)
     terminal.print_results(console, run)
     from marin.page import write_page
 
@@ -107,6 +115,10 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
             raise
         console.print(f"page not written: {error}", highlight=False, markup=False, soft_wrap=True)
     return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
+
+
+def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
+    return make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
 
 
 def execute(plan: Plan, store: Store, source: Path, options: Options, console: Console) -> Run:
@@ -128,7 +140,8 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
                 events.step(event, result)
                 progress(event, result)
 
-            run = Scheduler(plan, make_backend(options), listen, source.stem, git).execute()
+            tell = functools.partial(console.print, style="yellow", highlight=False, markup=False, soft_wrap=True)
+            run = Scheduler(plan, make_backend(options), listen, source.stem, git, tell=tell).execute()
     except BaseException as error:
         events.stopped(error)
         raise

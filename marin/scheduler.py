@@ -14,12 +14,13 @@ from marin.alias import roots_of
 from marin.backends import Backend
 from marin.commit import commit_alias
 from marin.decision import Action, Decision
-from marin.errors import BadPrefix, CorruptRecord, MarinError, StoreFull
+from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, StoreFull
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
 from marin.plan import Plan
 from marin.record import Record
 from marin.step import ExecutorStep, action_key
+from marin.uses import Uses, needs_of
 
 POLL_SECONDS = 0.2
 
@@ -64,7 +65,9 @@ type Listener = Callable[[str, StepResult], None]
 
 
 class Scheduler:
-    """listener(event, result) is told of every change: started, held, ended. watch: judges the leases of others."""
+    """listener(event, result) is told of every change: started, held, ended. watch: judges the leases of others.
+    tell: what everything waits for.
+    """
 
     def __init__(
         self,
@@ -74,11 +77,14 @@ class Scheduler:
         experiment: str = "",
         git: str = "",
         watch: Watch | None = None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.plan, self.backend, self.listener = plan, backend, listener
         self.experiment, self.git = experiment, git
         self.store = plan.store
         self.watch = watch if watch is not None else Watch()
+        self.results = set(plan.experiment.results.values())  # kept for good, whatever lifetime is declared
+        self.uses = Uses(self.store, experiment, tell, self.watch)
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
@@ -93,26 +99,48 @@ class Scheduler:
     def execute(self) -> Run:
         """Run everything that must run. Returns also when steps failed: see the results."""
         began = time.monotonic()
-        for record in self.plan.snapshot.invisible:
-            with suppress(BadPrefix, StoreFull):  # who may only read sees it all the same
-                self.store.commit(record)
         for decision in self.plan.decisions:
             status = Status.ABSENT if decision.action is Action.ABSENT else Status.CACHED
             if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
                 self.todo[decision.step] = decision.action
                 status = Status.WAITING
             self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
+        invisible = self.plan.snapshot.invisible
         if self.todo:
-            self._link()
-            self._keep_code()
-            try:
-                self._loop()
-            finally:
-                if self.started:
-                    self.backend.stop()
+            with self.uses:
+                self._say_needs()
+                self._finish(invisible)
+                self._link()
+                self._keep_code()
+                try:
+                    self._loop()
+                finally:
+                    if self.started:
+                        self.backend.stop()
             self.store.pack_records([result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)])
+        elif invisible:
+            with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
+                self._say_needs()
+                self._finish(invisible)
         self.run.seconds = time.monotonic() - began
         return self.run
+
+    def _finish(self, invisible: list[Record]) -> None:
+        """Make visible what was committed, its writer having died before."""
+        for record in invisible:
+            with suppress(BadPrefix, StoreFull):
+                self.store.commit(record)
+
+    def _say_needs(self) -> None:
+        """Raises Outdated if something that the plan relies on is gone."""
+        needed = {*self.todo, *self.results, *(read for step in self.todo for read in step.dependencies)}
+        decisions = [self.plan.of(step) for step in needed]
+        there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
+        there += self.plan.snapshot.invisible
+        code = {today.code.digest for today in self.plan.today.values()}
+        needs = needs_of((step.identity for step in needed), there, code, self.experiment)
+        replaced = {held.record.attempt for held in decisions if held.record and held.action is Action.RUN}
+        self.uses.add(needs, [record for record in there if record.attempt not in replaced])
 
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
@@ -211,6 +239,10 @@ class Scheduler:
             original = self.plan.aliases.find(step, job.action)
         if original is None:
             return False
+        try:
+            self.uses.add(needs_of((), [original], ()), [original])
+        except Outdated:
+            return False
         accepted = None if step.pin is not None else self.plan.aliases.stands(original, self.plan.today[step])[1]
         made = commit_alias(job, original, accepted, self.store)
         if isinstance(made, Held):
@@ -270,6 +302,7 @@ class Scheduler:
             replaces=decision.record.attempt if decision.record is not None else "",
             keep_state=step.identity in self.plan.keep_state,
             expiry=self.watch.expiry,
+            lifetime="" if step in self.results else str(step.lifetime),
             experiment=self.experiment,
             git=self.git,
             because=self._because(decision),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 
 from marin.artifact import Artifact
 from marin.errors import BadField, ExperimentError
+from marin.lifetime import FOREVER, Lifetime
 from marin.resources import CPU, Resources, Work
 from marin.value import (
     EXECUTION,
@@ -62,6 +63,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
+    lifetime: Lifetime = execution(default=FOREVER)
 
     def __init_subclass__(cls, *, op: str = "", version: int = 1, isolated: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

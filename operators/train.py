@@ -9,6 +9,7 @@ from typing import Any
 from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.lifetime import FOREVER, Lifetime
 from marin.resources import Work
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
@@ -96,9 +97,10 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         if self.start is not None:
             self._check_start(self.start)
 
-    def at(self, step: int) -> Milestone:
+    def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
         """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
-        return Milestone(training=self, step=step, label=f"{self.label}@{step}" if self.label else "")
+        label = f"{self.label}@{step}" if self.label else ""
+        return Milestone(training=self, step=step, label=label, lifetime=lifetime)
 
     def called(self) -> str:
         return f"Train {self.label!r}" if self.label else "Train"

@@ -44,6 +44,10 @@ class Objects(Protocol):
         """What ``names`` lists, each with a stamp that changes when the content does ("" for a folder): one listing."""
         ...
 
+    def remove(self, names: Sequence[str]) -> None:
+        """Delete objects; nothing happens for one that is not there."""
+        ...
+
     def append(self, name: str, content: bytes) -> None:
         """Add to the end of a log, which has one writer. Others see it soon, and at once after ``flush``."""
         ...

@@ -30,10 +30,12 @@ class Listed:
 
 @dataclass(frozen=True)
 class Stored:
-    """checksum: as the store keeps it, behind its kind (``md5:``, ``crc32c:``, ``etag:``); "" if it keeps none."""
+    """checksum: as the store keeps it, behind its kind (``md5:``, ``crc32c:``, ``etag:``); "" if it keeps none.
+    modified: seconds since 1970 by the store's own clock; 0 where nobody asked for it."""
 
     size: int
     checksum: str
+    modified: float = 0.0
 
 
 class StoreCalls(Protocol):

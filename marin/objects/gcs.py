@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import io
 from base64 import b64decode, b64encode
+from datetime import datetime
 from typing import Any
 
 from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
@@ -75,4 +76,6 @@ class GoogleCalls:
 
 def _stored(item: Any) -> Stored:
     checksum = f"md5:{b64decode(item['md5Hash']).hex()}" if item.get("md5Hash") else f"crc32c:{item.get('crc32c', '')}"
-    return Stored(size=int(item["size"]), checksum=checksum)
+    when = item.get("updated", item.get("timeCreated"))
+    modified = datetime.fromisoformat(when).timestamp() if isinstance(when, str) else when.timestamp() if when else 0.0
+    return Stored(size=int(item["size"]), checksum=checksum, modified=modified)

@@ -75,6 +75,11 @@ class LocalObjects:
             self.write(name, new)
             return True
 
+    def remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            with control_errors(self.root / name):
+                (self.root / name).unlink(missing_ok=True)
+
     def append(self, name: str, content: bytes) -> None:
         target = self.root / name
         with control_errors(target):

@@ -40,6 +40,12 @@ class MemoryObjects:
             self.write(name, new)
             return True
 
+    def remove(self, names: Sequence[str]) -> None:
+        with self._lock:
+            for name in names:
+                if self.files.exists(f"{self.prefix}/{name}"):
+                    self.files.rm_file(f"{self.prefix}/{name}")
+
     def append(self, name: str, content: bytes) -> None:
         with self._lock:
             self.write(name, (self.read(name) or b"") + content)

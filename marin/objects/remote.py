@@ -88,6 +88,16 @@ class RemoteObjects:
             "what was expected; run again"
         )
 
+    def remove(self, names: Sequence[str]) -> None:
+        async def remove_all(store: StoreCalls) -> None:
+            with answered(f"{self.prefix}/{names[0]}", "delete"):
+                await store.remove([f"{self.path}/{name}" for name in dict.fromkeys(names)])
+
+        if names:
+            self._bucket_there(lambda: self._ask(remove_all))
+        for name in names:
+            self._versions.pop(name, None)
+
     def append(self, name: str, content: bytes) -> None:
         def begin() -> PartedLog:
             return PartedLog(name, self.write, lambda: self.names(name), lambda part: self.read(part) or b"")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from marin.objects.answers import code_of
@@ -55,7 +56,10 @@ class AmazonCalls:
 
     async def walk(self, path: str) -> dict[str, Stored]:
         entries = await self._entries(path, "")
-        return {entry["name"].removeprefix(f"{path}/"): _stored(entry["size"], entry["ETag"]) for entry in entries}
+        return {
+            entry["name"].removeprefix(f"{path}/"): _stored(entry["size"], entry["ETag"], entry["LastModified"])
+            for entry in entries
+        }
 
     async def any_below(self, path: str) -> bool:
         return bool(await self._entries(path, "", 1))
@@ -63,7 +67,7 @@ class AmazonCalls:
     async def info(self, path: str) -> Stored:
         bucket, key, _ = self.files.split_path(path)
         held = await self.files._call_s3("head_object", Bucket=bucket, Key=key)
-        return _stored(held["ContentLength"], held["ETag"])
+        return _stored(held["ContentLength"], held["ETag"], held["LastModified"])
 
     async def remove(self, paths: list[str]) -> None:
         for first in range(0, len(paths), MOST_DELETED):
@@ -87,5 +91,5 @@ class AmazonCalls:
         ]
 
 
-def _stored(size: int, etag: str) -> Stored:
-    return Stored(size=size, checksum=f"etag:{etag.strip(chr(34))}")
+def _stored(size: int, etag: str, modified: datetime) -> Stored:
+    return Stored(size=size, checksum=f"etag:{etag.strip(chr(34))}", modified=modified.timestamp())

@@ -159,7 +159,11 @@ class _Plain:
 
     def walk(self, path: str) -> dict[str, Stored]:
         found = self.files.find(path, detail=True)
-        return {name.removeprefix(f"{path}/"): Stored(held["size"], "") for name, held in found.items() if name != path}
+        return {
+            name.removeprefix(f"{path}/"): Stored(held["size"], "", held["created"])
+            for name, held in found.items()
+            if name != path
+        }
 
     def any_below(self, path: str) -> bool:
         return self.files.exists(path)
@@ -168,7 +172,7 @@ class _Plain:
         held = self.files.info(path)
         if held["type"] != "file":
             raise FileNotFoundError(path)
-        return Stored(held["size"], "")
+        return Stored(held["size"], "", held["created"])
 
     def remove(self, paths: list[str]) -> None:
         for path in paths:

@@ -281,3 +281,15 @@ def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remot
     assert os.waitpid(child, 0)[1] == 0
     assert objects.read("y") == b"2"
     assert server.kind in Kind
+
+
+def test_what_is_removed_is_gone_and_can_be_made_again(objects: Objects) -> None:
+    for name in ("f/a", "f/b c", "f/ü"):
+        objects.write(name, b"1")
+    assert objects.swap("f/a", b"1", b"2")
+    objects.remove(["f/a", "f/ü", "f/never"])
+    assert objects.names("f") == ["b c"]
+    assert objects.read("f/a") is None
+    assert not objects.swap("f/a", b"2", b"3")
+    assert objects.swap("f/a", None, b"4")
+    assert objects.read("f/a") == b"4"
