@@ -47,7 +47,7 @@ class Aliases:
         """
         for identity in self.snapshot.actions.get(action, ()) if action else ():
             record = self._trusted(identity) if identity != step.identity else None
-            if record is not None and self.stands(record, self.today[step])[0]:
+            if record is not None and record.action == action and self.stands(record, self.today[step])[0]:
                 return record
         return None
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from marin.acceptance import accept_planned
+from marin.context import Context
 from marin.decision import Action, OnDrift
 from marin.record import Check
 from marin.store import Store
-from tests.engine.toy import Count, Fail, Join, Write, execute, planned, ran, run, statuses
+from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, statuses
 
 
 @pytest.fixture
@@ -120,6 +121,28 @@ def test_rebuild_makes_an_alias_anew(prefix: str) -> None:
     assert record is not None
     assert not record.alias_of
     assert record.identity[:12] in record.attempt
+
+
+def test_an_output_that_was_remade_from_other_bytes_no_longer_serves_the_old_action(
+    prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(prefix, end=chain())
+    before = Write.run
+
+    def shout(self: Write, ctx: Context) -> Blob:
+        made = before(self, ctx)
+        ctx.out.write_text("text.txt", ctx.out.read_text("text.txt").upper())
+        return made
+
+    monkeypatch.setattr(Write, "run", shout)
+    plan = planned(prefix, rebuild=("a",), end=chain())
+    execute(plan)  # b and c hold the shouted text now, under their old identities
+    monkeypatch.undo()
+    quiet = chain(encoding="ascii")
+    assert {"toy-join/b", "toy-join/c"} <= ran(run(prefix, end=quiet))
+    record = Store(prefix).record(quiet.identity)
+    assert record is not None
+    assert Store(prefix).artifact(record).directory.read_text("text.txt") == "hello world"
 
 
 def test_milestones_follow_their_run(prefix: str) -> None:
