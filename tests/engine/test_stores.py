@@ -8,7 +8,7 @@ import pytest
 from marin import Context, Directory, ExecutorStep
 from marin.acceptance import accept_planned
 from marin.captured import captured
-from marin.errors import CorruptOutput, Drift, StoreFull
+from marin.errors import BadPrefix, CorruptOutput, Drift, StoreFull
 from marin.objects import open_objects
 from marin.plan import Action, OnDrift
 from marin.record import LOG, MANIFEST, Check, Record
