@@ -98,9 +98,10 @@ class Held:
 class Watch:
     """How long each foreign lease has stood still, by our own clock. Keep one per driver."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, expiry: float = EXPIRY) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, expiry: float | None = None) -> None:
+        """expiry: None for EXPIRY."""
         self.clock = clock
-        self.expiry = expiry
+        self.expiry = expiry if expiry is not None else EXPIRY
         self.seen: dict[str, tuple[tuple[int, int], float]] = {}
 
     def is_dead(self, identity: str, lease: LeaseDocument) -> bool:
