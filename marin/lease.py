@@ -52,7 +52,8 @@ class LeaseDocument(Document):
         return self.to_json()
 
     def describe(self) -> str:
-        return f"held by {self.holder} since {self.since}; log: {self.attempt}/.marin/log.txt"
+        verb = "committed" if self.state is State.COMMITTED else "held"
+        return f"{verb} by {self.holder} since {self.since}; log: {self.attempt}/.marin/log.txt"
 
     def is_same_hold(self, other: LeaseDocument) -> bool:
         """Another beat or state of one taking of the lease."""
@@ -143,11 +144,12 @@ class Lease:
     def token(self) -> int:
         return self.document.token
 
-    def start_beating(self, on_loss: Callable[[], None], every: float = BEAT_EVERY) -> None:
-        """Renew in the background; ``on_loss()`` is called once if somebody took over."""
+    def start_beating(self, on_loss: Callable[[], None], every: float | None = None) -> None:
+        """Renew in the background; ``on_loss()`` is called once if somebody took over. every: None for BEAT_EVERY."""
+        pause = every if every is not None else BEAT_EVERY
 
         def beat() -> None:
-            while not self._stop.wait(every):
+            while not self._stop.wait(pause):
                 try:
                     with self._lock:
                         if self._stop.is_set():

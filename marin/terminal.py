@@ -103,9 +103,8 @@ class Progress:
         elif event == "held":
             self.running.pop(identity, None)
             self.held[identity] = result
-            self.console.print(
-                f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}", highlight=False
-            )
+            line = f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}"
+            self.console.print(line, highlight=False, soft_wrap=True)
         else:
             self.running.pop(identity, None)
             self.held.pop(identity, None)

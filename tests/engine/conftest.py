@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.drivers import Drivers
 from tests.engine.servers import Kind, StoreServer, environment_set
 
 KINDS = ("file", "memory", "gs", "s3")
@@ -52,11 +53,28 @@ def remote_prefix(server: StoreServer) -> str:
     return server.new_prefix()
 
 
+@pytest.fixture(params=[kind for kind in KINDS if kind != "memory"])
+def shared_prefix(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh store of each kind that several processes can share."""
+    return _new_prefix(request, request.param, tmp_path)
+
+
 @pytest.fixture(params=KINDS)
 def any_prefix(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A fresh store of each kind in turn."""
-    if request.param == "file":
+    return _new_prefix(request, request.param, tmp_path)
+
+
+def _new_prefix(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> str:
+    if kind == "file":
         return str(tmp_path / "store")
-    if request.param == "memory":
+    if kind == "memory":
         return f"memory://{uuid.uuid4().hex}"
-    return _obedient(request.getfixturevalue(f"_{request.param}")).new_prefix()
+    return _obedient(request.getfixturevalue(f"_{kind}")).new_prefix()
+
+
+@pytest.fixture(scope="session")
+def drivers() -> Iterator[Drivers]:
+    """Starts many drivers at once."""
+    with Drivers() as held:
+        yield held

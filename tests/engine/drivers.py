@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
+EXPIRY = 2.0  # seconds, where a test cannot wait for a minute
 PATIENCE = 120.0  # seconds; a driver that takes longer fails the test
 
 SERVER = """
@@ -47,12 +48,12 @@ for child in children:
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. expiry: seconds after
-    which it holds a lease that stands still to be dead; None for as long as ever."""
+    """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its leases beat
+    often, and one that stands still for EXPIRY seconds is dead to it."""
 
     host: str = ""
     clock: float = 0.0
-    expiry: float | None = None
+    hasty: bool = False
 
 
 HERE = Where()
@@ -76,20 +77,24 @@ def become(asked: dict[str, Any]) -> None:
         socket.gethostname = lambda: where.host
     if where.clock:
         shift_clock(where.clock)
-    if where.expiry is not None:
+    if where.hasty:
         import marin.lease
 
-        marin.lease.EXPIRY = where.expiry
+        marin.lease.EXPIRY, marin.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
 
 
 def shift_clock(ahead: float) -> None:
     """The wall clock of this process, not its monotonic one."""
     now, now_ns, localtime, gmtime, strftime = time.time, time.time_ns, time.localtime, time.gmtime, time.strftime
+
+    def formatted(form: str, moment: tuple[int, ...] | time.struct_time | None = None) -> str:
+        return strftime(form, moment if moment is not None else time.localtime())  # pyright: ignore[reportArgumentType]
+
     time.time = lambda: now() + ahead
     time.time_ns = lambda: now_ns() + int(ahead * 1e9)
     time.localtime = lambda seconds=None: localtime(time.time() if seconds is None else seconds)
     time.gmtime = lambda seconds=None: gmtime(time.time() if seconds is None else seconds)
-    time.strftime = lambda form, *moment: strftime(form, *(moment or (time.localtime(),)))
+    time.strftime = formatted
 
 
 class Driver:

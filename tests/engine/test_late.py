@@ -1,0 +1,119 @@
+"""A holder that stood still and wakes up too late; machines whose clocks are an hour apart."""
+
+import os
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from marin.lease import LeaseDocument, read_lease
+from marin.store import Store
+from tests.engine.drivers import EXPIRY, Driver, Drivers, Where
+from tests.engine.racing import TAKEN, Race, all_right, records, waited
+
+AFTER, MEANWHILE = "after the other's commit", "while the other works"
+HASTY = Where(hasty=True)
+
+
+@pytest.mark.parametrize(
+    ("shared_prefix", "wakes"),
+    [("file", AFTER), ("file", MEANWHILE), ("gs", MEANWHILE), ("s3", AFTER)],
+    indirect=["shared_prefix"],
+)
+def test_a_paused_holder_that_wakes_up_late_is_stopped_and_takes_what_the_other_made(
+    drivers: Drivers, tmp_path: Path, shared_prefix: str, wakes: str
+) -> None:
+    race = Race(tmp_path, layers=1, wide=2, gated=True)
+    late = drivers.start(race.file, shared_prefix, where=HASTY)
+    race.wait_until_began("gated")
+    race.close_for(late.pid)
+    late.send(signal.SIGSTOP)
+    other = drivers.start(race.file, shared_prefix, where=HASTY)
+    race.wait_until_began("gated", times=2)
+    if wakes == MEANWHILE:
+        late.send(signal.SIGCONT)
+        race.wait_until_began("stopped:LeaseLost")
+        race.gate.unlink()
+    else:
+        race.gate.unlink()
+        assert other.wait() == 0, other.said()
+        late.send(signal.SIGCONT)
+    all_right(race, shared_prefix, [late, other])
+    assert ("stopped:LeaseLost", late.pid) in race.began()
+    assert ("work/gated", late.pid) in waited(other)
+    assert TAKEN in late.said()
+    assert "work/gated  another driver made it meanwhile" in late.said()
+    (gated,) = [record for record in records(shared_prefix) if record.label == "gated"]
+    assert gated.token == 2
+    assert Store(shared_prefix).output(gated).read_text("late.txt") == str(other.pid)
+
+
+@pytest.mark.parametrize("shared_prefix", ["file", "gs"], indirect=True)
+def test_a_paused_holder_that_ends_its_work_as_it_wakes_up_cannot_commit(
+    drivers: Drivers, tmp_path: Path, shared_prefix: str
+) -> None:
+    race = Race(tmp_path, layers=1, wide=2, gated=True)
+    late = drivers.start(race.file, shared_prefix, where=HASTY)
+    race.wait_until_began("gated")
+    late.send(signal.SIGSTOP)
+    other = drivers.start(race.file, shared_prefix, where=HASTY)
+    race.wait_until_began("gated", times=2)
+    race.close_for(other.pid)
+    race.gate.unlink()
+    late.send(signal.SIGCONT)
+    late.until_said("taken over from this driver")
+    assert records(shared_prefix) == []
+    (race.folder / f"gate-{other.pid}").unlink()
+    all_right(race, shared_prefix, [late, other])
+    (gated,) = [record for record in records(shared_prefix) if record.label == "gated"]
+    assert gated.token == 2
+
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize(
+    ("shared_prefix", "ahead"),
+    [("file", HOUR), ("file", -HOUR), ("gs", HOUR), ("s3", -HOUR)],
+    indirect=["shared_prefix"],
+)
+def test_clocks_an_hour_apart_steal_no_lease_and_keep_none_alive(
+    drivers: Drivers, tmp_path: Path, shared_prefix: str, ahead: float
+) -> None:
+    """While it lives nobody takes over, however late it seems; when it died, one does within the expiry."""
+    race = Race(tmp_path, layers=1, wide=2, gated=True)
+
+    def elsewhere(host: str, clock: float) -> Driver:
+        where = Where(host=host, clock=clock, hasty=True)
+        return drivers.start(race.file, shared_prefix, where=where)
+
+    holder = elsewhere("first", ahead)
+    race.wait_until_began("gated")
+    others = [elsewhere("second", -ahead), elsewhere("third", 0.0)]
+    for other in others:
+        other.until_said(f"(process {holder.pid})")
+    hold = lease_of(shared_prefix)
+    limit = time.monotonic() + 60
+    while lease_of(shared_prefix).beat < hold.beat + 12:  # one and a half expiries
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    assert lease_of(shared_prefix).is_same_hold(hold)
+    assert race.began() == [("gated", holder.pid)]
+    os.kill(holder.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    race.wait_until_began("gated", times=2)
+    assert EXPIRY / 2 < time.monotonic() - killed < EXPIRY + 10
+    race.gate.unlink()
+    all_right(race, shared_prefix, others, holder.pid)
+    assert Counter(label for label, _ in race.began())["gated"] == 2
+
+
+def lease_of(prefix: str) -> LeaseDocument:
+    """Of the one step that has one."""
+    store = Store(prefix)
+    (identity,) = store.leased()
+    lease = read_lease(store.objects, identity)
+    assert lease is not None
+    return lease
