@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
+from marin.amount import Amount
 from marin.console import Column, print_table
 from marin.cost import MFU, write_bytes, write_tokens
-from marin.costs import Amount, StepCost, Sum, by_operator, in_all, plan_costs
+from marin.costs import StepCost, Sum, by_operator, in_all
 from marin.decision import Action
+from marin.egress import Regions
 from marin.plan import Plan
 
 COLUMNS = (
@@ -27,9 +31,8 @@ COLUMNS = (
 MOST_RUNS = 12  # training runs with a line of their own
 
 
-def print_costs(console: Console, plan: Plan) -> None:
+def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions: Regions) -> None:
     """Nothing when nothing would run."""
-    costs = plan_costs(plan)
     if not costs:
         return
     sums = {
@@ -47,7 +50,7 @@ def print_costs(console: Console, plan: Plan) -> None:
     console.print()
     if sums:
         print_table(console, COLUMNS, rows)
-    for line in _legend(whole):
+    for line in [*_legend(whole), *_about_egress(costs, whole, regions)]:
         console.print(Text(line, style="dim"))
 
 
@@ -58,7 +61,7 @@ def _row(name: Text, held: Sum) -> list[Text | str]:
     if held.work is not None:
         hours = "" if held.chip_hours is None else f"{held.chip_hours:,.0f}"
         trained = [f"{held.work.steps:,}", _tokens(held.work.tokens), f"{held.work.flops:.2e}", "", hours, ""]
-    egress = "" if held.egress is None else write_amount(held.egress)
+    egress = "" if held.egress is None else write_amount(held.egress.amount)
     return [name, steps, write_amount(held.reads), write_amount(held.writes), egress, *trained]
 
 
@@ -100,3 +103,17 @@ def _legend(whole: Sum) -> list[str]:
     if whole.chip_hours:
         lines.append(f"chip-hours at {MFU:.0%} of peak bf16 FLOP/s")
     return lines
+
+
+def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> list[str]:
+    """What crosses regions, or why nobody knows; nothing for a store on the machine itself."""
+    nowhere = sum(cost.egress is None for cost in costs)
+    if nowhere == len(costs):
+        asks = "://" in regions.prefix and not regions.prefix.startswith("memory://")
+        return ["region unknown: egress not checked (--region says where steps run)"] if asks else []
+    lines = [f"egress {line}" for line in whole.egress.describe()] if whole.egress is not None else []
+    if nowhere:
+        lines.append(f"egress of {nowhere} of {len(costs)} steps is not checked: nobody says where they run (--region)")
+    elif not lines and (store := regions.store()) is not None:
+        lines.append(f"no egress: steps run where the store is, in {store}")
+    return lines + [f"egress not checked: {why.splitlines()[0]}" for why in regions.unchecked.values()]

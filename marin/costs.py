@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from marin.amount import Amount, total
 from marin.cost import training_cost
 from marin.decision import REMADE, Action, Decision
+from marin.egress import Egress, Regions
 from marin.plan import Plan
 from marin.reasons import last_outputs
 from marin.record import Record
 from marin.resources import Work
 from marin.step import ExecutorStep
-
-# Do the bytes of this input leave a region when this step reads them?
-type Crosses = Callable[[ExecutorStep[Any], ExecutorStep[Any]], bool]
-
-
-@dataclass(frozen=True)
-class Amount:
-    """Bytes. estimated: how many of them are only as many as the last output of that name had.
-
-    unknown: names of the outputs whose size nobody can know before they are made.
-    """
-
-    bytes: int = 0
-    estimated: int = 0
-    unknown: tuple[str, ...] = ()
-
-    def __add__(self, other: Amount) -> Amount:
-        unknown = tuple(dict.fromkeys((*self.unknown, *other.unknown)))
-        return Amount(self.bytes + other.bytes, self.estimated + other.estimated, unknown)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"bytes": self.bytes, "estimated": self.estimated, "unknown": list(self.unknown)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +41,14 @@ class Training:
 class StepCost:
     """One step that will run, or will if an input's bytes change (then decision.action is RECHECK).
 
-    reads: all of its inputs; a step that looks at a part of them reads less. egress: what of that crosses
-    regions; None where no region is known.
+    reads: all of its inputs; a step that looks at a part of them reads less. egress: what crosses regions, the
+    output and outside data included; None where nobody says in which region it runs.
     """
 
     decision: Decision
     reads: Amount
     writes: Amount
-    egress: Amount | None = None
+    egress: Egress | None = None
     training: Training | None = None
 
     @property
@@ -89,9 +69,9 @@ class Sum:
     """Costs of several steps. work: None where none trains; chip_hours: where none has an accelerator."""
 
     actions: dict[Action, int] = field(default_factory=dict[Action, int])
-    reads: Amount = Amount()
-    writes: Amount = Amount()
-    egress: Amount | None = None
+    reads: Amount = field(default_factory=Amount)
+    writes: Amount = field(default_factory=Amount)
+    egress: Egress | None = None
     work: Work | None = None
     chip_hours: float | None = None
 
@@ -102,7 +82,7 @@ class Sum:
         self.reads += cost.reads
         self.writes += cost.writes
         if cost.egress is not None:
-            self.egress = (self.egress or Amount()) + cost.egress
+            self.egress = (self.egress or Egress()) + cost.egress
         if cost.training is not None:
             did, more = self.work or Work(steps=0, tokens=0, flops=0.0), cost.training.work
             self.work = Work(
@@ -124,8 +104,8 @@ class Sum:
         }
 
 
-def plan_costs(plan: Plan, crosses: Crosses | None = None) -> list[StepCost]:
-    """Costs of everything that the plan runs or may run, in plan order."""
+def plan_costs(plan: Plan, regions: Regions | None = None) -> list[StepCost]:
+    """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion."""
     made_before = last_outputs([held.step for held in plan.having(*REMADE) if held.record is None], plan.snapshot)
     sizes: dict[ExecutorStep[Any], Amount] = {}
     costs: list[StepCost] = []
@@ -140,26 +120,16 @@ def plan_costs(plan: Plan, crosses: Crosses | None = None) -> list[StepCost]:
         published = step.producer is not None and step.producer in sizes and plan.of(step.producer).action in REMADE
         inputs = () if published else step.dependencies  # its training run writes it
         known = {each: sizes.get(each, Amount(unknown=(each.name,))) for each in inputs}
-        moved = None if crosses is None else total(size for each, size in known.items() if crosses(step, each))
-        costs.append(
-            StepCost(
-                decision=decision,
-                reads=total(known.values()),
-                writes=sizes[step],
-                egress=moved,
-                training=training_of(step),
-            )
-        )
+        reads, writes = total(known.values()), sizes[step]
+        writer = step.producer if published and step.producer is not None else step
+        egress = None if regions is None else regions.egress(writer, reads, writes, outside=not published)
+        costs.append(StepCost(decision=decision, reads=reads, writes=writes, egress=egress, training=training_of(step)))
     return costs
 
 
 def _expected(step: ExecutorStep[Any], last: Record | None) -> Amount:
     """Size of an output that is not there yet: that of the last one of its name."""
     return Amount(unknown=(step.name,)) if last is None else Amount(last.bytes, last.bytes)
-
-
-def total(amounts: Iterable[Amount]) -> Amount:
-    return sum(amounts, Amount())
 
 
 def training_of(step: ExecutorStep[Any]) -> Training | None:
@@ -192,3 +162,9 @@ def in_all(plan: Plan, costs: Iterable[StepCost]) -> Sum:
     for cost in costs:
         whole.add(cost)
     return whole
+
+
+def crossing(costs: Iterable[StepCost]) -> list[tuple[str, Egress]]:
+    """What each step moves between regions, by its name, as far as its place is known."""
+    may = {Action.RECHECK: " (if an input changes)"}
+    return [(f"{cost.name}{may.get(cost.decision.action, '')}", cost.egress) for cost in costs if cost.egress]

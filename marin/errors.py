@@ -12,6 +12,8 @@ MarinError
 │   ├── Drift                a committed output was made by other code than today's
 │   ├── Revoked              an output that is needed was declared bad, or was made from one that was
 │   ├── Outdated             what the plan relies on was made again or taken away since
+│   ├── EgressOverBudget     more bytes would cross regions than the budget allows
+│   ├── UnknownRegion        a store does not say where it is, and nobody else did
 │   ├── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
 │   └── AmbiguousName        a name fits several outputs
 ├── StoreError               what the store holds or refuses
@@ -80,6 +82,12 @@ class Revoked(PlanError): ...
 
 
 class Outdated(PlanError): ...
+
+
+class EgressOverBudget(PlanError): ...
+
+
+class UnknownRegion(PlanError): ...
 
 
 class UnknownStep(PlanError): ...

@@ -17,13 +17,14 @@ class Exit(IntEnum):
     DRIFT = 3
     EXPERIMENT = 4
     STORE = 5
+    EGRESS = 6
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
 
 def guarded(work: Callable[[], int]) -> int:
     """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
-    from marin.errors import Drift, ExperimentError, MarinError, PlanError, Revoked, StoreError
+    from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
 
     try:
         code = work()
@@ -33,6 +34,8 @@ def guarded(work: Callable[[], int]) -> int:
         complain(error)
         if isinstance(error, Drift | Revoked):
             return Exit.DRIFT
+        if isinstance(error, EgressOverBudget):
+            return Exit.EGRESS
         if isinstance(error, ExperimentError | PlanError):
             return Exit.EXPERIMENT
         return Exit.STORE if isinstance(error, StoreError) else Exit.FAILED

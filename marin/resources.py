@@ -21,11 +21,21 @@ class Accelerator:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """cpus: cores reserved (Ray's num_cpus). memory_gib: memory reserved, 0 for no reservation."""
+    """cpus: cores reserved (Ray's num_cpus). memory_gib: memory reserved, 0 for no reservation. region: where those
+    machines are ("gcp/us-central2"), "" for wherever --region says; it moves nothing, what crosses regions is counted
+    by it. Raises BadField.
+    """
 
     cpus: float = 1.0
     memory_gib: float = 0.0
     accelerator: Accelerator | None = None
+    region: str = ""
+
+    def __post_init__(self) -> None:
+        if self.region:
+            from marin.region import parse_region
+
+            parse_region(self.region)
 
 
 CPU = Resources()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -18,13 +18,17 @@ from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
 from marin.collector import paused
 from marin.console import open_console
+from marin.costs import StepCost, crossing, plan_costs
 from marin.decision import Action, OnDrift
+from marin.egress import BUDGET, Allowance, Egress, Regions, must_be_allowed
 from marin.errors import BadPrefix, Outdated, StoreFull
 from marin.events import Events, git_revision
 from marin.exits import Exit
 from marin.experiment import Experiment
 from marin.experiment_file import Build, built_by
 from marin.plan import Plan, make_plan
+from marin.region import Region
+from marin.region_options import region_options
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Store, open_store
@@ -41,6 +45,10 @@ class Options:
     rebuild: tuple[str, ...] = ()
     on_drift: OnDrift = OnDrift.STOP
     because: str = ""
+    region: Region | None = None
+    store_region: Region | None = None
+    egress_budget: int = BUDGET
+    allow_egress: str = ""
     backend: BackendName = BackendName.RAY
     address: str = ""
     every_step: bool = False
@@ -59,6 +67,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--rebuild", multiple=True, metavar="STEP", help="Make it again: op/label, op or identity."),
         _choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
         click.option("--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."),
+        region_options,
         _choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
         click.option("--address", default="", help="A running Ray cluster; without it a local one is started."),
         click.option("--every-step", is_flag=True, help="Do not fold like steps in the printed plan."),
@@ -89,21 +98,28 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     terminal.print_plan(console, plan, every=options.every_step)
     from marin.cost_table import print_costs
 
-    print_costs(console, plan)
+    regions = Regions(store.prefix, options.region, options.store_region)
+    costs = plan_costs(plan, regions)
+    print_costs(console, plan, costs, regions)
     if options.dry_run:
         stopped = plan.having(Action.STOP)
         console.print(
             "dry run: nothing was started" + (f"; {len(stopped)} step(s) would stop the run" if stopped else "")
         )
-        return Exit.DRIFT if stopped else Exit.OK
+        if stopped:
+            return Exit.DRIFT
+        _allowed_egress(costs, options, regions)
+        return Exit.OK
     plan.must_not_stop()
+    egress = _allowed_egress(costs, options, regions)
     try:
-        run = execute(plan, store, source, options, console)
+        run = execute(plan, store, source, options, console, egress)
     except Outdated as error:
         console.print(f"planning again: {error}", highlight=False, markup=False, soft_wrap=True)
         plan = _planned(experiment, store, options)
         plan.must_not_stop()
-        run = execute(plan, store, source, options, console)
+        egress = _allowed_egress(plan_costs(plan, regions), options, regions)
+        run = execute(plan, store, source, options, console, egress)
     terminal.print_results(console, run)
     from marin.page import write_page
 
@@ -121,8 +137,17 @@ def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
     return make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
 
 
-def execute(plan: Plan, store: Store, source: Path, options: Options, console: Console) -> Run:
-    """Carry the plan out, with events in the store and progress on the console."""
+def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Regions) -> Egress:
+    """What crosses regions. Raises EgressOverBudget."""
+    moved = crossing(costs)
+    must_be_allowed(moved, Allowance(budget=options.egress_budget, because=options.allow_egress), regions)
+    return sum((held for _, held in moved), Egress())
+
+
+def execute(
+    plan: Plan, store: Store, source: Path, options: Options, console: Console, egress: Egress | None = None
+) -> Run:
+    """Carry the plan out, with events in the store and progress on the console. egress: what it moves, as allowed."""
     from marin.terminal import Progress
 
     revision, dirty = git_revision(source.parent)
@@ -133,6 +158,8 @@ def execute(plan: Plan, store: Store, source: Path, options: Options, console: C
         return Scheduler(plan, make_backend(options), _say_nothing).execute()
     events = Events(store, source.stem)
     events.began(options.command, git, options.scale.value, len(todo))
+    if egress is not None and egress.by_route:
+        events.note("egress", **egress.to_json(), budget=options.egress_budget, allowed=options.allow_egress)
     try:
         with Progress(console, store, len(todo)) as progress:
 

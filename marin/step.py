@@ -121,6 +121,13 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """
         return {}
 
+    def outside_bytes(self) -> Mapping[str, int]:
+        """URLs on object stores (``gs://``, ``s3://``) that run() reads outside data from, with the bytes of each.
+
+        Called when planning, and only where the regions of steps are known: what crosses them is counted.
+        """
+        return {}
+
     def work(self) -> Work | None:
         """How much training this step is, known from its fields alone; None for steps that do not train."""
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import click
 
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
 from marin.console import open_console
-from marin.costs import by_operator, in_all, plan_costs
+from marin.costs import StepCost, by_operator, crossing, in_all, plan_costs
 from marin.decision import Action
+from marin.egress import Allowance, Regions, must_be_allowed
 from marin.exits import Exit
 from marin.plan import Plan
+from marin.region import Region
+from marin.region_options import region_options
 from marin.scale import Scale
 
 
@@ -20,30 +24,46 @@ from marin.scale import Scale
 @EXPERIMENT
 @scale_option()
 @PREFIX
+@region_options
 @click.option("--every-step", is_flag=True, help="Do not fold like steps into one line.")
 @JSON
 @ends
-def command(experiment: str, scale: Scale, prefix: str, every_step: bool, as_json: bool) -> int:
+def command(
+    experiment: str,
+    scale: Scale,
+    prefix: str,
+    region: Region | None,
+    store_region: Region | None,
+    egress_budget: int,
+    allow_egress: str,
+    every_step: bool,
+    as_json: bool,
+) -> int:
     """What would run, why, and what it costs. Starts and writes nothing.
 
-    Exit code 3 if a committed output drifted or is damaged, so that a run would stop.
+    Exit code 3 if a committed output drifted or is damaged, 6 if more bytes would cross regions than --egress-budget,
+    so that a run would stop.
     """
     from marin.cost_table import print_costs
     from marin.terminal import print_plan
 
     made = plan_of(experiment, scale, prefix)
+    regions = Regions(made.store.prefix, region, store_region)
+    costs = plan_costs(made, regions)
     if as_json:
-        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(made)})
+        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(made, costs)})
     else:
         console = open_console()
         print_plan(console, made, every=every_step)
-        print_costs(console, made)
-    return Exit.DRIFT if made.having(Action.STOP) else Exit.OK
+        print_costs(console, made, costs, regions)
+    if made.having(Action.STOP):
+        return Exit.DRIFT
+    must_be_allowed(crossing(costs), Allowance(budget=egress_budget, because=allow_egress), regions)
+    return Exit.OK
 
 
-def described(plan: Plan) -> dict[str, Any]:
+def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
     """The whole plan as JSON-able data: every step with its reason, drift, notes and cost."""
-    costs = plan_costs(plan)
     cost_of = {cost.decision.step: cost for cost in costs}
     return {
         "issue": plan.experiment.issue,

@@ -65,6 +65,10 @@ class StoreCalls(Protocol):
         """Raises FileNotFoundError."""
         ...
 
+    async def location(self, bucket: str) -> str:
+        """The region of a bucket, as the provider writes it; of one in two regions both, with + between."""
+        ...
+
     async def remove(self, paths: list[str]) -> None:
         """No error for what is not there."""
         ...

@@ -68,6 +68,11 @@ class GoogleCalls:
     async def info(self, path: str) -> Stored:
         return _stored(await self.files._get_object(path))
 
+    async def location(self, bucket: str) -> str:
+        held = await self.files._call("GET", "b/{}", bucket, json_out=True)
+        both = held.get("customPlacementConfig", {}).get("dataLocations", [])
+        return "+".join(both) or held["location"]
+
     async def remove(self, paths: list[str]) -> None:
         for outcome in await self.files._delete_files(paths, 100):
             if isinstance(outcome, Exception) and not isinstance(outcome, FileNotFoundError):

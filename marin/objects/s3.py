@@ -69,6 +69,15 @@ class AmazonCalls:
         held = await self.files._call_s3("head_object", Bucket=bucket, Key=key)
         return _stored(held["ContentLength"], held["ETag"], held["LastModified"])
 
+    async def location(self, bucket: str) -> str:
+        # Whoever may list the bucket may ask this; asking for its location takes a permission of its own.
+        held = await self.files._call_s3("head_bucket", Bucket=bucket)
+        if held.get("BucketRegion"):
+            return held["BucketRegion"]
+        held = await self.files._call_s3("get_bucket_location", Bucket=bucket)
+        said = held["LocationConstraint"] or "us-east-1"
+        return "eu-west-1" if said == "EU" else said
+
     async def remove(self, paths: list[str]) -> None:
         for first in range(0, len(paths), MOST_DELETED):
             split = [self.files.split_path(path) for path in paths[first : first + MOST_DELETED]]

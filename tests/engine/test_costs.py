@@ -85,17 +85,6 @@ def test_a_milestone_that_its_run_publishes_reads_nothing(tmp_path: Path) -> Non
     assert reads == Amount(1)
 
 
-def test_what_crosses_a_region_is_counted_apart(tmp_path: Path) -> None:
-    store = str(tmp_path / "store")
-    near, far = Write(text="12345", label="near"), Write(text="678", label="far")
-    run(store, near=near, far=far)
-    plan = planned(store, end=Join(parts=(near, far), label="join"))
-    [cost] = plan_costs(plan, lambda step, source: source.label == "far")
-    assert cost.reads == Amount(8)
-    assert cost.egress == Amount(3)
-    assert [cost.egress for cost in plan_costs(plan)] == [None]
-
-
 def test_what_may_run_is_counted(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     source = Write(text="12345", label="a")

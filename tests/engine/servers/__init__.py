@@ -70,6 +70,18 @@ class StoreServer:
         """Where a fresh store can live."""
         return f"{self.kind.value}://{BUCKET}/{uuid.uuid4().hex[:12]}/store"
 
+    def new_bucket(self, region: str) -> str:
+        """Where a fresh store can live, in a bucket of its own that says it is in this region."""
+        bucket = f"lab-{uuid.uuid4().hex[:12]}"
+        if self.kind is Kind.S3:
+            where = f"<LocationConstraint>{region}</LocationConstraint>" if region != "us-east-1" else ""
+            said = f'<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{where}'
+            self._ask("PUT", f"/{bucket}", f"{said}</CreateBucketConfiguration>".encode() if where else None)
+        else:
+            described = {"name": bucket, "location": region.upper()}
+            self._ask("POST", "/storage/v1/b?project=lab", json.dumps(described).encode())
+        return f"{self.kind.value}://{bucket}/store"
+
     def obey(self, *rules: Rule) -> None:
         """Do this from now on, instead of what was said before; counting starts anew."""
         self._ask("PUT", "/-/control", json.dumps([rule.to_json() for rule in rules]).encode())

@@ -32,6 +32,7 @@ class Front:
         self.seen: list[tuple[str, str, int]] = []
         self.in_flight = self.most_in_flight = 0
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self.locations: dict[str, str] = {}  # of buckets
         self.session: aiohttp.ClientSession | None = None
 
     async def start(self) -> int:
@@ -110,7 +111,8 @@ class Front:
     async def ask_as_needed(self, asked: Request, call: Call) -> Answer:
         if self.kind is Kind.GS and call.operation is not Operation.OTHER:
             return await generations.answer(self.ask, asked, call)
-        return await self.ask(asked)
+        given = await self.ask(asked)
+        return generations.located(asked, given, self.locations) if self.kind is Kind.GS else given
 
     async def ask(self, asked: Request) -> Answer:
         assert self.session is not None

@@ -1,4 +1,5 @@
-"""What the GCS emulator lacks and real GCS has: generation preconditions, generation headers, pages of listings.
+"""What the GCS emulator lacks and real GCS has: generation preconditions, generation headers, pages of listings, and
+buckets that say where they are.
 
 Measured on gcp-storage-emulator 2026.7.19: ``ifGenerationMatch`` is ignored, a download carries no
 ``x-goog-generation``, a listing ignores ``maxResults``, and an upload whose bytes end in a carriage return loses it
@@ -130,3 +131,14 @@ def hide(given: Answer, hidden: str) -> Answer:
         return b"" if name and re.search(hidden, name[1].decode()) else found[0]
 
     return replace(given, body=re.sub(rb"<Contents>.*?</Contents>", kept, given.body, flags=re.DOTALL))
+
+
+def located(request: Request, given: Answer, locations: dict[str, str]) -> Answer:
+    """A bucket as it was made: the emulator says of each that it is in US. locations: of the buckets made so far."""
+    if request.path == "/storage/v1/b" and request.method == "POST":
+        made = json.loads(request.body)
+        locations[made["name"]] = made.get("location", "US")
+    bucket = request.path.removeprefix("/storage/v1/b/")
+    if request.method != "GET" or given.status != 200 or bucket not in locations:
+        return given
+    return replace(given, body=json.dumps({**json.loads(given.body), "location": locations[bucket]}).encode())

@@ -1,0 +1,210 @@
+"""What a plan moves between regions, what that costs, and the budget above which a run does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from marin.amount import Amount, total
+from marin.cost import write_bytes
+from marin.egress_price import NOTE, dollars_per_gib
+from marin.errors import EgressOverBudget, StoreError, UnknownRegion
+from marin.region import Region, bucket_region
+from marin.step import ExecutorStep
+
+BUDGET = 10 << 30  # bytes; more than a rehearsal moves, less than a token store or a checkpoint of the real thing
+NAMED = 8  # steps that are named in a refusal
+
+
+class Route(NamedTuple):
+    """Bytes leave the source for the target."""
+
+    source: Region
+    target: Region
+
+    def __str__(self) -> str:
+        return f"{self.source} → {self.target}"
+
+
+@dataclass(frozen=True)
+class Egress:
+    """Bytes that cross regions, by the way they take; no entry for what stays within one."""
+
+    by_route: Mapping[Route, Amount] = field(default_factory=dict[Route, Amount])
+
+    @property
+    def amount(self) -> Amount:
+        return total(self.by_route.values())
+
+    @property
+    def dollars(self) -> float | None:
+        """By list prices; None if one of them is not known."""
+        found = [dollars(route, held.bytes) for route, held in self.by_route.items()]
+        known = [held for held in found if held is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def __add__(self, other: Egress) -> Egress:
+        routes = dict.fromkeys((*self.by_route, *other.by_route))
+        none = Amount()
+        return Egress({way: self.by_route.get(way, none) + other.by_route.get(way, none) for way in routes})
+
+    def to_json(self) -> dict[str, Any]:
+        routes = [
+            {
+                "from": str(route.source),
+                "to": str(route.target),
+                "dollars_per_gib": dollars_per_gib(*route),
+                **held.to_json(),
+            }
+            for route, held in self.by_route.items()
+        ]
+        return {**self.amount.to_json(), "dollars": self.dollars, "routes": routes}
+
+    def describe(self) -> list[str]:
+        """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB, about $147 (list price, an estimate)``."""
+        return [f"{route}: {write_known(held)}, {write_price(route, held)}" for route, held in self.by_route.items()]
+
+
+def dollars(route: Route, count: int) -> float | None:
+    price = dollars_per_gib(*route)
+    return None if price is None else price * count / 2**30
+
+
+def write_price(route: Route, held: Amount) -> str:
+    """``about $24.58 (list price, an estimate)``; what a GiB costs where nobody knows how many there will be."""
+    price = dollars_per_gib(*route)
+    if price is None:
+        return "at a price that is not known"
+    if not price:
+        return "free of charge"
+    cost = price * held.bytes / 2**30
+    said = f"${price:g} a GiB" if not held.bytes else f"about {write_dollars(cost)}" if cost >= 0.01 else "under $0.01"
+    return f"{said} ({NOTE})"
+
+
+def write_dollars(cost: float) -> str:
+    return f"${cost:,.0f}" if cost >= 100 else f"${cost:,.2f}"
+
+
+def write_known(amount: Amount) -> str:
+    """Like ``write_amount``, with words where there is nothing to count."""
+    if not amount.bytes and amount.unknown:
+        return "nobody knows yet how many bytes"
+    return ("≥ " if amount.unknown else "") + ("~" if amount.estimated else "") + write_bytes(amount.bytes)
+
+
+def route_between(source: Region, target: Region, amount: Amount) -> Egress:
+    """Nothing where both are in one region."""
+    return Egress({Route(source, target): amount} if amount and not source.is_where(target) else {})
+
+
+class Regions:
+    """Where the store and the steps of one command are. A bucket is asked once, and only if some step's place is known.
+
+    declared: where steps run that do not say it themselves. store_region: instead of asking the store. unchecked: what
+    crosses regions for all that is known, and why that is not known.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        declared: Region | None = None,
+        store_region: Region | None = None,
+        ask: Callable[[str], Region | None] = bucket_region,
+    ) -> None:
+        self.prefix, self.declared = prefix, declared
+        self.unchecked: dict[str, str] = {}
+        self._ask = ask
+        self._of_bucket: dict[str, Region | None] = {}
+        if store_region is not None:
+            self._of_bucket[_bucket(prefix)] = store_region
+
+    def of(self, step: ExecutorStep[Any]) -> Region | None:
+        """Where it runs; None where nobody says."""
+        from marin.region import parse_region
+
+        said = step.resources.region
+        return parse_region(said) if said else self.declared
+
+    def store(self) -> Region | None:
+        """None for a store that is on the machines that use it. Raises UnknownRegion if the bucket does not say."""
+        return self._region(self.prefix)
+
+    def egress(self, step: ExecutorStep[Any], reads: Amount, writes: Amount, *, outside: bool = True) -> Egress | None:
+        """Of its inputs, its outside data and its output; None if nobody says where it runs. Raises UnknownRegion."""
+        here = self.of(step)
+        if here is None:
+            return None
+        found = Egress()
+        store = self.store()
+        if store is not None:
+            found = route_between(store, here, reads) + route_between(here, store, writes)
+        for url, count in step.outside_bytes().items() if outside else ():
+            try:
+                there = self._region(url)
+            except UnknownRegion as error:
+                self.unchecked[_bucket(url)] = str(error)
+                continue
+            if there is not None:
+                found += route_between(there, here, Amount(count))
+        return found
+
+    def _region(self, url: str) -> Region | None:
+        bucket = _bucket(url)
+        if bucket not in self._of_bucket:
+            try:
+                self._of_bucket[bucket] = self._ask(url)
+            except StoreError as error:
+                raise UnknownRegion(
+                    f"nobody says where {bucket} is, so that what crosses regions cannot be counted: {error}\n"
+                    "Let this account ask (storage.buckets.get on Google's, s3:ListBucket on Amazon's), or say where "
+                    "the store is: --store-region gcp/us-central2"
+                ) from error
+        return self._of_bucket[bucket]
+
+
+def _bucket(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.split('/')[0]}" if rest else url
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """budget: bytes that may cross regions. because: why a run may exceed it; "" if it may not."""
+
+    budget: int = BUDGET
+    because: str = ""
+
+
+def exceeds(amount: Amount, allowance: Allowance) -> bool:
+    """More than the budget for certain. With a budget of 0 what nobody can know is too much as well."""
+    return amount.bytes > allowance.budget or (not allowance.budget and bool(amount))
+
+
+def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance, regions: Regions) -> None:
+    """Raises EgressOverBudget naming the ways that the bytes take, the steps that move most, and the ways on.
+
+    by_step: what each step moves, by its name.
+    """
+    moved = [(name, held) for name, held in by_step if held.amount]
+    whole = sum((held for _, held in moved), Egress())
+    if allowance.because or not exceeds(whole.amount, allowance):
+        return
+    largest = sorted(moved, key=lambda pair: (-pair[1].amount.bytes, pair[0]))
+    width = max(len(name) for name, _ in largest[:NAMED])
+    store = regions.store()
+    lines = [
+        f"{write_known(whole.amount)} would cross regions, the budget is {write_bytes(allowance.budget)}. "
+        "Nothing was started.",
+        *(f"  {line}" for line in whole.describe()),
+        "Most of it:",
+        *(f"  {name:{width}}  {write_known(held.amount)}" for name, held in largest[:NAMED]),
+        *([f"  and {len(largest) - NAMED} more"] if len(largest) > NAMED else []),
+        "Ways on:",
+        *([f"  run where the store is: --region {store}, and Resources.region of steps that say it"] if store else []),
+        f"  marin mirror STEP… --from {regions.prefix} --to P: copy what is read to a store there; then --prefix P",
+        "  --egress-budget SIZE: raise the budget",
+        '  --allow-egress "REASON": go on, this once; the reason is recorded',
+    ]
+    raise EgressOverBudget("\n".join(lines))
