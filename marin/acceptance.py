@@ -10,6 +10,7 @@ from typing import Any
 from marin.decision import Action, Trust
 from marin.errors import BadField, CorruptRecord, Revoked
 from marin.holder import this_process
+from marin.outside import keep_listing
 from marin.plan import Plan
 from marin.record import Acceptance
 from marin.step import ExecutorStep
@@ -53,6 +54,7 @@ def accept_planned(plan: Plan) -> list[Accepted]:
 def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
     today = plan.today[step]
     plan.store.keep_code(today.code.digest, today.code.to_json(sources=True))
+    keep_listing(plan.store, today.entries)
     entry = Acceptance(
         code=today.code.digest,
         inputs={dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)},

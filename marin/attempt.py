@@ -18,6 +18,7 @@ from marin.interrupt import Stop, Terminated
 from marin.job import Ending, Job, Outcome
 from marin.lease import Held, Lease
 from marin.objects import store_errors
+from marin.outside import must_be_planned, must_be_the_same
 from marin.record import FAILURE, LOG, Record
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
@@ -55,12 +56,14 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
                 context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
                 check_code(job)
                 context.check_inputs()
+                outside = must_be_planned(step, job.outside)
                 with capture(store, log), context.staged():
                     artifact = step.run(context)
                     if not isinstance(artifact, Artifact):
                         raise StepFailed(
                             f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
                         )
+                    must_be_the_same(step, outside)
                     context.deliver()
                     record = commit(job, store, lease, artifact, started)
         finally:

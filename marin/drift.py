@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from marin.fingerprint import CodeFingerprint
 from marin.fingerprint import compare as compare_code
+from marin.outside import outside_changes, whole
 from marin.record import MadeBy
 from marin.store import Store
 
 
 @dataclass(frozen=True)
 class Today:
-    """What would build a step now, apart from its inputs."""
+    """What would build a step now, apart from its inputs.
+
+    outside: as a record holds it. entries: all of it (see marin.outside).
+    """
 
     code: CodeFingerprint
     outside: dict[str, str]
+    entries: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
     """One line per change since ``then``. inputs, names: today's root and the name of each input, by identity."""
     found = code_changes(store, then.code, today.code) if then.code != today.code.digest else []
-    found += outside_changes(then.outside, today.outside)
+    if then.outside != today.outside:
+        found += outside_changes(whole(store, then.outside), today.entries)
     return found + [
         f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} (it was made again since)"
         for identity, root in then.inputs.items()
@@ -48,15 +54,6 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
         elif change.kind in ("added", "removed"):
             lines.append(f"{change.name} is {'now used' if change.kind == 'added' else 'no longer used'}")
     return lines
-
-
-def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    names = sorted(old.keys() | new.keys())
-    return [
-        f"outside data {name}: {old.get(name, 'not there')} → {new.get(name, 'not there')}"
-        for name in names
-        if old.get(name) != new.get(name)
-    ]
 
 
 def package_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

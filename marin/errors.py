@@ -27,6 +27,7 @@ MarinError
 ├── StepFailed               a step's run() raised; carries the step, the cause and the log
 ├── TrainingFailed           the training process died; carries how it ended and the end of its log
 ├── InputError               outside data is missing, garbled or not what was pinned
+│   ├── InputChanged         outside data changed since the plan was made, or while it was read
 │   ├── MissingRevision      a dataset's pinned revision does not exist
 │   ├── TruncatedShard       a shard ends early or does not decompress
 │   └── GarbledDocument      a document that cannot be what its stage expects
@@ -127,6 +128,9 @@ class TrainingFailed(MarinError): ...
 
 
 class InputError(MarinError): ...
+
+
+class InputChanged(InputError): ...
 
 
 class MissingRevision(InputError): ...

@@ -12,6 +12,8 @@ from marin.plan import Plan
 from marin.reasons import describe_fields
 from marin.step import ExecutorStep
 
+OUTSIDE = 10  # entries that are shown
+
 
 def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
     """JSON-able; ``diffs`` holds the source difference of every changed function, class or constant."""
@@ -29,7 +31,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "inputs": [dependency.name for dependency in step.dependencies],
         "code": {"digest": today.code.digest, "units": sorted(today.code.units), "opaque": list(today.code.opaque)},
         "packages": dict(today.code.packages),
-        "outside": today.outside,
+        "outside": dict(today.entries),
         "diffs": {},
         "accepted": [vars(held) for held in plan.store.acceptances(step.identity)],
     }
@@ -70,6 +72,13 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
     line("  fields")
     for name, held in told["fields"].items():
         line(f"    {name} = {held}")
+    outside = told["outside"]
+    if outside:
+        line("  reads from outside")
+        for name, mark in list(outside.items())[:OUTSIDE]:
+            line(f"    {name}: {mark}")
+        if len(outside) > OUTSIDE:
+            line(f"    and {len(outside) - OUTSIDE:,} more (--json lists them)", "dim")
     committed = told.get("committed")
     if committed:
         line(f"  committed {committed['started']} by {committed['who']} in {committed['seconds']:.1f} s")

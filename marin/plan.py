@@ -17,6 +17,7 @@ from marin.drift import Today
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.experiment import Experiment
 from marin.fingerprint import code_fingerprint
+from marin.outside import outside_of, shortened
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -111,7 +112,7 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    today = {step: Today(code_fingerprint(step), step.outside()) for step in steps}
+    today = {step: _today(step) for step in steps}
     snapshot = Snapshot(store, steps)
     found = conditions(steps, snapshot, today)
     ends = list(experiment.results.values())
@@ -124,6 +125,11 @@ def make_plan(
     goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
     keep_state = frozenset(goes_on | accepted.keys())
     return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip())
+
+
+def _today(step: ExecutorStep[Any]) -> Today:
+    entries = outside_of(step)
+    return Today(code_fingerprint(step), shortened(entries), entries)
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

@@ -17,6 +17,7 @@ from marin.decision import Action, Decision
 from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, StoreFull
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
+from marin.outside import keep_listing
 from marin.plan import Plan
 from marin.record import Record
 from marin.step import ExecutorStep, action_key
@@ -145,6 +146,8 @@ class Scheduler:
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
             self.store.keep_code(code.digest, code.to_json(sources=True))
+        for step in self.todo:
+            keep_listing(self.store, self.plan.today[step].entries)
 
     def _link(self) -> None:
         for step in self.todo:

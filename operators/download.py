@@ -16,6 +16,7 @@ from marin.value import value
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
+    from marin.data.outside_files import OutsideFile
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -127,7 +128,10 @@ def _check_files(operator: str, files: tuple[HttpFile, ...]) -> None:
 
 
 class FsspecFiles(ExecutorStep[RawFiles], op="download-files", version=1):
-    """Files of any fsspec URL, glob or folder (``gs://…/*.parquet``, ``/data/part-*``); names below the fixed part."""
+    """Files of any fsspec URL, glob or folder (``gs://…/*.parquet``, ``/data/part-*``); names below the fixed part.
+
+    A file that is added, removed or changed later is drift; the bytes that come are those that were planned.
+    """
 
     urls: tuple[str, ...]
 
@@ -136,9 +140,9 @@ class FsspecFiles(ExecutorStep[RawFiles], op="download-files", version=1):
             raise BadField("FsspecFiles.urls is empty; wanted at least one URL or path")
 
     def outside(self) -> dict[str, str]:
-        from marin.data.fetching import combined, list_files
+        from marin.data.outside_files import outside_files
 
-        return {url: combined(file[1:] for file in list_files((url,))) for url in self.urls}
+        return outside_files(*self.urls)
 
     def outside_bytes(self) -> dict[str, int]:
         from marin.data.fetching import list_files
@@ -147,14 +151,14 @@ class FsspecFiles(ExecutorStep[RawFiles], op="download-files", version=1):
         return {url: size for url, _, size, _ in list_files(remote)} if remote else {}
 
     def run(self, ctx: Context) -> RawFiles:
-        from marin.data.fetching import list_files
+        from marin.data.outside_files import list_files
 
-        sizes = ctx.map(_copy_file, [(url, name, size, ctx.out) for url, name, size, _ in list_files(self.urls)])
+        sizes = ctx.map(_copy_file, [(file, ctx.out) for file in list_files(self.urls)])
         return RawFiles(files=len(sizes), bytes=sum(sizes))
 
 
-def _copy_file(work: tuple[str, str, int, Directory]) -> int:
-    from marin.data.fetching import copy_file
+def _copy_file(work: tuple[OutsideFile, Directory]) -> int:
+    from marin.data.outside_files import copy_file
 
     return copy_file(*work)
 

@@ -1,4 +1,4 @@
-"""Bytes from outside: over HTTP with resume and checksums, and from any fsspec URL."""
+"""Bytes from outside over HTTP and from the Hugging Face hub: resumed where they stopped, checked when here."""
 
 # pyright: basic
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,6 @@ ATTEMPTS = 5
 # Attempts that bring no byte are spaced by this many seconds, doubled each time.
 FIRST_WAIT = 0.2
 TIMEOUT = 60
-HASHED_WHOLE = 64 << 20
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
@@ -187,77 +186,6 @@ def list_hub_files(repo: str, revision: str, patterns: Sequence[str]) -> list[tu
     if not found:
         raise InputError(f"{repo}@{revision}: no file matches {', '.join(patterns)}; it holds {_some(names)}")
     return sorted(found)
-
-
-def list_files(urls: Sequence[str]) -> list[tuple[str, str, int, str]]:
-    """(URL, name, bytes, fingerprint) of every file that the URLs and globs select, by name.
-
-    fingerprint: the store's own checksum or etag; for local files and memory, a digest of the content
-    (of size and modification time once all files together exceed 64 MiB).
-    Raises InputError naming a URL that selects nothing, or two files with one name.
-    """
-    import fsspec
-
-    found: dict[str, tuple[str, str, int, str]] = {}
-    for url in urls:
-        filesystem, path = fsspec.core.url_to_fs(url)
-        if any(mark in path for mark in "*?["):
-            paths = sorted(filesystem.glob(path))
-        elif filesystem.isdir(path):
-            paths = sorted(filesystem.find(path))
-        else:
-            paths = [path] if filesystem.exists(path) else []
-        infos = [info for info in (filesystem.info(each) for each in paths) if info["type"] == "file"]
-        if not infos:
-            raise InputError(f"{url} selects no file; check the path, and that this machine may read it")
-        base = _fixed_part(path, infos)
-        whole = sum(info["size"] for info in infos) <= HASHED_WHOLE
-        for info in infos:
-            name = info["name"].removeprefix(base).lstrip("/")
-            full = filesystem.unstrip_protocol(info["name"])
-            if name in found and found[name][0] != full:
-                raise InputError(f"{full} and {found[name][0]} would both become {name}; fetch them in two steps")
-            found[name] = (full, name, info["size"], _fingerprint(filesystem, info, whole))
-    return [found[name] for name in sorted(found)]
-
-
-def copy_file(url: str, name: str, size: int, out: Directory) -> int:
-    """Copy one file of any fsspec URL. Raises InputError if its size is not the listed one."""
-    import fsspec
-
-    filesystem, path = fsspec.core.url_to_fs(url)
-    with filesystem.open(path, "rb") as source, out.open(name, "wb") as target:
-        shutil.copyfileobj(source, target, CHUNK)
-        copied = target.tell()
-    if copied != size:
-        raise InputError(f"{url}: {copied} bytes arrived, {size} were listed; it changed meanwhile, run again")
-    return copied
-
-
-def combined(fingerprints: Iterable[tuple[str, int, str]]) -> str:
-    """One digest over (name, bytes, fingerprint) of many files."""
-    listing = "\n".join(f"{name}\t{size}\t{mark}" for name, size, mark in fingerprints)
-    return xxhash.xxh3_128_hexdigest(listing.encode())
-
-
-def _fixed_part(path: str, infos: list[dict]) -> str:
-    fixed = re.split(r"[*?\[]", path)[0]
-    if len(infos) == 1 and infos[0]["name"] == path:
-        return path.rsplit("/", 1)[0]
-    return fixed if fixed.endswith("/") or fixed == path else fixed.rsplit("/", 1)[0]
-
-
-def _fingerprint(filesystem, info: dict, whole: bool) -> str:
-    for key in ("etag", "ETag", "md5Hash", "crc32c", "sha256", "content_md5"):
-        if info.get(key):
-            return f"{key}:{info[key]}"
-    if whole:
-        with filesystem.open(info["name"], "rb") as handle:
-            digest = xxhash.xxh3_128()
-            while block := handle.read(CHUNK):
-                digest.update(block)
-        return f"xxh3:{digest.hexdigest()}"
-    return f"modified:{info.get('mtime') or info.get('created') or info.get('LastModified')}"
 
 
 @contextmanager

@@ -51,12 +51,15 @@ class Ended:
 
 
 class Forks:
-    """A server that forks for each command; use it as a context."""
+    """A server that forks for each command; use it as a context. modules: imported once for all, beside the engine."""
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
 
     def __enter__(self) -> Self:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
+            [sys.executable, "-c", "".join(f"import {name}\n" for name in self._modules) + SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from marin import Context, ExecutorStep
-from marin.errors import BadPrefix, CorruptRecord, StoreError, StoreFull
+from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
 from marin.plan import Action
 from marin.record import Check, Record
 from marin.scheduler import Run
@@ -359,7 +359,7 @@ def test_an_operator_may_not_write_where_the_store_keeps_its_own(prefix: str) ->
 
 
 def test_outside_data_that_is_not_there_is_an_error_of_its_own(prefix: str, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+    with pytest.raises(InputError, match=r"toy-outside/.*missing\.txt.*Check that it is there"):
         planned(prefix, end=Outside(path=str(tmp_path / "missing.txt")))
 
 

@@ -46,6 +46,37 @@ class FileServer(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+class PageServer(BaseHTTPRequestHandler):
+    """Serves ``files`` with HEAD, and for each folder a page of links. etags: whether it tells one of each file."""
+
+    protocol_version = "HTTP/1.1"
+    files: dict[str, bytes]
+    etags: bool = True
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, body: bool) -> None:
+        content = self.files.get(self.path)
+        if content is None and self.path.endswith("/"):
+            links = [name.removeprefix(self.path) for name in self.files if name.startswith(self.path)]
+            content = "".join(f'<a href="{name}">{name}</a>' for name in links).encode()
+        self.send_response(404 if content is None else 200)
+        content = content or b""
+        if self.etags:
+            self.send_header("ETag", f'"{hashlib.md5(content).hexdigest()}"')
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
 class HubServer(BaseHTTPRequestHandler):
     """The endpoints of the Hugging Face hub that a dataset download needs; one repository, one commit."""
 

@@ -20,6 +20,7 @@ from marin.artifact import RawFiles
 from marin.data.documents import read_documents
 from marin.data.fetching import matches
 from marin.data.http_file import HttpFile
+from marin.data.outside_files import copy_file, list_files
 from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision, TruncatedShard
 from marin.evaluation.items import read_items
@@ -238,15 +239,24 @@ def test_fsspec_files_from_memory_and_disk(tmp_path: Path, memory) -> None:
 def test_outside_follows_content_names_and_number_but_not_time(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one")
     step = FsspecFiles(urls=(f"{tmp_path}/*.txt",))
-    ((url, before),) = step.outside().items()
-    assert url == f"{tmp_path}/*.txt"
+    before = step.outside()
+    assert list(before) == [f"{tmp_path}/a.txt"]
     os.utime(tmp_path / "a.txt", (1, 1))
-    assert step.outside()[url] == before
+    assert step.outside() == before
     (tmp_path / "a.txt").write_bytes(b"two")
-    changed = step.outside()[url]
+    os.utime(tmp_path / "a.txt", (1, 1))  # as many bytes, and the time of the first
+    assert step.outside() != before
     (tmp_path / "b.txt").write_bytes(b"")
-    more = step.outside()[url]
-    assert len({before, changed, more}) == 3
+    assert list(step.outside()) == [f"{tmp_path}/a.txt", f"{tmp_path}/b.txt"]
+
+
+def test_a_file_that_changed_since_it_was_listed_is_not_taken_for_the_listed_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one")
+    [listed] = list_files([str(tmp_path / "a.txt")])
+    for content in (b"two", b"three"):
+        (tmp_path / "a.txt").write_bytes(content)
+        with pytest.raises(InputError, match=r"a\.txt: .* arrived, .* listed; it changed meanwhile"):
+            copy_file(listed, Directory(str(tmp_path / "out")))
 
 
 def test_urls_that_select_nothing_or_clash_are_named(tmp_path: Path, memory) -> None:

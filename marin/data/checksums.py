@@ -1,0 +1,103 @@
+"""Digests of local files, remembered until somebody touches the file.
+
+``{folder}/checksums.sqlite``, ``folder`` being ``$MARIN_CACHE``, else below the machine's temporary folder, one per
+user. A file is known by device, inode, size, and the times of its last write and last change of anything; one that was
+changed within the last seconds is read again next time, because a second change may leave the same time. Safe to
+delete; without it every file is read on every plan.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import IO
+
+import xxhash
+
+CHUNK = 1 << 20
+READERS = 8
+SETTLED_NS = 2_000_000_000  # coarser than the clock of any file system but FAT's
+TABLE = "CREATE TABLE IF NOT EXISTS digests (key TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
+
+
+def content_digest(handle: IO[bytes]) -> str:
+    """32 hex digits: xxh3 over the bytes."""
+    digest = xxhash.xxh3_128()
+    while block := handle.read(CHUNK):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def content_digests(paths: Sequence[str]) -> dict[str, str]:
+    """``content_digest`` of each file, read only if it is new or was touched."""
+    keys = {path: _key(os.stat(path)) for path in paths}
+    known = _remembered(list(keys.values()))
+    unread = [path for path in paths if keys[path] not in known]
+    with ThreadPoolExecutor(READERS) as pool:
+        fresh = dict(zip(unread, pool.map(_read, unread), strict=True))
+    _remember({_key(status): digest for _, (digest, status) in fresh.items() if status is not None})
+    return {path: fresh[path][0] if path in fresh else known[keys[path]] for path in paths}
+
+
+def _read(path: str) -> tuple[str, os.stat_result | None]:
+    """(digest, by what to remember it, if it may be)."""
+    with open(path, "rb") as handle:
+        before = os.fstat(handle.fileno())
+        digest = content_digest(handle)
+        after = os.fstat(handle.fileno())
+    settled = time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLED_NS
+    return digest, before if settled and _key(before) == _key(after) else None
+
+
+def _key(status: os.stat_result) -> str:
+    parts = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return " ".join(map(str, parts))
+
+
+def _database() -> sqlite3.Connection | None:
+    """None where there can be none, or somebody else's would be read."""
+    given = os.environ.get("MARIN_CACHE")
+    folder = Path(given) if given else Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            return None
+        database = sqlite3.connect(folder / "checksums.sqlite", timeout=5.0)
+        database.execute(TABLE)
+    except (OSError, sqlite3.Error):
+        return None
+    return database
+
+
+def _remembered(keys: Sequence[str]) -> dict[str, str]:
+    database = _database()
+    if database is None:
+        return {}
+    with closing(database):
+        found: dict[str, str] = {}
+        try:
+            for key in keys:
+                row = database.execute("SELECT digest FROM digests WHERE key = ?", (key,)).fetchone()
+                if row is not None:
+                    found[key] = str(row[0])
+        except sqlite3.Error:
+            return {}
+        return found
+
+
+def _remember(digests: dict[str, str]) -> None:
+    database = _database() if digests else None
+    if database is None:
+        return
+    with closing(database):
+        try:
+            with database:
+                database.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?)", digests.items())
+        except sqlite3.Error:
+            return  # read again next time

@@ -1,0 +1,110 @@
+"""Outside data: what a plan sees of it, what records hold of it, and that a run reads what was planned.
+
+A step names each thing that it reads from outside with a digest, a file of ten thousand as well as a whole library.
+Records hold few such entries one by one; of many they hold the digest, and the store keeps the list beside, so that
+drift can name what was added, removed or changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from marin.errors import InputChanged, InputError, MarinError
+from marin.step import ExecutorStep
+from marin.store import Store
+
+FEW = 16  # entries; no more are written into a record
+LISTING = "in all"
+DIGEST = re.compile(r"[0-9,]+ entries, ([0-9a-f]{32})")
+NAMED = 8  # changes that an error names
+FOLDER = ".marin/outside"
+
+
+def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
+    """Every entry of ``step.outside()`` as it is now. Raises InputError naming the step."""
+    try:
+        return step.outside()
+    except MarinError:
+        raise
+    except Exception as error:
+        why = str(error).strip() or type(error).__name__
+        raise InputError(
+            f"{step.name}: the data outside that it reads cannot be looked at: {why}. Check that it is there and may "
+            "be read from this machine"
+        ) from error
+
+
+def shortened(entries: Mapping[str, str]) -> dict[str, str]:
+    """What a record holds of them."""
+    if len(entries) <= FEW:
+        return dict(entries)
+    return {LISTING: f"{len(entries):,} entries, {hashlib.sha256(_canonical(entries)).hexdigest()[:32]}"}
+
+
+def keep_listing(store: Store, entries: Mapping[str, str]) -> None:
+    """Keep what ``shortened`` leaves out."""
+    if (name := _name(shortened(entries))) and not store.objects.read(name):
+        store.objects.write(name, _canonical(entries))
+
+
+def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:
+    """The entries behind what a record holds; that itself where the store does not have them (any more)."""
+    if not (name := _name(short)):
+        return short
+    content = store.objects.read(name)
+    try:
+        return short if content is None else json.loads(content)
+    except ValueError:
+        return short
+
+
+def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One line per entry that is new, gone or changed."""
+    if LISTING in old:
+        new = shortened(new)
+    lines: list[str] = []
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if before is None:
+            lines.append(f"outside data {name} is new: {after}")
+        elif after is None:
+            lines.append(f"outside data {name} is gone, it was: {before}")
+        elif before != after:
+            lines.append(f"outside data {name}: {before} → {after}")
+    return lines
+
+
+def must_be_planned(step: ExecutorStep[Any], planned: Mapping[str, str]) -> dict[str, str]:
+    """Every entry, now that the step is about to run. Raises InputChanged unless it is what was planned."""
+    entries = outside_of(step)
+    if shortened(entries) != planned:
+        raise InputChanged(_message(step, "between planning and running", outside_changes(planned, entries)))
+    return entries
+
+
+def must_be_the_same(step: ExecutorStep[Any], entries: Mapping[str, str]) -> None:
+    """Raises InputChanged if what the step has read is not what it was when the step began."""
+    now = outside_of(step)
+    if now != entries:
+        lines = outside_changes(entries, now)
+        raise InputChanged(_message(step, "while it ran, so that it may have read some of both", lines))
+
+
+def _message(step: ExecutorStep[Any], when: str, lines: list[str]) -> str:
+    more = [f"and {len(lines) - NAMED} more"] if len(lines) > NAMED else []
+    changed = "; ".join([*lines[:NAMED], *more])
+    return f"{step.name}: what it reads from outside changed {when}: {changed}. Nothing was committed; run again"
+
+
+def _canonical(entries: Mapping[str, str]) -> bytes:
+    return json.dumps(dict(entries), sort_keys=True, ensure_ascii=False).encode(errors="surrogateescape")
+
+
+def _name(short: Mapping[str, str]) -> str:
+    """Where the store keeps the entries; "" if a record holds them."""
+    found = DIGEST.fullmatch(short.get(LISTING, "")) if len(short) == 1 else None
+    return f"{FOLDER}/{found[1]}.json" if found else ""
