@@ -11,6 +11,8 @@ from marin.outside import outside_changes, whole
 from marin.record import MadeBy
 from marin.store import Store
 
+PACKAGE = "package "  # how a note about one begins
+
 
 @dataclass(frozen=True)
 class Today:
@@ -59,7 +61,7 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
 def package_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """One line per package whose version changed; these warn and never stop."""
     return [
-        f"package {name}: {version} → {new[name]}"
+        f"{PACKAGE}{name}: {version} → {new[name]}"
         for name, version in sorted(old.items())
         if name in new and new[name] != version
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 from rich.console import Console, Group
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marin.console import Column, print_table
+from marin.drift import PACKAGE
 from marin.errors import CorruptRecord
 from marin.lease import read_lease
 from marin.plan import Action, Decision, Plan
@@ -52,19 +54,29 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
         reason = first.reason if len(group) == 1 else ALIKE.get(first.action) or first.reason
         rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason)])
         for decision in group:
-            rows += [["", "", Text(f"  {line}", style="yellow")] for line in (*decision.drift, *decision.notes)]
+            lines = (*decision.drift, *(decision.notes if every else _apart_from_packages(decision)))
+            rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
+    packages = Counter(note for decision in plan.decisions for note in decision.notes if note.startswith(PACKAGE))
+    for note, count in packages.items():
+        said = f"warning: {note} since {count} of these outputs were made; nothing stops or runs for that"
+        console.print(Text(said, style="yellow"), soft_wrap=True)
     parts = [f"{count} {action}" for action, count in counts.items() if count]
     console.print(
         f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}", highlight=False
     )
 
 
+def _apart_from_packages(decision: Decision) -> list[str]:
+    """Notes about one output. What an upgrade of a package touches is most of them, and said once for all."""
+    return [note for note in decision.notes if not note.startswith(PACKAGE)]
+
+
 def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
     """Like decisions together; order of first appearance."""
     groups: dict[tuple[Any, ...], list[Decision]] = {}
     for index, decision in enumerate(decisions):
-        plain = not decision.drift and not decision.notes and not every
+        plain = not decision.drift and not _apart_from_packages(decision) and not every
         reason = "" if decision.action in ALIKE else decision.reason
         key = (decision.step.op, decision.action, reason) if plain else (index,)
         groups.setdefault(key, []).append(decision)
