@@ -30,7 +30,7 @@ class Plan:
     """decisions: dependencies first. accept: the reason to let each drifted output stand, by identity.
 
     keep_state: identities of steps that go on with work in progress that other code began. because: what the person
-    said who asked for this.
+    said who asked for this. on_drift: what to do about what others commit meanwhile, too.
     """
 
     experiment: Experiment
@@ -41,6 +41,7 @@ class Plan:
     accept: dict[str, str] = field(default_factory=dict[str, str])
     keep_state: frozenset[str] = frozenset()
     because: str = ""
+    on_drift: OnDrift = OnDrift.STOP
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -124,7 +125,7 @@ def make_plan(
     }
     goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
     keep_state = frozenset(goes_on | accepted.keys())
-    return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip())
+    return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip(), on_drift)
 
 
 def _today(step: ExecutorStep[Any]) -> Today:

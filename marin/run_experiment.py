@@ -130,6 +130,9 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         if run.having(Status.RAN):
             raise
         console.print(f"page not written: {error}", highlight=False, markup=False, soft_wrap=True)
+    failed = run.having(Status.FAILED)
+    if failed and all(result.undecided for result in failed):
+        return Exit.DRIFT
     return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -14,9 +14,10 @@ from marin.alias import roots_of
 from marin.backends import Backend
 from marin.commit import commit_alias
 from marin.decision import Action, Decision
-from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, StoreFull
+from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, PlanError, StoreFull
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
+from marin.meanwhile import may_be_taken
 from marin.outside import keep_listing
 from marin.plan import Plan
 from marin.record import Record
@@ -39,7 +40,7 @@ class Status(StrEnum):
 
 @dataclass
 class StepResult:
-    """reason: why it ran, or why it did not."""
+    """reason: why it ran, or why it did not. undecided: it failed because a person must say what to do about drift."""
 
     step: ExecutorStep[Any]
     status: Status
@@ -48,6 +49,7 @@ class StepResult:
     seconds: float = 0.0
     error: str = ""
     log: str = ""
+    undecided: bool = False
 
 
 @dataclass
@@ -93,6 +95,7 @@ class Scheduler:
         self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
         self.ready: deque[ExecutorStep[Any]] = deque()
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
+        self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
         self.next_look = 0.0
         self.left = 0
         self.started = False
@@ -196,17 +199,15 @@ class Scheduler:
             return
         if step.producer is not None and self._adopt_published(step):
             return
-        needs = [self.run.results[dependency] for dependency in step.dependencies]
+        needs = (self.run.results[dependency] for dependency in step.dependencies)
         broken = next((need for need in needs if need.status in (Status.FAILED, Status.SKIPPED)), None)
         if broken is not None:
             cause = broken.reason if broken.status is Status.SKIPPED else f"{broken.step.name} failed"
-            self._settle(step, Status.SKIPPED, cause)
-            return
+            return self._settle(step, Status.SKIPPED, cause)
         result = self.run.results[step]
         if self.todo[step] is Action.RECHECK and result.record is not None:
             if self._inputs_unchanged(step, result.record):
-                self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
-                return
+                return self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
             result.reason = "an input has other bytes now"
         self._begin(step)
 
@@ -251,11 +252,10 @@ class Scheduler:
         if isinstance(made, Held):
             self._hold(step, made.by.describe())
             return True
-        result = self.run.results[step]
-        result.record = made
-        if not made.alias_of:
-            self._settle(step, Status.CACHED, "another driver made it meanwhile")
+        if made.attempt != original.attempt:
+            self._take(job, made)
             return True
+        self.run.results[step].record = made
         self._settle(step, Status.ALIAS, f"same action and input bytes as {original.name} {original.identity[:12]}")
         return True
 
@@ -268,22 +268,55 @@ class Scheduler:
     def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
         if step.producer is not None:
             return self.run.results[step.producer].status in (Status.CACHED, Status.ALIAS)
-        roots = {dep.identity: held.root for dep in step.dependencies if (held := self.run.results[dep].record)}
-        return all(roots.get(held.identity) == held.root for held in record.inputs)
+        now = self._inputs(step.dependencies)
+        return all(held.identity in now and now[held.identity].root == held.root for held in record.inputs)
 
     def _adopt_published(self, step: ExecutorStep[Any]) -> bool:
         """A milestone may have been committed by its producer meanwhile."""
-        old = self.plan.of(step).record
         record = self.store.record(step.identity)
-        if record is None or (old is not None and old.attempt == record.attempt):
+        if record is None or record.attempt == self._replaces(step):
             return False
+        training = step.producer.dependencies if step.producer is not None else ()
+        if not self._is_taken(step, record, self._inputs((*step.dependencies, *training))):
+            return not self._unfinished(step)
         self.run.results[step].record = record
         self.run.results[step].seconds = record.provenance.seconds
         self._settle(step, Status.RAN, "published by its training run")
         return True
 
+    def _inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
+        return {dep.identity: held for dep in dependencies if (held := self.run.results[dep].record)}
+
+    def _replaces(self, step: ExecutorStep[Any]) -> str:
+        """The attempt that is committed and not to be used."""
+        record = self.plan.of(step).record
+        return self.replaced.get(step, record.attempt if record is not None else "")
+
+    def _take(self, job: Job, record: Record) -> None:
+        """What another driver made meanwhile."""
+        if self._is_taken(job.step, record, job.inputs):
+            self.run.results[job.step].record = record
+            self.plan.aliases.add(record)
+            self._settle(job.step, Status.CACHED, "another driver made it meanwhile")
+        elif self._unfinished(job.step):
+            self._begin(job.step)
+
+    def _is_taken(self, step: ExecutorStep[Any], record: Record, inputs: dict[str, Record]) -> bool:
+        """Else the step has failed, or is to be made again."""
+        result = self.run.results[step]
+        try:
+            if may_be_taken(self.plan, step, record, inputs):
+                return True
+        except PlanError as error:
+            result.error, result.undecided = f"{type(error).__name__}: {error}", True
+            self._settle(step, Status.FAILED, result.reason)
+            return False
+        self.replaced[step] = record.attempt
+        result.reason = f"drifted: made meanwhile by {record.provenance.who} with other code or from other inputs"
+        return False
+
     def _job(self, step: ExecutorStep[Any]) -> Job:
-        records = {dep.identity: held for dep in step.dependencies if (held := self.run.results[dep].record)}
+        records = self._inputs(step.dependencies)
         milestones = {
             getattr(other, "step"): self._described(other, records)
             for other in self.milestones.get(step, ())
@@ -302,7 +335,7 @@ class Scheduler:
             outside=today.outside,
             action=self._action(step),
             inputs=inputs,
-            replaces=decision.record.attempt if decision.record is not None else "",
+            replaces=self._replaces(step),
             keep_state=step.identity in self.plan.keep_state,
             expiry=self.watch.expiry,
             lifetime="" if step in self.results else str(step.lifetime),
@@ -313,7 +346,7 @@ class Scheduler:
 
     def _because(self, decision: Decision) -> str:
         """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
-        if decision.record is None and not decision.anew:
+        if decision.record is None and not decision.anew and decision.step not in self.replaced:
             return ""
         said = f": {self.plan.because}" if decision.anew and self.plan.because else ""
         return f"{self.run.results[decision.step].reason}{said}"
@@ -325,9 +358,10 @@ class Scheduler:
     def _look_at_held(self) -> None:
         leases = self.store.objects.read_many([lease_name(step.identity) for step in self.held])
         for step in list(self.held):
-            content, dead = leases.get(lease_name(step.identity)), None
+            dead = None
             with suppress(CorruptRecord):  # the attempt will say so
-                lease = parse_lease(content, lease_name(step.identity)) if content is not None else None
+                content = leases.get(name := lease_name(step.identity))
+                lease = parse_lease(content, name) if content is not None else None
                 if lease is not None and lease.state is State.HELD:
                     if not self.watch.is_dead(step.identity, lease):
                         self._still_held(step, lease.describe())
@@ -343,19 +377,16 @@ class Scheduler:
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]
         if outcome.ending is Ending.HELD:
-            self._hold(job.step, outcome.held_by)
-            return
+            return self._hold(job.step, outcome.held_by)
         result.seconds, result.log = outcome.seconds, outcome.log
-        if outcome.ending is Ending.FAILED:
-            result.error = outcome.error
+        result.error = outcome.error
+        if outcome.record is None:
             self._settle(job.step, Status.FAILED, result.reason)
-            return
-        result.record = outcome.record
-        if outcome.record is not None:
-            self.plan.aliases.add(outcome.record)
-        if outcome.ending is Ending.CACHED:
-            self._settle(job.step, Status.CACHED, "another driver made it meanwhile")
+        elif outcome.ending is Ending.CACHED:
+            self._take(job, outcome.record)
         else:
+            result.record = outcome.record
+            self.plan.aliases.add(outcome.record)
             self._settle(job.step, Status.RAN, result.reason)
 
     def _settle(self, step: ExecutorStep[Any], status: Status, reason: str) -> None:

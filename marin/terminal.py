@@ -210,9 +210,9 @@ def print_results(console: Console, run: Run) -> None:
         console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
     for result in run.having(Status.FAILED):
         console.print(f"[red bold]failed[/] {escape(result.step.name)}: ", Text(result.error), highlight=False)
-        console.print(
-            f"       log: {run.plan.store.prefix}/{result.log}", markup=False, highlight=False, soft_wrap=True
-        )
+        if result.log:
+            log = f"       log: {run.plan.store.prefix}/{result.log}"
+            console.print(log, markup=False, highlight=False, soft_wrap=True)
     skipped = run.having(Status.SKIPPED)
     if skipped:
         names = ", ".join(result.step.name for result in skipped[:6]) + (" …" if len(skipped) > 6 else "")
