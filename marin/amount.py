@@ -29,8 +29,7 @@ class Amount:
     unknown: tuple[str, ...] = ()
 
     def __add__(self, other: Amount) -> Amount:
-        unknown = tuple(dict.fromkeys((*self.unknown, *other.unknown)))
-        return Amount(self.bytes + other.bytes, self.estimated + other.estimated, unknown)
+        return total((self, other))
 
     def __bool__(self) -> bool:
         return bool(self.bytes or self.unknown)
@@ -40,7 +39,10 @@ class Amount:
 
 
 def total(amounts: Iterable[Amount]) -> Amount:
-    return sum(amounts, Amount())
+    """In one pass: of a plan of many steps each may have an output of unknown size."""
+    every = list(amounts)
+    unknown = dict.fromkeys(name for amount in every for name in amount.unknown)
+    return Amount(sum(each.bytes for each in every), sum(each.estimated for each in every), tuple(unknown))
 
 
 def parse_size(text: str) -> int:

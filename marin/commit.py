@@ -10,7 +10,7 @@ from marin.artifact import Artifact
 from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes
 from marin.holder import this_process
 from marin.job import Job
-from marin.lease import Held, Lease, State, acquire, read_lease
+from marin.lease import Held, Lease, State, acquire_after, lease_name, parse_lease
 from marin.reasons import describe_fields
 from marin.record import (
     FORMAT,
@@ -37,14 +37,15 @@ def take_lease(store: Store, job: Job) -> Lease | Held | Record:
     def attempt_of(token: int) -> str:
         return store.attempt_name(step, token)
 
-    now = read_lease(store.objects, step.identity)
+    content = store.objects.read(lease_name(step.identity))
+    now = parse_lease(content, lease_name(step.identity)) if content else None
     if now is not None and now.state is State.COMMITTED and (newer := committed_since(store, job)) is not None:
         return newer
-    lease = acquire(store.objects, step.identity, attempt_of, job.may_take_over)
+    lease = acquire_after(content, store.objects, step.identity, attempt_of, job.may_take_over)
     if isinstance(lease, Held):
         return lease
     try:
-        newer = store.record(step.identity)
+        newer = store.visible(step.identity)
         if lease.before is not None and (newer is None or newer.attempt == job.replaces):
             newer = store.finish(step.identity, lease.before) or newer  # we came between another's two last writes
         if newer is not None and newer.attempt == job.replaces and newer.token >= lease.token:
@@ -155,9 +156,10 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
 
 def _make_visible(store: Store, lease: Lease, record: Record) -> None:
     """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees."""
-    store.objects.write(f"{lease.document.attempt}/{RECORD}", record.to_bytes())
+    content = record.to_bytes()
+    store.objects.write(f"{lease.document.attempt}/{RECORD}", content)
     lease.commit()
-    store.commit(record)
+    store.commit(record, content)
 
 
 def _provenance(job: Job, started: float) -> Provenance:

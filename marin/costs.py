@@ -9,7 +9,7 @@ from typing import Any
 from marin.amount import Amount, total
 from marin.cost import training_cost
 from marin.decision import REMADE, Action, Decision
-from marin.egress import Egress, Regions
+from marin.egress import Egress, Regions, total_egress
 from marin.plan import Plan
 from marin.reasons import last_outputs
 from marin.record import Record
@@ -69,20 +69,28 @@ class Sum:
     """Costs of several steps. work: None where none trains; chip_hours: where none has an accelerator."""
 
     actions: dict[Action, int] = field(default_factory=dict[Action, int])
-    reads: Amount = field(default_factory=Amount)
-    writes: Amount = field(default_factory=Amount)
-    egress: Egress | None = None
+    costs: list[StepCost] = field(default_factory=list[StepCost])
     work: Work | None = None
     chip_hours: float | None = None
+
+    @property
+    def reads(self) -> Amount:
+        return total(cost.reads for cost in self.costs)
+
+    @property
+    def writes(self) -> Amount:
+        return total(cost.writes for cost in self.costs)
+
+    @property
+    def egress(self) -> Egress | None:
+        crossing = [cost.egress for cost in self.costs if cost.egress is not None]
+        return total_egress(crossing) if crossing else None
 
     def count(self, action: Action) -> None:
         self.actions[action] = self.actions.get(action, 0) + 1
 
     def add(self, cost: StepCost) -> None:
-        self.reads += cost.reads
-        self.writes += cost.writes
-        if cost.egress is not None:
-            self.egress = (self.egress or Egress()) + cost.egress
+        self.costs.append(cost)
         if cost.training is not None:
             did, more = self.work or Work(steps=0, tokens=0, flops=0.0), cost.training.work
             self.work = Work(

@@ -65,10 +65,7 @@ class Directory:
             raise BadName(f"{self.url}/{name}: {OWN} holds the store's own files; choose another name")
         encoding = None if "b" in mode else "utf-8"
         if self.is_local:
-            target = self.path / name
-            if "r" not in mode:
-                target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open(mode, encoding=encoding) as handle:
+            with _opened(f"{self.url}/{name}", mode, encoding) as handle:
                 yield handle
         elif "r" in mode:
             from marin.remote.handles import reader
@@ -93,7 +90,7 @@ class Directory:
     def names(self) -> list[str]:
         """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
         if self.is_local:
-            return sorted(name for name in _names_below(self.path) if not name.startswith(OWN))
+            return sorted(_names_below(self.url))
         return sorted(self.listing())
 
     def listing(self) -> dict[str, Stored]:
@@ -216,18 +213,37 @@ def _stamps(folder: str, below: str, found: list[str]) -> None:
                 found.append(f"{below}{entry.name} {status.st_size} {status.st_mtime_ns}")
 
 
-def _names_below(root: Path) -> list[str]:
-    """Raises OSError: a folder that cannot be listed is not an empty one."""
+def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
+    """Makes the folder that is to be written to only where it is missing: that is one call less for every file."""
+    try:
+        return open(path, mode, encoding=encoding)
+    except FileNotFoundError:
+        if "r" in mode:
+            raise
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return open(path, mode, encoding=encoding)
 
-    def fail(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError) or error.filename != str(root):
-            raise error
 
-    return [
-        os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
-        for folder, _, names in os.walk(root, onerror=fail)
-        for name in names
-    ]
+def _names_below(root: str) -> list[str]:
+    """Without the store's own. Raises OSError for a folder that cannot be listed; one that is not there is empty."""
+    found: list[str] = []
+    try:
+        _walk(root, "", found)
+    except FileNotFoundError as error:
+        if error.filename != root:
+            raise
+    return found
+
+
+def _walk(folder: str, below: str, found: list[str]) -> None:
+    """A link to a folder is left out: what it leads to is listed where it is, or is not part of the output."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if below or entry.name != ".marin":
+                    _walk(entry.path, f"{below}{entry.name}/", found)
+            elif not (entry.is_symlink() and entry.is_dir()):
+                found.append(f"{below}{entry.name}")
 
 
 def _unless_gone(_remove: object, _path: str, error: BaseException) -> None:

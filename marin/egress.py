@@ -45,9 +45,7 @@ class Egress:
         return sum(known) if len(known) == len(found) else None
 
     def __add__(self, other: Egress) -> Egress:
-        routes = dict.fromkeys((*self.by_route, *other.by_route))
-        none = Amount()
-        return Egress({way: self.by_route.get(way, none) + other.by_route.get(way, none) for way in routes})
+        return total_egress((self, other))
 
     def to_json(self) -> dict[str, Any]:
         routes = [
@@ -64,6 +62,14 @@ class Egress:
     def describe(self) -> list[str]:
         """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB, about $147 (list price, an estimate)``."""
         return [f"{route}: {write_known(held)}, {write_price(route, held)}" for route, held in self.by_route.items()]
+
+
+def total_egress(every: Iterable[Egress]) -> Egress:
+    by_route: dict[Route, list[Amount]] = {}
+    for egress in every:
+        for way, held in egress.by_route.items():
+            by_route.setdefault(way, []).append(held)
+    return Egress({way: total(held) for way, held in by_route.items()})
 
 
 def dollars(route: Route, count: int) -> float | None:

@@ -42,7 +42,11 @@ class Holder(Document):
 
 
 def this_process() -> Holder:
-    pid = os.getpid()
+    return _described(os.getpid())
+
+
+@functools.lru_cache(maxsize=1)  # by process id: a fork is another process
+def _described(pid: int) -> Holder:
     return Holder(user=_user(), host=socket.gethostname(), boot=_boot(), pid=pid, started=started(pid), space=_space())
 
 

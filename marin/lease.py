@@ -242,7 +242,17 @@ def acquire(
 
     attempt_of(token) names the attempt's directory. is_dead: may this foreign lease be taken over?
     """
-    content = objects.read(lease_name(identity))
+    return acquire_after(objects.read(lease_name(identity)), objects, identity, attempt_of, is_dead)
+
+
+def acquire_after(
+    content: bytes | None,
+    objects: Objects,
+    identity: str,
+    attempt_of: Callable[[int], str],
+    is_dead: Callable[[LeaseDocument], bool],
+) -> Lease | Held:
+    """Like ``acquire``, where the lease object was just read. content: what it holds; None if there is none."""
     current = parse_lease(content, lease_name(identity)) if content else None
     if current is not None and current.state is State.HELD and current not in _abandoned and not is_dead(current):
         return Held(current)

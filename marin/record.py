@@ -125,7 +125,12 @@ class Record(Document):
         return MadeBy(code=self.code, inputs={held.identity: held.root for held in self.inputs}, outside=self.outside)
 
     def to_bytes(self) -> bytes:
-        return self.to_json(indent=1)
+        """One field a line. Written twice for every commit."""
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(held, ensure_ascii=False, default=vars)}"
+            for name, held in vars(self).items()
+        ]
+        return ("{\n" + ",\n".join(lines) + "\n}").encode()
 
 
 def parse_record(content: bytes, where: str) -> Record:
@@ -209,8 +214,9 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
 
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
+    """One file a line."""
     described = [{name: held for name, held in vars(entry).items() if held != ""} for entry in entries]
-    return json.dumps(described, indent=0).encode()
+    return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
 
 
 def parse_manifest(content: bytes, where: str) -> list[FileEntry]:

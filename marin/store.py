@@ -100,12 +100,16 @@ class Store:
 
         Raises CorruptRecord if there is one that cannot be read or belongs elsewhere.
         """
-        name = record_name(identity)
-        content = self.objects.read(name)
-        if content:  # an empty one is what a power cut leaves
-            return self.parsed(identity, content)
+        record = self.visible(identity)
+        if record is not None:
+            return record
         lease = read_lease(self.objects, identity)
         return None if lease is None else self.committed_by(identity, lease)
+
+    def visible(self, identity: str) -> Record | None:
+        """The committed output, unless its writer died before its record was visible. Raises CorruptRecord."""
+        content = self.objects.read(record_name(identity))
+        return self.parsed(identity, content) if content else None  # an empty one is what a power cut leaves
 
     def parsed(self, identity: str, content: bytes) -> Record:
         """A record object's content. Raises CorruptRecord."""
@@ -115,12 +119,15 @@ class Store:
             raise CorruptRecord(f"{where} belongs to {record.identity}; it was copied or edited by hand")
         return record
 
-    def commit(self, record: Record) -> None:
+    def commit(self, record: Record, content: bytes = b"") -> None:
         """Make a record visible, unless a later attempt's is. Only after the lease went held → committed.
 
         The record that it replaces is kept in ``superseded``, because something may have been made from those bytes.
+        content: the record's bytes, if the caller has them.
         """
-        name, new = record_name(record.identity), record.to_bytes()
+        name, new = record_name(record.identity), content or record.to_bytes()
+        if record.token == 1 and self.objects.swap(name, None, new):
+            return  # nearly every time
         while True:
             old = self.objects.read(name)
             if old:

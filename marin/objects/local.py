@@ -24,6 +24,7 @@ class LocalObjects:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._below = f"{root}/"
         if not root.is_absolute():
             raise BadPrefix(f"{root}: the prefix must be absolute here; the command line resolves relative ones")
         if root.exists() and not root.is_dir():
@@ -32,20 +33,21 @@ class LocalObjects:
             raise BadPrefix(f"{root}: its parent folder {root.parent} does not exist; create it or fix --prefix")
 
     def read(self, name: str) -> bytes | None:
-        target = self.root / name
-        with control_errors(target):
-            try:
-                return target.read_bytes()
-            except FileNotFoundError:
-                return None
+        try:
+            with open(self._below + name, "rb", buffering=0) as handle:
+                return handle.readall()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            with control_errors(self.root / name):
+                raise error
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        root = f"{self.root}/"
         for name in names:
             try:
-                with open(root + name, "rb", buffering=0) as handle:
-                    found[name] = handle.read()
+                with open(self._below + name, "rb", buffering=0) as handle:
+                    found[name] = handle.readall()
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -54,19 +56,23 @@ class LocalObjects:
         return found
 
     def write(self, name: str, content: bytes) -> None:
-        target = self.root / name
-        with control_errors(target):
-            temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}"
+        target = self._below + name
+        folder, _, last = target.rpartition("/")
+        temporary = f"{folder}/.{last}.{uuid.uuid4().hex}" if content else target  # nothing cannot be half written
+        try:
             try:
-                try:
-                    temporary.write_bytes(content)
-                except FileNotFoundError:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    temporary.write_bytes(content)
+                _write(temporary, content)
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)
+                _write(temporary, content)
+            if temporary != target:
                 os.replace(temporary, target)
-            except OSError:
-                temporary.unlink(missing_ok=True)  # half of it would keep a full disk full
-                raise
+        except OSError as error:
+            if temporary != target:
+                with suppress(OSError):
+                    os.unlink(temporary)  # half of it would keep a full disk full
+            with control_errors(Path(target)):
+                raise error
 
     def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
         with self._locked(name):
@@ -81,11 +87,16 @@ class LocalObjects:
                 (self.root / name).unlink(missing_ok=True)
 
     def append(self, name: str, content: bytes) -> None:
-        target = self.root / name
-        with control_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("ab") as handle:
-                handle.write(content)
+        target = self._below + name
+        try:
+            try:
+                _write(target, content, os.O_APPEND)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                _write(target, content, os.O_APPEND)
+        except OSError as error:
+            with control_errors(Path(target)):
+                raise error
 
     def flush(self, name: str) -> None:
         """Appending writes at once."""
@@ -104,11 +115,13 @@ class LocalObjects:
         return self.read_many(names)
 
     def names(self, folder: str) -> list[str]:
-        with control_errors(self.root / folder):
-            try:
-                return sorted(name for name in os.listdir(self.root / folder) if not name.startswith("."))
-            except FileNotFoundError:
-                return []
+        try:
+            return sorted(name for name in os.listdir(self._below + folder) if not name.startswith("."))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            with control_errors(self.root / folder):
+                raise error
 
     def stamps(self, folder: str) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -124,17 +137,23 @@ class LocalObjects:
 
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
-        stripe = self.root / ".marin" / "locks" / f"{sum(name.encode()) % LOCK_STRIPES:02d}"
-        with control_errors(stripe):
-            stripe.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
+        stripe = f"{self._below}.marin/locks/{sum(name.encode()) % LOCK_STRIPES:02d}"
+        try:
+            try:
+                handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(stripe), exist_ok=True)
+                handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            with control_errors(Path(stripe)):
+                raise error
         try:
             self._wait_for_lock(handle, stripe)
             yield
         finally:
             os.close(handle)
 
-    def _wait_for_lock(self, handle: int, stripe: Path) -> None:
+    def _wait_for_lock(self, handle: int, stripe: str) -> None:
         """Held for less than a millisecond at a time, unless the holder was stopped just then."""
         limit = time.monotonic() + LOCK_SECONDS
         pause = 0.0005
@@ -149,6 +168,17 @@ class LocalObjects:
                     ) from None
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+
+
+def _write(path: str, content: bytes, how: int = os.O_TRUNC) -> None:
+    """All of it, or an OSError."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(handle, left) :]
+    finally:
+        os.close(handle)
 
 
 def _stamp(held: os.stat_result) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marin.pages.contamination_section import contamination_section
 from marin.pages.model import Better, Estimate, EvaluationTable, Evidence, MetricRow
-from marin.pages.shuffle_section import shuffle_section
 
 
 def headline(report: dict[str, Any]) -> list[str]:
@@ -52,7 +50,11 @@ def _note(row: dict[str, Any], arms: list[str], role: str) -> str:
 def evidence(report: dict[str, Any], data: str = "") -> list[Evidence]:
     """The sections that argue contamination and shuffling. data: what the graph says of the training data."""
     if report["op"] == "contamination-evidence":
+        from marin.pages.contamination_section import contamination_section
+
         return [contamination_section(report, data)]
     if report["op"] == "shuffle-evidence":
+        from marin.pages.shuffle_section import shuffle_section  # NumPy, which other pages do without
+
         return [shuffle_section(report)]
     return []
