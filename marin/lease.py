@@ -36,7 +36,10 @@ class State(StrEnum):
 
 
 class LeaseDocument(Document):
-    """What the lease object holds. since: for people only; never compared. claim: no two takings share one."""
+    """What the lease object holds. since: for people only; never compared. claim: no two takings share one.
+
+    collected: where ``marin gc`` took it, why the step's output is gone; said by plans until somebody makes it again.
+    """
 
     format: int = FORMAT
     state: State
@@ -47,6 +50,7 @@ class LeaseDocument(Document):
     beat: int = 0
     progress: str = ""
     claim: str = ""
+    collected: str = ""
 
     def to_bytes(self) -> bytes:
         return self.to_json()
@@ -172,6 +176,11 @@ class Lease:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
+    def renew(self) -> None:
+        """When this returns, nobody had taken over. Raises LeaseLost."""
+        with self._lock:
+            self._replace(dataclasses.replace(self.document, beat=self.document.beat + 1, progress=self._progress))
+
     def report(self, progress: str) -> None:
         """Shown to everybody with the next beat."""
         self._progress = progress
@@ -185,8 +194,8 @@ class Lease:
         """The point of no return. Raises LeaseLost if somebody took over."""
         self._finish(State.COMMITTED)
 
-    def release(self) -> None:
-        """Give it back without a result, unless it is committed.
+    def release(self, *, forget_collected: bool = False) -> None:
+        """Give it back without a result, unless it is committed. forget_collected: nothing was taken away after all.
 
         No error if it is somebody else's, or if the store cannot take it: then it ends with this process, or when
         its beat has stood still long enough.
@@ -194,16 +203,16 @@ class Lease:
         if self.document.state is not State.HELD:
             return
         try:
-            self._finish(State.RELEASED)
+            self._finish(State.RELEASED, "" if forget_collected else self.document.collected)
         except LeaseLost:
             pass
         except MarinError:
             _abandoned.add(self.document)
 
-    def _finish(self, state: State) -> None:
+    def _finish(self, state: State, collected: str = "") -> None:
         self._stop.set()
         with self._lock:
-            self._replace(dataclasses.replace(self.document, state=state))
+            self._replace(dataclasses.replace(self.document, state=state, collected=collected))
         self.stop_beating()
 
     def _replace(self, new: LeaseDocument) -> None:
@@ -237,10 +246,12 @@ def acquire(
     identity: str,
     attempt_of: Callable[[int], str],
     is_dead: Callable[[LeaseDocument], bool],
+    collecting: str = "",
 ) -> Lease | Held:
     """Our lease, or who has it.
 
-    attempt_of(token) names the attempt's directory. is_dead: may this foreign lease be taken over?
+    attempt_of(token) names the attempt's directory. is_dead: may this foreign lease be taken over? collecting: what
+    the lease says of an output that is taken away under it.
     """
     return acquire_after(objects.read(lease_name(identity)), objects, identity, attempt_of, is_dead)
 
@@ -264,6 +275,7 @@ def acquire_after(
         holder=this_process(),
         since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         claim=uuid.uuid4().hex,
+        collected=collecting,
     )
     try:
         won = objects.swap(lease_name(identity), content, mine.to_bytes())
@@ -275,7 +287,7 @@ def acquire_after(
     winner = read_lease(objects, identity)
     if winner == mine:  # a write whose answer was lost on the way
         return Lease(objects, identity, mine, current)
-    return Held(winner) if winner is not None else acquire(objects, identity, attempt_of, is_dead)
+    return Held(winner) if winner is not None else acquire(objects, identity, attempt_of, is_dead, collecting)
 
 
 def unused_token(objects: Objects, above: int, attempt_of: Callable[[int], str]) -> int:

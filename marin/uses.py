@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from marin.document import BadDocument, Document
 from marin.errors import CorruptRecord, MarinError, Outdated
 from marin.holder import this_process
-from marin.lease import LOOK_SECONDS, LeaseDocument, State, Watch, parse_lease, read_lease
+from marin.lease import LOOK_SECONDS, Held, LeaseDocument, State, Watch, acquire, parse_lease, read_lease
 from marin.record import RECORD, Record
 from marin.store import Store, slug
 
@@ -51,11 +51,17 @@ class Needs(Document):
 
     def meets(self, other: Needs) -> bool:
         """Is something of the one in the other?"""
-        apart = set(self.identities).isdisjoint(other.identities) and set(self.attempts).isdisjoint(other.attempts)
-        return not apart
+        pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
+        return not all(set(theirs).isdisjoint(mine) for theirs, mine in pairs)
 
     def holds(self, other: Needs) -> bool:
-        return set(other.identities) <= set(self.identities) and set(other.attempts) <= set(self.attempts)
+        pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
+        return all(set(theirs) <= set(mine) for theirs, mine in pairs)
+
+
+def turn_name(token: int) -> str:
+    """What the lease of a turn calls its attempt; there is no such directory."""
+    return f".marin/gc/{token:04d}"
 
 
 def needs_of(identities: Iterable[str], records: Iterable[Record], code: Iterable[str], experiment: str = "") -> Needs:
@@ -131,12 +137,22 @@ class Uses:
         told = False
         while (batch := read_batch(self.store)) is not None and batch.meets(needs):
             lease = read_lease(self.store.objects, TURN)
-            if lease is None or lease.state is not State.HELD or self._watch.is_dead(TURN, lease):
+            if lease is None or lease.state is not State.HELD:
                 return  # what is left of one that was killed: a record that is there has all its files
+            if self._watch.is_dead(TURN, lease) and self._end_turn(lease):
+                return
             if not told:
                 self.tell(f"`marin gc` of {lease.holder} is taking away what this run needs; waiting for it")
                 told = True
             time.sleep(LOOK_SECONDS)
+
+    def _end_turn(self, dead: LeaseDocument) -> bool:
+        """So that a gc that only stood still deletes nothing when it wakes up."""
+        turn = acquire(self.store.objects, TURN, turn_name, lambda lease: lease == dead)
+        if isinstance(turn, Held):
+            return False
+        turn.release()
+        return True
 
     @property
     def _beat_name(self) -> str:
