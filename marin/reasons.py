@@ -34,7 +34,10 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
         if step.op not in by_op:
             by_op[step.op] = _Attempts(snapshot.attempts(step.op))
         mine = by_op[step.op].of_identity(step.identity)
-        if mine:
+        lease = snapshot.leases.get(step.identity)
+        if lease is not None and lease.collected:
+            found[step] = Missing(lease.collected)
+        elif mine:
             found[step] = Missing(_unfinished(step, mine, snapshot))
         else:
             unmade.append(step)

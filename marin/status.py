@@ -106,7 +106,7 @@ class _Found:
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
             return Standing.FAILED, _failed(failure), log
-        return Standing.ABSENT, "never built", ""
+        return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
 
 
 def _failed(content: bytes) -> str:

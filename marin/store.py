@@ -7,12 +7,13 @@
     {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
     {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see marin.index
     {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
-    {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced: lineage knows every output
+    {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
     {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
     {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
     {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason
     {prefix}/.marin/state/<identity>/                work in progress that survives attempts
+    {prefix}/.marin/uses/, gc.json                   what runs need, and what gc is taking away: see marin.uses
     {prefix}/.marin/runs/<time>-<experiment>.jsonl   events of each run
     {prefix}/.marin/pages/<experiment>.html          the experiment's page
 """
@@ -171,7 +172,7 @@ class Store:
         return record
 
     def superseded(self) -> list[str]:
-        """Names of the records that rebuilds replaced: one listing."""
+        """Names of the records that rebuilds replaced or gc took: one listing."""
         return [f".marin/superseded/{name}" for name in self.objects.names(".marin/superseded")]
 
     def actions(self) -> dict[str, list[str]]:

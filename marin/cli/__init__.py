@@ -34,6 +34,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "ls": "Committed outputs: name, size, when, by whom.",
         "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
         "verify": "Compare committed outputs with their manifests, byte by byte.",
+        "gc": "What nothing needs any more, and what deleting it would free.",
     },
 }
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}

@@ -1,0 +1,85 @@
+"""Control files that nothing goes by any more: of runs that ended, of attempts and outputs that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from marin.document import BadDocument
+from marin.errors import CorruptRecord
+from marin.holdings import ACTIONS, CODE, LEASES, STAMPS, SUPERSEDED, Holdings
+from marin.index import RECORDS
+from marin.piece import DAY, Piece, PieceKind
+from marin.record import Begun
+from marin.store import MARKER
+from marin.uses import FOLDER as USES
+from marin.uses import Needs
+
+
+def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Piece]:
+    """older_than: seconds. gone: directories that go as well."""
+
+    def old(folder: str, fits: Callable[[str], bool]) -> list[str]:
+        files = held.times.folder(folder)
+        return [
+            name for name, each in files.items() if each.modified and now - each.modified > older_than and fits(name)
+        ]
+
+    lasting = {run.name for run in held.lasting(now)}
+    ended = {run.name for run in held.runs if run.name not in lasting and now - held.began(run) > older_than}
+    stamped = {each.directory.replace("/", "--") for each in held.attempts if each.directory not in gone}
+    there = {record.identity for record in held.all_records()}
+    found = [
+        _piece("needs of runs that ended", USES, old(USES, lambda name: name.partition(".")[0] in ended), held),
+        _piece("stamps of outputs that are gone", STAMPS, old(STAMPS, lambda name: name not in stamped), held),
+        _piece("actions of outputs that are gone", ACTIONS, old(ACTIONS, lambda name: name[-64:] not in there), held),
+        _code(old(CODE, lambda name: not name.startswith(".")), held, needs),
+    ]
+    for folder in (RECORDS, LEASES, SUPERSEDED, USES, STAMPS, ACTIONS, CODE):
+        half = [
+            name
+            for name in old(folder, lambda name: name.startswith("."))
+            if now - held.times[f"{folder}/{name}"] > DAY
+        ]
+        found.append(_piece(f"half-written files in {folder}", folder, half, held))
+    return [piece for piece in found if piece.objects]
+
+
+def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, code: tuple[str, ...] = ()) -> Piece:
+    files = held.times.folder(folder)
+    every = sorted(names)
+    return Piece(
+        kind=PieceKind.LEFTOVERS,
+        name=name,
+        bytes=sum(files[each].size for each in every),
+        files=len(every),
+        since=min((files[each].modified for each in every), default=None),
+        objects=tuple(f"{folder}/{each}" for each in every),
+        code=code,
+    )
+
+
+def _code(old: list[str], held: Holdings, needs: Needs) -> Piece:
+    """Sources of code that no output, replaced ones included, no work in progress and no acceptance names."""
+    digests = {name.removesuffix(".json") for name in old}
+    digests -= {record.code for record in held.all_records()} | set(needs.code)
+    if digests:
+        digests -= {record.code for record in held.superseded}
+        digests -= _named_by_work(held)
+        accepted = held.store.accepted_identities() if digests else set[str]()
+        digests -= {entry.code for identity in accepted for entry in held.store.acceptances(identity)}
+    names = [f"{digest}.json" for digest in digests]
+    return _piece("sources of code that made nothing that is known", CODE, names, held, tuple(sorted(digests)))
+
+
+def _named_by_work(held: Holdings) -> set[str]:
+    """Raises CorruptRecord."""
+    markers = [f".marin/state/{identity}/{MARKER}" for identity in held.in_progress]
+    found: set[str] = set()
+    for name, content in held.store.objects.read_many(markers).items():
+        try:
+            found.add(Begun.parse(content).code)
+        except BadDocument as error:
+            raise CorruptRecord(
+                f"{held.store.prefix}/{name} is not readable; delete that folder and the step starts over"
+            ) from error
+    return found

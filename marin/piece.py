@@ -1,0 +1,88 @@
+"""One thing that ``marin gc`` may take away, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from marin.holdings import files_below
+from marin.record import FAILURE, Record
+from marin.store import Store
+from marin.uses import SHORT, Needs
+
+DAY = 86400.0  # seconds
+
+
+class PieceKind(StrEnum):
+    """EXPIRED, UNREACHABLE: outputs. REPLACED: what rebuilds replaced, or an earlier gc was killed at. UNFINISHED:
+    attempts that never committed. WORK: in progress. LEFTOVERS: control files that nothing goes by any more."""
+
+    EXPIRED = "expired"
+    UNREACHABLE = "unreachable"
+    REPLACED = "replaced"
+    UNFINISHED = "unfinished"
+    WORK = "work"
+    LEFTOVERS = "leftovers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """since: when it was last made, read or touched, in seconds since 1970 by the store's clock. records: that go with
+    it. folders: the first holds the data of the records. objects: control files. fenced: identities whose lease is
+    taken first, because a writer of it may wake up. code: digests, where the objects are code."""
+
+    kind: PieceKind
+    name: str
+    identities: tuple[str, ...] = ()
+    why: str = ""
+    bytes: int = 0
+    files: int = 0
+    since: float | None = None
+    records: tuple[Record, ...] = ()
+    folders: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> Needs:
+        """As a run would name it."""
+        return Needs(
+            identities=[identity[:SHORT] for identity in self.identities],
+            attempts=list(self.folders),
+            code=list(self.code),
+        )
+
+    @property
+    def key(self) -> tuple[PieceKind, str, tuple[str, ...]]:
+        """Equal in two looks at one store for one and the same thing."""
+        return self.kind, "" if self.folders else self.name, self.folders
+
+
+def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
+    """With bytes and files, and with the time of the newest file where none is known: a listing for each, side by side.
+
+    Never old where the store tells no times.
+    """
+    from marin.remote.files import side_by_side
+
+    return side_by_side(lambda piece: _extent(store, piece), pieces)
+
+
+def _extent(store: Store, piece: Piece) -> Piece:
+    found = {f"{folder}/{name}": held for folder in piece.folders for name, held in files_below(store, folder).items()}
+    newest = max((held.modified for held in found.values()), default=0.0)
+    if not found and store.directory.is_local:
+        with suppress(FileNotFoundError):
+            newest = os.stat(store.directory.path / piece.folders[0]).st_mtime
+    failed = any(name.endswith(f"/{FAILURE}") for name in found)
+    return replace(
+        piece,
+        why=piece.why or ("failed" if failed else "did not finish"),
+        bytes=sum(held.size for held in found.values()),
+        files=len(found),
+        since=piece.since if piece.since is not None else newest or float("inf"),
+    )

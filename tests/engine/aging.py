@@ -1,0 +1,26 @@
+"""Making a store on a disk look as if nobody had touched it for days."""
+
+import os
+import time
+from pathlib import Path
+
+DAY = 86400.0
+
+
+def age(place: Path, days: float) -> None:
+    """Every file below (or this file) as if it were so many days older. Its content, and what is in it, stay."""
+    for path in [place, *place.rglob("*")]:
+        status = path.lstat()
+        os.utime(path, (time.time(), status.st_mtime - days * DAY))
+
+
+def tree(place: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Everything that can be seen to change: inode, time and content by name; folders too."""
+    return {
+        str(path.relative_to(place)): (
+            path.lstat().st_ino,
+            path.lstat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in sorted(place.rglob("*"))
+    }
