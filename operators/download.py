@@ -145,10 +145,10 @@ class FsspecFiles(ExecutorStep[RawFiles], op="download-files", version=1):
         return outside_files(*self.urls)
 
     def outside_bytes(self) -> dict[str, int]:
-        from marin.data.fetching import list_files
+        from marin.data.outside_files import list_files
 
         remote = tuple(url for url in self.urls if url.startswith(("gs://", "gcs://", "s3://")))
-        return {url: size for url, _, size, _ in list_files(remote)} if remote else {}
+        return {file.url: file.size for file in list_files(remote)} if remote else {}
 
     def run(self, ctx: Context) -> RawFiles:
         from marin.data.outside_files import list_files
