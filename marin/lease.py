@@ -253,7 +253,7 @@ def acquire(
     attempt_of(token) names the attempt's directory. is_dead: may this foreign lease be taken over? collecting: what
     the lease says of an output that is taken away under it.
     """
-    return acquire_after(objects.read(lease_name(identity)), objects, identity, attempt_of, is_dead)
+    return acquire_after(objects.read(lease_name(identity)), objects, identity, attempt_of, is_dead, collecting)
 
 
 def acquire_after(
@@ -262,6 +262,7 @@ def acquire_after(
     identity: str,
     attempt_of: Callable[[int], str],
     is_dead: Callable[[LeaseDocument], bool],
+    collecting: str = "",
 ) -> Lease | Held:
     """Like ``acquire``, where the lease object was just read. content: what it holds; None if there is none."""
     current = parse_lease(content, lease_name(identity)) if content else None
