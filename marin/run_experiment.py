@@ -16,6 +16,7 @@ from rich.console import Console
 
 from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
+from marin.cli.completions import complete_path, complete_result, complete_step
 from marin.collector import paused
 from marin.console import open_console
 from marin.costs import StepCost, crossing, plan_costs
@@ -60,11 +61,27 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     decorators = [
         _choice("--scale", Scale, Scale.REHEARSAL, "A laptop rehearsal, or the real thing."),
         click.option(
-            "--prefix", default="store", show_default=True, help="Where the store lives: a path or memory://…"
+            "--prefix",
+            default="store",
+            show_default=True,
+            help="Where the store lives: a path, gs://…, s3://… or memory://…",
+            shell_complete=complete_path,
         ),
         click.option("--dry-run", is_flag=True, help="Plan, say what would run and what it costs; change nothing."),
-        click.option("--only", multiple=True, metavar="RESULT", help="Only this result (repeatable)."),
-        click.option("--rebuild", multiple=True, metavar="STEP", help="Make it again: op/label, op or identity."),
+        click.option(
+            "--only",
+            multiple=True,
+            metavar="RESULT",
+            help="Only this result (repeatable).",
+            shell_complete=complete_result,
+        ),
+        click.option(
+            "--rebuild",
+            multiple=True,
+            metavar="STEP",
+            help="Make it again: op/label, op or identity (repeatable).",
+            shell_complete=complete_step,
+        ),
         _choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
         click.option("--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."),
         region_options,

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
+import sys
 from typing import Any
 
 import click
+
+from marin.exits import Exit
 
 # Section → command → what it does, in one line. Help shows them in this order.
 COMMANDS: dict[str, dict[str, str]] = {
@@ -36,12 +40,29 @@ COMMANDS: dict[str, dict[str, str]] = {
         "verify": "Compare committed outputs with their manifests, byte by byte.",
         "gc": "What nothing needs any more, and what deleting it would free.",
     },
+    "This tool": {
+        "completion": "Tab in bash, zsh and fish: prints the script and how to install it.",
+    },
 }
+COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by the scripts of `marin completion`, when somebody presses Tab
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
 
 
 class LazyGroup(click.Group):
     """Imports a command's module when the command is needed, not before."""
+
+    def main(self, *arguments: Any, **given: Any) -> Any:
+        if not os.environ.get(COMPLETE_VARIABLE):
+            return super().main(*arguments, **given)
+        from click.shell_completion import add_completion_class
+
+        from marin.cli.bash_completion import Bash
+
+        add_completion_class(Bash, "bash")
+        try:
+            return super().main(*arguments, **given)
+        except Exception:  # somebody is in the middle of a line: no completion is better than a traceback
+            sys.exit(Exit.FAILED)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(LINES)

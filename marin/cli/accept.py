@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
+from marin.cli.completions import complete_experiment_and_steps
 from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
 from marin.console import open_console
 from marin.errors import BadField
@@ -13,7 +14,9 @@ from marin.scale import Scale
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="EXPERIMENT STEP...")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="EXPERIMENT STEP...", shell_complete=complete_experiment_and_steps
+)
 @click.option("--because", default="", metavar="REASON", help="Why the outputs still stand; recorded and shown.")
 @scale_option()
 @PREFIX

@@ -39,7 +39,9 @@ def _experiment(ctx: click.Context) -> Experiment:
     from marin.experiment_file import built_by, load_build
     from marin.scale import Scale
 
-    build, source = load_build(ctx.params["experiment"])
+    # An option whose value is being completed ends the parse before arguments are told apart.
+    named = ctx.params.get("experiment") or next(name for name in ctx.args if name.endswith(".py"))
+    build, source = load_build(named)
     return built_by(build, source, ctx.params.get("scale") or Scale.REHEARSAL)
 
 
@@ -59,6 +61,26 @@ def complete_step(ctx: click.Context) -> Iterable[Named]:
 @quietly
 def complete_result(ctx: click.Context) -> Iterable[Named]:
     return ((name, step.name) for name, step in _experiment(ctx).results.items())
+
+
+def complete_experiment_and_steps(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """First the file, then its steps."""
+    given = ctx.params.get(parameter.name or "") or ()
+    files = [name for name in given if name.endswith(".py")]
+    if not files:
+        return complete_path(ctx, parameter, incomplete)
+    ctx.params["experiment"] = files[0]
+    return complete_step(ctx, parameter, incomplete)
+
+
+@quietly
+def complete_revision(ctx: click.Context) -> Iterable[Named]:
+    """Branches and tags."""
+    import subprocess
+
+    asked = ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    return ((name, "") for name in ["HEAD", *done.stdout.split()])
 
 
 @quietly
@@ -88,7 +110,7 @@ def complete_file(ctx: click.Context) -> Iterable[Named]:
     from marin.store import open_store
 
     inventory = read_inventory(open_store(ctx.params.get("prefix") or "store"))
-    record = output_called(inventory, ctx.params["output"], latest=True)
+    record = output_called(inventory, ctx.params.get("output") or ctx.args[0], latest=True)
     return [(entry.path, write_bytes(entry.size)) for entry in inventory.store.manifest(record)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from marin.cli.completions import complete_path
+from marin.cli.completions import complete_path, complete_revision
 from marin.cli.options import JSON, echo_json, ends, experiment_argument, scale_option
 from marin.console import open_console
 from marin.difference import Difference, StepDifference, compare_sides
@@ -27,8 +27,20 @@ WORKING_TREE = "working tree"
 @click.command()
 @experiment_argument()
 @experiment_argument("other", required=False)
-@click.option("--from", "old_revision", metavar="REV", help="EXPERIMENT as it was at this git revision.")
-@click.option("--to", "new_revision", metavar="REV", help="The other side at this revision; else the working tree.")
+@click.option(
+    "--from",
+    "old_revision",
+    metavar="REV",
+    help="EXPERIMENT as it was at this git revision.",
+    shell_complete=complete_revision,
+)
+@click.option(
+    "--to",
+    "new_revision",
+    metavar="REV",
+    help="The other side at this revision; else the working tree.",
+    shell_complete=complete_revision,
+)
 @scale_option(Scale.FULL)
 @click.option("--prefix", help="A store: what of each side it holds already.", shell_complete=complete_path)
 @click.option("--all", "every", is_flag=True, help="Shorten nothing.")

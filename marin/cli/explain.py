@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from marin.cli.completions import complete_step
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
 from marin.console import open_console
 from marin.exits import Exit
@@ -13,7 +14,7 @@ from marin.scale import Scale
 
 @click.command()
 @EXPERIMENT
-@click.argument("step")
+@click.argument("step", shell_complete=complete_step)
 @scale_option()
 @PREFIX
 @JSON
