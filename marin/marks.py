@@ -60,7 +60,7 @@ class Marks:
         if record.provenance.because and record.op != ADOPT:
             found.append(Mark(MarkKind.REMADE, f"{record.provenance.started}: {record.provenance.because}"))
         if record.op == ADOPT:
-            found.append(Mark(MarkKind.ADOPTED, f"from {record.config.get('source')}: {record.provenance.because}"))
+            found.append(Mark(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {record.provenance.because}"))
         if record.alias_of:
             kind = MarkKind.PINNED if record.op == PINNED else MarkKind.ALIAS
             found.append(Mark(kind, f"the bytes are those of {record.attempt}"))

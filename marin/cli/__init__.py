@@ -33,6 +33,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "lineage": "What an output was made from, and what was made from it.",
         "revoke": "Declare bytes bad; says what was made from them.",
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
+        "adopt": "Bring outside data in, with a manifest and a reason, to be pinned.",
     },
     "The store": {
         "ls": "Committed outputs: name, size, when, by whom.",

@@ -115,6 +115,14 @@ def complete_file(ctx: click.Context) -> Iterable[Named]:
 
 
 @quietly
+def complete_kind(_: click.Context) -> Iterable[Named]:
+    """Kinds of artifact that marin itself knows."""
+    from marin.artifact import KINDS
+
+    return [(kind, (made.__doc__ or "").partition("\n")[0]) for kind, made in KINDS.items()]
+
+
+@quietly
 def complete_run(ctx: click.Context) -> Iterable[Named]:
     from marin.history import run_names
     from marin.store import open_store

@@ -99,6 +99,12 @@ def read_shard(directory: Directory, name: str) -> Iterator[Document]:
             yield Document(text, source, json.loads(metadata) if metadata != "{}" else {})
 
 
+def read_keyed(directory: Directory, name: str) -> Iterator[tuple[str, Document]]:
+    """What ``read_shard`` gives, each document with the id that the shard says it has."""
+    for key, text, source, metadata in read_rows(directory, name, SCHEMA):
+        yield key, Document(text, source, json.loads(metadata))
+
+
 def write_documents(out: Directory, documents: Iterable[Document], shards: int = 1) -> tuple[int, int, int]:
     """Write all documents, in order, into contiguous shards of (almost) equal counts.
 
