@@ -61,8 +61,25 @@ def _committed(
     if drift and (acceptance := accepted(store, step, today, inputs)) is not None:
         notes.append(acceptance.describe())
         drift = []
+    if step.pin is not None:
+        since, about = since_pinned(step, record, snapshot)
+        drift, notes = [*drift, *since], [*notes, *about]
     held.drift, held.notes = tuple(drift), tuple(notes)
     return held
+
+
+def since_pinned(step: ExecutorStep[Any], record: Record, snapshot: Snapshot) -> tuple[tuple[str, ...], list[str]]:
+    """(what changed in the code that made a pinned output, unless somebody said why it stands; notes)."""
+    changes, notes = snapshot.code_of_pins.since(record)
+    if not changes or step.pin is None:
+        return (), notes
+    if step.pin.because:
+        more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+        return (), [*notes, f"pinned although {changes[0]}{more}: {step.pin.because}"]
+    for entry in snapshot.store.acceptances(step.identity):
+        if set(changes) <= set(entry.changes):
+            return (), [*notes, entry.describe()]
+    return tuple(changes), notes
 
 
 def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:

@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import Any
 
 from marin.alias import Aliases, roots_of
-from marin.condition import Condition, Conditions
+from marin.condition import Condition, Conditions, since_pinned
 from marin.reasons import Missing, why_missing
 from marin.record import Record
 from marin.snapshot import Snapshot
-from marin.step import ExecutorStep, action_key
+from marin.step import ExecutorStep, Pin, action_key
 
 
 class OnDrift(StrEnum):
@@ -84,7 +84,8 @@ def decide(
     first: dict[ExecutorStep[Any], Decision] = {}
     for step, condition in found.items():
         if _is_missing(condition) and step not in forced:
-            first[step] = dataclasses.replace(_missing(step, missing[step], first, aliases), notes=condition.notes)
+            decision = _missing(step, missing[step], first, aliases, on_drift)
+            first[step] = dataclasses.replace(decision, notes=(*condition.notes, *decision.notes))
         else:
             first[step] = _present(step, condition, step in forced, on_drift)
     needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found)
@@ -101,17 +102,14 @@ def _is_missing(condition: Condition) -> bool:
 
 
 def _missing(
-    step: ExecutorStep[Any], why: Missing, decided: Mapping[ExecutorStep[Any], Decision], aliases: Aliases
+    step: ExecutorStep[Any],
+    why: Missing,
+    decided: Mapping[ExecutorStep[Any], Decision],
+    aliases: Aliases,
+    on_drift: OnDrift,
 ) -> Decision:
     if step.pin is not None:
-        original, wrong = aliases.pinned(step.pin)
-        if original is None:
-            return Decision(step, Action.STOP, wrong, trust=Trust.INCOMPLETE)
-        untrusted, _ = aliases.snapshot.untrusted(original)
-        if untrusted:
-            return Decision(step, Action.STOP, f"the pinned output was {untrusted}", trust=Trust.REVOKED)
-        reason = f"{PINNED}{original.attempt}, every byte is checked against {original.root[:12]} first"
-        return Decision(step, Action.ALIAS, reason, trust=Trust.PINNED_UNVERIFIED, same_as=original)
+        return _pinned(step, step.pin, aliases, on_drift)
     roots = roots_of(step, lambda read: _settled_record(decided[read]))
     original = None if roots is None else aliases.find(step, action_key(step, roots))
     if original is not None:
@@ -119,6 +117,23 @@ def _missing(
         reason = f"same operator, version, fields and input bytes as {other}: nothing to run"
         return Decision(step, Action.ALIAS, reason, same_as=original)
     return Decision(step, Action.RUN, why.reason)
+
+
+def _pinned(step: ExecutorStep[Any], pin: Pin, aliases: Aliases, on_drift: OnDrift) -> Decision:
+    """A pin that was not used before."""
+    original, wrong = aliases.pinned(pin)
+    if original is None:
+        return Decision(step, Action.STOP, wrong, trust=Trust.INCOMPLETE)
+    untrusted, _ = aliases.snapshot.untrusted(original)
+    if untrusted:
+        return Decision(step, Action.STOP, f"the pinned output was {untrusted}", trust=Trust.REVOKED)
+    drift, notes = since_pinned(step, original, aliases.snapshot)
+    if drift and on_drift is not OnDrift.ACCEPT:
+        return Decision(step, Action.STOP, _summary(drift), None, drift, tuple(notes), Trust.DRIFTED)
+    if drift:
+        notes = [*notes, f"drift accepted now: {_summary(drift)}"]
+    reason = f"{PINNED}{original.attempt}, every byte is checked against {original.root[:12]} first"
+    return Decision(step, Action.ALIAS, reason, None, drift, tuple(notes), Trust.PINNED_UNVERIFIED, same_as=original)
 
 
 def _settled_record(decision: Decision) -> Record | None:
@@ -139,7 +154,7 @@ def _present(step: ExecutorStep[Any], condition: Condition, forced: bool, on_dri
     if condition.untrusted and not (drift and on_drift is OnDrift.REBUILD and not condition.revoked):
         return Decision(step, Action.STOP, condition.untrusted, record, drift, notes, Trust.REVOKED)
     if drift:
-        if on_drift is OnDrift.STOP:
+        if on_drift is OnDrift.STOP or (step.pin is not None and on_drift is OnDrift.REBUILD):
             return Decision(step, Action.STOP, _summary(drift), record, drift, notes, Trust.DRIFTED)
         if on_drift is OnDrift.REBUILD:
             reason = f"drifted: {_summary(drift)}"

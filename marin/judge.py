@@ -51,6 +51,37 @@ class Judge:
         origin = self._ways.origin(output)
         return self._revocation(origin) if origin is not None else None
 
+    def ancestry(self, record: Record) -> tuple[list[Record], list[str]]:
+        """(it and everything that it was made from, nearest first; names of those whose record is gone)."""
+        start = Output(record.identity, record.root)
+        self._known.setdefault(start, record)
+        found: list[Record] = []
+        gone: list[str] = []
+        seen, pending, rounds = {start}, [start], 0
+        while pending:
+            unread = [output for output in pending if output not in self._known and output not in self._unknown]
+            if unread:
+                rounds += 1
+                if rounds <= PATIENCE:
+                    self._read(unread)
+                else:
+                    self._whole()
+            later: list[Output] = []
+            for output in pending:
+                known = self._known.get(output)
+                if known is None:
+                    gone.append(self._name_of(output))
+                    continue
+                found.append(known)
+                for held in known.inputs:
+                    above = Output(held.identity, held.root)
+                    self._names[above] = held.name
+                    if above not in seen:
+                        seen.add(above)
+                        later.append(above)
+            pending = later
+        return found, gone
+
     def _name_of(self, output: Output) -> str:
         record = self._known.get(output)
         return record.name if record is not None else self._names.get(output, output.identity[:12])

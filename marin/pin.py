@@ -20,12 +20,15 @@ class Pinned[A: Artifact](ExecutorStep[A], op="pinned"):
 
     at: the output's directory below the store's prefix, as ``marin ls`` prints it; not part of the identity. digest:
     the root digest of its bytes (64 hex digits). The plan refuses a pin whose output is missing, holds other bytes or
-    was revoked; before its first use every byte is checked. Lineage goes on through it. Data that is not in the store
-    comes in with ``marin adopt``. Raises BadField without a digest: a path alone says nothing about what it holds.
+    was revoked; before its first use every byte is checked. It stops where the code that made the output, or anything
+    that it was made from, is another today, unless because says why that does not matter. Lineage goes on through it.
+    Data that is not in the store comes in with ``marin adopt``. Raises BadField without a digest: a path alone says
+    nothing about what it holds.
     """
 
     digest: str = ""
     at: str = execution(default="")
+    because: str = execution(default="")
 
     def check(self) -> None:
         if not self.at or self.at.startswith("/") or ".." in self.at.split("/") or "://" in self.at:
@@ -41,7 +44,7 @@ class Pinned[A: Artifact](ExecutorStep[A], op="pinned"):
 
     @property
     def pin(self) -> Pin:
-        return Pin(at=self.at, digest=self.digest)
+        return Pin(at=self.at, digest=self.digest, because=self.because.strip())
 
     def run(self, ctx: Context) -> A:
         raise StepFailed(f"{self.name}: a pin is never made; make or adopt {self.at} first")

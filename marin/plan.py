@@ -18,6 +18,7 @@ from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.experiment import Experiment
 from marin.fingerprint import code_fingerprint
 from marin.outside import outside_of, shortened
+from marin.pinned_kind import check_kinds
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -90,6 +91,15 @@ def _about_drift(stopped: list[Decision]) -> str:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         lines.append(f"  {', '.join(names[:NAMED])}{more}")
         lines += [f"      {change}" for change in drift]
+    if any(decision.step.pin is not None for decision in stopped):
+        lines += [
+            "A pin is not made again. Ways on from one:",
+            "  make the output anew, and pin that   `marin ls --json` prints its path and digest",
+            "  Pinned(…, because=REASON)            it is right all the same; shown wherever it is used",
+            "  --on-drift accept --because REASON   the same, recorded in the store and not in the experiment",
+        ]
+    if all(decision.step.pin is not None for decision in stopped):
+        return "\n".join([*lines, "Nothing was started."])
     lines += [
         "Nothing was started. Three ways on:",
         "  raise the operator's version         a new output beside the old one, which stays",
@@ -118,11 +128,15 @@ def make_plan(
     found = conditions(steps, snapshot, today)
     ends = list(experiment.results.values())
     decisions = decide(found, ends, snapshot, Aliases(snapshot, today), forced, on_drift)
+    pinned = {d.step: held for d in decisions if d.step.pin and (held := d.same_as or d.record) is not None}
+    if pinned:
+        check_kinds(steps, pinned)
     accepted = {
         step.identity: because
         for step, condition in found.items()
         if (condition.drift or condition.unfinished) and on_drift is OnDrift.ACCEPT and step not in forced
     }
+    accepted |= {d.step.identity: because for d in decisions if d.step.pin and d.drift and d.action is not Action.STOP}
     goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
     keep_state = frozenset(goes_on | accepted.keys())
     return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip(), on_drift)

@@ -9,6 +9,7 @@ from typing import Any
 from marin.errors import CorruptRecord
 from marin.judge import Judge
 from marin.lease import LeaseDocument, State, lease_name, parse_lease
+from marin.pinned_code import PinnedCode
 from marin.record import RECORD, Record
 from marin.revocation import revoked
 from marin.step import ExecutorStep
@@ -54,6 +55,10 @@ class Snapshot:
     @functools.cached_property
     def judge(self) -> Judge:
         return Judge(self.store, self.records, revoked(self.store))
+
+    @functools.cached_property
+    def code_of_pins(self) -> PinnedCode:
+        return PinnedCode(self.store, self.judge)
 
     def untrusted(self, record: Record) -> tuple[str, bool]:
         """(why these bytes are not to be used, or ""; are they revoked themselves rather than made from such)."""

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """An output of the store, named by where it is. at: ``op/label-identity.token``. digest: root of its bytes."""
+    """An output of the store, named by where it is. at: ``op/label-identity.token``. digest: root of its bytes.
+
+    because: why it is used although the code that made it changed since; "" if nobody said.
+    """
 
     at: str
     digest: str
+    because: str = ""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution))

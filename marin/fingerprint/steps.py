@@ -20,6 +20,7 @@ from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.conjured import Conjured, file_of
 from marin.fingerprint.live import Live
 from marin.fingerprint.locate import is_local
+from marin.fingerprint.named import NamedUnits
 from marin.fingerprint.packages import python_version, versions
 from marin.fingerprint.result import CodeFingerprint
 from marin.fingerprint.unit import Key, Weight
@@ -63,6 +64,10 @@ class Fingerprinter:
         for each in inputs:
             also |= self._asked(question, each)
         return self._answer(question._replace(also=also)) if also - question.also else made
+
+    def named(self, importer: Path) -> NamedUnits:
+        """Units by name, as this process first read their source."""
+        return NamedUnits(self._closures, importer)
 
     def _asked(self, question: _Question, kind: type) -> frozenset[type]:
         """What else counts because one of a step's inputs is a step of this kind: the class of the artifact that it
@@ -255,3 +260,8 @@ _FINGERPRINTER = Fingerprinter()
 def code_fingerprint(step: ExecutorStep[Any]) -> CodeFingerprint:
     """The step's fingerprint, by source files as this process first read them."""
     return _FINGERPRINTER.fingerprint(step)
+
+
+def units_by_name(importer: Path) -> NamedUnits:
+    """Today's units, by the names that an older fingerprint has; importer: a file of the project."""
+    return _FINGERPRINTER.named(importer)
