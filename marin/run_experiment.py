@@ -16,6 +16,7 @@ from rich.console import Console
 
 from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
+from marin.backends.shipping import must_ship
 from marin.cli.completions import complete_path, complete_result, complete_step
 from marin.collector import paused
 from marin.console import open_console
@@ -154,7 +155,14 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
 
 
 def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
-    return make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
+    plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
+    if not _runs_here(options):
+        must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
+    return plan
+
+
+def _runs_here(options: Options) -> bool:
+    return options.backend is BackendName.INLINE or options.prefix.startswith("memory://")
 
 
 def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Regions) -> Egress:
@@ -202,7 +210,7 @@ def _say_nothing(_event: str, _result: StepResult) -> None:
 
 def make_backend(options: Options) -> Backend:
     """Neither choice starts anything before there is a step to run."""
-    if options.backend is BackendName.INLINE or options.prefix.startswith("memory://"):
+    if _runs_here(options):
         from marin.backends.inline import InlineBackend
 
         return InlineBackend()
