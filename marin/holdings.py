@@ -13,6 +13,7 @@ from marin.collector import paused
 from marin.errors import CorruptRecord
 from marin.lease import LeaseDocument, State, lease_name, parse_lease
 from marin.objects.conditional import Stored
+from marin.objects.errors import control_errors
 from marin.record import RECORD, Record, parse_record
 from marin.revocation import revoked
 from marin.store import Store, record_name
@@ -218,7 +219,7 @@ def is_live(lease: LeaseDocument, written: float, now: float) -> bool:
     """May the holder be alive? written: when the object was, by the store's clock; 0 if that is not known."""
     if lease.state is not State.HELD or lease.holder.is_gone():
         return False
-    return not written or now - written < STALE
+    return lease.holder.is_here() or not written or now - written < STALE
 
 
 def files_below(store: Store, folder: str) -> dict[str, Stored]:
@@ -235,10 +236,11 @@ def files_below(store: Store, folder: str) -> dict[str, Stored]:
         if not isinstance(error, FileNotFoundError):
             raise error  # a folder that cannot be listed is not an empty one
 
-    for place, _, names in os.walk(root, onerror=fail):
-        for name in names:
-            with suppress(FileNotFoundError):  # deleted meanwhile
-                status = os.lstat(os.path.join(place, name))
-                relative = os.path.relpath(os.path.join(place, name), root)
-                found[relative.replace(os.sep, "/")] = Stored(status.st_size, "", status.st_mtime)
+    with control_errors(directory.path):
+        for place, _, names in os.walk(root, onerror=fail):
+            for name in names:
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    status = os.lstat(os.path.join(place, name))
+                    relative = os.path.relpath(os.path.join(place, name), root)
+                    found[relative.replace(os.sep, "/")] = Stored(status.st_size, "", status.st_mtime)
     return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -65,7 +63,7 @@ class Piece:
 def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
     """With bytes and files, and with the time of the newest file where none is known: a listing for each, side by side.
 
-    Never old where the store tells no times.
+    Never old where the store tells no times; an empty folder is what a removal left that was cut short.
     """
     from marin.remote.files import side_by_side
 
@@ -74,15 +72,12 @@ def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
 
 def _extent(store: Store, piece: Piece) -> Piece:
     found = {f"{folder}/{name}": held for folder in piece.folders for name, held in files_below(store, folder).items()}
-    newest = max((held.modified for held in found.values()), default=0.0)
-    if not found and store.directory.is_local:
-        with suppress(FileNotFoundError):
-            newest = os.stat(store.directory.path / piece.folders[0]).st_mtime
+    newest = max((held.modified for held in found.values()), default=0.0) or float("inf")
     failed = any(name.endswith(f"/{FAILURE}") for name in found)
     return replace(
         piece,
         why=piece.why or ("failed" if failed else "did not finish"),
         bytes=sum(held.size for held in found.values()),
         files=len(found),
-        since=piece.since if piece.since is not None else newest or float("inf"),
+        since=piece.since if piece.since is not None else newest if found else 0.0,
     )

@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from marin.errors import MarinError, StoreError
+from marin.errors import BadPrefix, MarinError, StoreError
 from marin.garbage import Asked, Garbage, find_garbage
 from marin.holder import this_process
 from marin.holdings import ACTIONS, STAMPS, Holdings, is_live
 from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name
-from marin.objects import store_errors
+from marin.objects.errors import control_errors
 from marin.piece import Piece
 from marin.record import RECORD, Record
 from marin.store import MARKER, Store, record_name
@@ -115,7 +116,11 @@ class _Sweep:
         waiting = {piece.key: piece for piece in goes}
 
         def take(piece: Piece) -> None:
-            if (why := self._take(piece)) is None:
+            try:
+                why = self._take(piece)
+            except BadPrefix as error:  # refused, as somebody else's files on a shared disk are
+                why = str(error)
+            if why is None:
                 self.swept.gone.append(piece)
             else:
                 self.swept.left[piece.name] = why
@@ -147,7 +152,7 @@ class _Sweep:
     def _take(self, piece: Piece) -> str | None:
         """Why it stays; None if it is gone."""
         fenced: list[Lease] = []
-        gone = False
+        begun = False
         try:
             for identity in dict.fromkeys((*(record.identity for record in piece.records), *piece.fenced)):
                 lease = self._fence(identity, piece)
@@ -164,13 +169,12 @@ class _Sweep:
             if (refused := self._refused(piece)) is not None:
                 return refused
             self.turn.renew()
-            with store_errors(self.store.prefix):
-                self._remove(piece)
-            gone = True
+            begun = True
+            self._remove(piece)
             return None
         finally:
             for lease in fenced:
-                lease.release(forget_collected=not gone)
+                lease.release(forget_collected=not begun)
 
     def _fence(self, identity: str, piece: Piece) -> Lease | Held:
         """From now on nobody who held its lease before can commit."""
@@ -214,7 +218,8 @@ class _Sweep:
         marks = [f"{folder}/{MARKER if folder.startswith('.marin/') else RECORD}" for folder in piece.folders]
         objects.remove([*marks, *_named_for(piece.records)])
         for folder in piece.folders:
-            (self.store.directory / folder).remove()
+            with control_errors(Path(self.store.prefix) / folder):
+                (self.store.directory / folder).remove()
         objects.remove(piece.objects)
 
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
-from marin.errors import CorruptRecord, StoreError
+from marin.errors import CorruptRecord, Outdated, StoreError
 from marin.garbage import Asked, Roots, Stays, roots_of
 from marin.holder import this_process
 from marin.holdings import Holdings
-from marin.lease import Lease, acquire, lease_name, read_lease
+from marin.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lease
 from marin.lifetime import FOREVER
 from marin.lineage import Output, read_lineage
 from marin.piece import PieceKind
@@ -25,10 +25,10 @@ from marin.record import Check, Record
 from marin.revocation import revoke
 from marin.store import Store, record_name
 from marin.sweep import Clock, Swept, look, sweep
-from marin.uses import BATCH, TURN, Uses, needs_of
+from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of
 from tests.engine.aging import DAY, age, tree
 from tests.engine.test_random_graphs import Graph, graphs, numbers
-from tests.engine.toy import Blob, Fail, Join, Slowly, Write, experiment, planned, ran, run, statuses
+from tests.engine.toy import Blob, Fail, Join, Slowly, Write, execute, experiment, planned, ran, run, statuses
 
 
 def in_days(days: float) -> Clock:
@@ -293,9 +293,17 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
     assert made is not None
     age(tmp_path / "store", 30)
-    with Uses(store, "a test") as uses:
+    uses = Uses(store, "a test")
+    with uses:
         uses.add(needs_of([], [made], []), [made])
-        assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+        age(tmp_path / "store/.marin/uses", 2)
+        assert not [piece for piece in sweep(store, Asked()).gone if piece.records], "it stands still, but is there"
+        there = store.objects.read(f"{FOLDER}/{uses.run}.beat")
+    assert there is not None
+    beat = parse_lease(there, "a test")
+    elsewhere = replace(beat, holder=replace(this_process(), host="elsewhere"))
+    store.objects.write(f"{FOLDER}/{uses.run}.beat", elsewhere.to_bytes())
+    assert not [piece for piece in sweep(store, Asked()).gone if piece.records], "it was heard of a moment ago"
     age(tmp_path / "store/.marin/uses", 2)
     assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
 
@@ -361,8 +369,6 @@ def test_one_gc_at_a_time(tmp_path: Path) -> None:
 
 def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: Path) -> None:
     """A run that needs something of its batch ends its turn, and goes on."""
-    from marin.lease import Watch
-
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
@@ -557,9 +563,6 @@ def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None
     assert batch_announced.wait(60)
     plan = planned(store.prefix, later=Join(parts=(source,), separator="-", label="later"))
     plan_made.set()
-    from marin.errors import Outdated
-    from tests.engine.toy import execute
-
     with pytest.raises(Outdated):
         execute(plan)
     thread.join()

@@ -1,0 +1,176 @@
+"""gc dies, or its disk refuses, at every operation on the store: what can be seen is whole, and the next goes on."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin import after_use, unless_read
+from marin.holder import this_process
+from marin.lease import Lease, acquire, lease_name
+from marin.record import Record
+from marin.scheduler import Status
+from marin.store import Store, record_name
+from tests.engine.aging import DAY, age
+from tests.engine.faults.hook import Strike
+from tests.engine.faults.project import Ended
+from tests.engine.project import ROOT
+from tests.engine.test_crashes import PARTS as PARTS_OF_WORK
+from tests.engine.test_crashes import changes, share
+from tests.engine.test_gc import directories, visible
+from tests.engine.toy import Join, Slowly, Write, ran, run
+
+SOURCE = Write(text="a", label="source", lifetime=after_use(days=30))
+COPY = Write(text="a", label="copy", encoding="ascii", lifetime=after_use(days=30))
+READ = Write(text="b", label="read", lifetime=unless_read(days=1))
+BOTH = [Join(parts=(part,), label=part.label, lifetime=after_use(days=30)) for part in (SOURCE, COPY)]
+END = Join(parts=(*BOTH, READ), separator="-", label="end")
+EARLY = Join(parts=(BOTH[0],), separator="+", label="early")
+AGAIN = Write(text="again", label="again")
+
+STAY = {step.identity for step in (EARLY, END, AGAIN, READ)}
+
+
+class Struck:
+    """``marin gc --delete``, as children of one server."""
+
+    def __init__(self, first: Path) -> None:
+        """first: the store that every strike starts from."""
+        self.first, self.folder, self.store = first, first.parent, first.with_name("store")
+        self.file = first.with_name("gc.py")
+        self.file.write_text("from marin.cli import main\n\nmain()\n")
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.faults.server", str(self.file), "gc", "--help"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._answer() == {}
+
+    def _answer(self) -> dict[str, int]:
+        assert self.server.stdout is not None
+        return json.loads(self.server.stdout.readline())
+
+    def reset(self) -> None:
+        shutil.rmtree(self.store, ignore_errors=True)
+        shutil.copytree(self.first, self.store)
+
+    def gc(self, strike: Strike = Strike.NOTHING, at: int = -1, error: str = "EIO") -> Ended:
+        said, log = self.folder / "said", self.folder / "log"
+        request = {
+            "file": str(self.file),
+            "folder": str(self.folder),
+            "store": str(self.store),
+            "arguments": ["gc", "--prefix", str(self.store), "--delete"],
+            "said": str(said),
+            "log": str(log),
+            "strike": strike,
+            "at": at,
+            "error": error,
+        }
+        assert self.server.stdin is not None
+        self.server.stdin.write(json.dumps(request) + "\n")
+        self.server.stdin.flush()
+        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+
+    def visible(self) -> dict[str, Record]:
+        return visible(Store(str(self.store)))
+
+
+def make_store(prefix: str) -> None:
+    """Two expired outputs that share files, two that do not, data that a rebuild replaced, an attempt that failed and
+    its work, and an attempt on another machine whose lease is held but not renewed."""
+    store = Store(prefix)
+    run(prefix, early=EARLY, again=AGAIN)
+    run(prefix, rebuild=("toy-write/again",), end=END, again=AGAIN)
+    run(prefix, slow=Slowly(text="x", switch="/nowhere", label="slow"))
+    step = Write(text="elsewhere", label="elsewhere")
+    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), lambda _: False)
+    assert isinstance(lease, Lease)
+    elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
+    assert store.objects.swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
+    (store.directory / elsewhere.attempt).write_text("half.txt", "half")
+    long_ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - 60 * DAY))
+    records = visible(store)
+    assert [record.name for record in records.values() if record.alias_of]
+    for record in records.values():
+        made = replace(record, provenance=replace(record.provenance, started=long_ago))
+        store.objects.write(record_name(record.identity), made.to_bytes())
+
+
+@pytest.fixture(scope="module")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
+    first = tmp_path_factory.mktemp("gc") / "first"
+    make_store(str(first))
+    age(first, 60)
+    project = Struck(first)
+    yield project
+    project.server.communicate()
+
+
+@pytest.fixture(scope="module")
+def operations(struck: Struck) -> list[str]:
+    """Of a gc that nothing happens to."""
+    struck.reset()
+    ended = struck.gc()
+    assert ended.status == 0, ended.said
+    is_right(struck)
+    return ended.operations
+
+
+def is_right(struck: Struck) -> None:
+    """Everything that could go is gone, nothing else is; and nothing has to be made again."""
+    store = Store(str(struck.store))
+    records = struck.visible()
+    assert records.keys() == STAY
+    assert directories(store) == {record.attempt for record in records.values()}
+    assert store.state_identities() == set()
+    assert ran(run(store.prefix, end=END, again=AGAIN)) == set()
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS_OF_WORK))])
+def test_kill_9_at_any_operation_of_gc(struck: Struck, operations: list[str], part: int) -> None:
+    for at in share(changes(operations), part):
+        where = f"{at}: {operations[at]}"
+        struck.reset()
+        assert struck.gc(Strike.KILL, at).status == -9, where
+        assert struck.visible().keys() >= STAY, where
+        ended = struck.gc()
+        assert ended.status == 0, f"{where}\n{ended.said}"
+        is_right(struck)
+
+
+def test_after_kill_9_at_any_operation_of_gc_a_run_makes_what_it_lacks(struck: Struck, operations: list[str]) -> None:
+    wanted: dict[str, Any] = {"source": SOURCE, "copy": COPY, "end": END, "one": BOTH[0], "two": BOTH[1]}
+    for at in changes(operations)[::6]:
+        struck.reset()
+        assert struck.gc(Strike.KILL, at).status == -9
+        before = struck.visible()
+        done = run(str(struck.store), **wanted)
+        assert {result.step.identity for result in done.having(Status.RAN)}.isdisjoint(before)
+        assert struck.visible().keys() >= {step.identity for step in wanted.values()}
+
+
+@pytest.mark.parametrize(("strike", "error"), [(Strike.ONCE, "EIO"), (Strike.WRITES, "ENOSPC")])
+def test_an_error_at_any_operation_of_gc_is_told_clearly_and_loses_nothing(
+    struck: Struck, operations: list[str], strike: Strike, error: str
+) -> None:
+    for at in changes(operations)[::8]:
+        where = f"{at}: {operations[at]}"
+        struck.reset()
+        ended = struck.gc(strike, at, error)
+        assert ended.status in (0, 5), f"{where}\n{ended.said}"
+        assert "Traceback" not in ended.said, f"{where}\n{ended.said}"
+        struck.visible()
+        assert struck.gc().status == 0, where
+        is_right(struck)
