@@ -51,6 +51,10 @@ class Adopt(ExecutorStep[Artifact], op=ADOPT):
     source: str = execution(default="")
     folder: str = execution(default="")
 
+    def outside(self) -> dict[str, str]:
+        """As it was when it was looked at; run() compares every byte that it copies with that."""
+        return {self.source: self.content}
+
     def run(self, ctx: Context) -> Artifact:
         here = Directory(self.folder)
         entries = [_copied(here, name, ctx.out) for name in _names(here)]
@@ -315,7 +319,7 @@ def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tel
         step=step,
         code=code.digest,
         packages=dict(code.packages),
-        outside={step.source: step.content},
+        outside=step.outside(),
         inputs={},
         replaces=damaged.attempt if damaged is not None else "",
         because=because,
