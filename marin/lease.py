@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from marin.document import BadDocument, Document, refuse_future
 from marin.errors import CorruptRecord, LeaseLost, MarinError
+from marin.heart import heart
 from marin.holder import Holder, this_process
 from marin.objects import Objects
 
@@ -141,8 +142,8 @@ class Lease:
         self.taken_by: LeaseDocument | None = None
         self._progress = ""
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stop = False
+        self._beat: Callable[[], bool] | None = None
 
     @property
     def token(self) -> int:
@@ -150,31 +151,32 @@ class Lease:
 
     def start_beating(self, on_loss: Callable[[], None], every: float | None = None) -> None:
         """Renew in the background; ``on_loss()`` is called once if somebody took over. every: None for BEAT_EVERY."""
-        pause = every if every is not None else BEAT_EVERY
 
-        def beat() -> None:
-            while not self._stop.wait(pause):
+        def beat() -> bool:
+            with self._lock:
+                if self._stop:
+                    return False
                 try:
-                    with self._lock:
-                        if self._stop.is_set():
-                            return
-                        self._replace(
-                            dataclasses.replace(self.document, beat=self.document.beat + 1, progress=self._progress)
-                        )
+                    self._replace(
+                        dataclasses.replace(self.document, beat=self.document.beat + 1, progress=self._progress)
+                    )
                 except LeaseLost:
                     on_loss()
-                    return
+                    return False
                 except (MarinError, OSError):
-                    continue  # the store is away for a moment; the next beat tells whether we still hold the lease
+                    """The store is away for a moment; the next beat tells whether we still hold the lease."""
+                return True
 
-        self._thread = threading.Thread(target=beat, name=f"lease-{self.identity[:8]}", daemon=True)
-        self._thread.start()
+        self._beat = beat
+        heart().add(beat, every if every is not None else BEAT_EVERY)
 
     def stop_beating(self) -> None:
         """When this returns, ``on_loss`` is not called any more."""
-        self._stop.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        self._stop = True
+        if self._beat is not None:
+            heart().remove(self._beat)
+        with self._lock:
+            """A beat that was under way has ended."""
 
     def renew(self) -> None:
         """When this returns, nobody had taken over. Raises LeaseLost."""
@@ -210,7 +212,7 @@ class Lease:
             _abandoned.add(self.document)
 
     def _finish(self, state: State, collected: str = "") -> None:
-        self._stop.set()
+        self._stop = True
         with self._lock:
             self._replace(dataclasses.replace(self.document, state=state, collected=collected))
         self.stop_beating()

@@ -1,0 +1,72 @@
+"""What beats for every lease of this process: one thread, because one for each costs a step more than its commit."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+IDLE = 2.0  # seconds between looks when nothing beats
+
+
+class Heart:
+    """Calls each of its beats again and again, one after the other, until it says no or is removed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._beats: dict[Callable[[], bool], tuple[float, float]] = {}  # due (monotonic) and seconds between
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._until = 0.0  # when the thread looks again
+
+    def add(self, beat: Callable[[], bool], every: float) -> None:
+        """beat: returns whether it wants to go on. every: seconds; the first comes after as many."""
+        due = time.monotonic() + every
+        with self._lock:
+            self._beats[beat] = (due, every)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+                self._thread.start()
+            elif due < self._until:
+                self._wake.set()
+
+    def remove(self, beat: Callable[[], bool]) -> None:
+        """It may be under way just now."""
+        with self._lock:
+            self._beats.pop(beat, None)
+
+    def _run(self) -> None:
+        while True:
+            now = time.monotonic()
+            with self._lock:
+                self._wake.clear()
+                self._until = min((due for due, _ in self._beats.values()), default=now + IDLE)
+                due_now = [beat for beat, (due, _) in self._beats.items() if due <= now]
+            for beat in due_now:
+                goes_on = beat()
+                with self._lock:
+                    if not goes_on:
+                        self._beats.pop(beat, None)
+                    elif beat in self._beats:
+                        every = self._beats[beat][1]
+                        self._beats[beat] = (time.monotonic() + every, every)
+            if not due_now:
+                self._wake.wait(self._until - now)
+
+
+_heart = Heart()
+
+
+def heart() -> Heart:
+    """This process's own."""
+    return _heart
+
+
+def _renew() -> None:
+    """The leases of a process are not its child's, and its threads do not run there."""
+    global _heart
+    _heart = Heart()
+
+
+os.register_at_fork(after_in_child=_renew)
