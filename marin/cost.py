@@ -60,3 +60,15 @@ def _short(amount: float) -> str:
         if scaled >= 1 or scale == 1.0:
             return f"{scaled:,.10g}{letter}"
     raise AssertionError("the last scale takes every amount")
+
+
+def write_duration(seconds: float) -> str:
+    """``0.42 s``, ``3.1 s``, ``12 s``, ``3 min 5 s``, ``2 h 14 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"

@@ -6,6 +6,7 @@ import functools
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -18,6 +19,7 @@ from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
 from marin.backends.shipping import must_ship
 from marin.cli.completions import complete_path, complete_result, complete_step
+from marin.closing import print_closing
 from marin.collector import paused
 from marin.console import open_console
 from marin.costs import StepCost, crossing, plan_costs
@@ -34,6 +36,7 @@ from marin.region_options import region_options
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Store, open_store
+from marin.streamed import LogStream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,7 @@ class Options:
     backend: BackendName = BackendName.RAY
     address: str = ""
     every_step: bool = False
+    logs: bool = False
     command: str = field(default_factory=lambda: shlex.join(sys.argv))
 
 
@@ -88,6 +92,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         region_options,
         _choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
         click.option("--address", default="", help="A running Ray cluster; without it a local one is started."),
+        click.option("--logs", is_flag=True, help="Print what running steps log, each line behind its step's name."),
         click.option("--every-step", is_flag=True, help="Do not fold like steps in the printed plan."),
     ]
     for decorate in reversed(decorators):
@@ -139,6 +144,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         egress = _allowed_egress(plan_costs(plan, regions), options, regions)
         run = execute(plan, store, source, options, console, egress)
     terminal.print_results(console, run)
+    print_closing(console, run)
     from marin.page import write_page
 
     try:
@@ -189,10 +195,12 @@ def execute(
     if egress is not None and egress.by_route:
         events.note("egress", **egress.to_json(), budget=options.egress_budget, allowed=options.allow_egress)
     try:
-        with Progress(console, store, len(todo)) as progress:
+        with Progress(console, store, len(todo)) as progress, _stream(options, console, store) as logs:
 
             def listen(event: str, result: StepResult) -> None:
                 events.step(event, result)
+                if logs is not None:
+                    logs(event, result)
                 progress(event, result)
 
             tell = functools.partial(console.print, style="yellow", highlight=False, markup=False, soft_wrap=True)
@@ -202,6 +210,10 @@ def execute(
         raise
     events.ended(run.seconds, len(run.having(Status.FAILED)))
     return run
+
+
+def _stream(options: Options, console: Console, store: Store) -> AbstractContextManager[LogStream | None]:
+    return LogStream(console, store) if options.logs else nullcontext()
 
 
 def _say_nothing(_event: str, _result: StepResult) -> None:

@@ -179,7 +179,7 @@ def describe_facts(facts: dict[str, Any]) -> str:
 
 
 def print_results(console: Console, run: Run) -> None:
-    """Metrics of every result side by side, headlines of reports, failures with their logs."""
+    """Metrics of every result side by side, headlines of reports."""
     scores: dict[str, dict[str, float]] = {}
     headlines: list[str] = []
     results = run.plan.experiment.results
@@ -208,15 +208,3 @@ def print_results(console: Console, run: Run) -> None:
         console.print(Text(f"• {line}"))
     if len(headlines) > RESULTS:
         console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
-    for result in run.having(Status.FAILED):
-        console.print(f"[red bold]failed[/] {escape(result.step.name)}: ", Text(result.error), highlight=False)
-        if result.log:
-            log = f"       log: {run.plan.store.prefix}/{result.log}"
-            console.print(log, markup=False, highlight=False, soft_wrap=True)
-    skipped = run.having(Status.SKIPPED)
-    if skipped:
-        names = ", ".join(result.step.name for result in skipped[:6]) + (" …" if len(skipped) > 6 else "")
-        console.print(
-            f"[yellow]not run[/]: {len(skipped)} step(s) that need what failed: {escape(names)}", highlight=False
-        )
-        console.print("Nothing that was committed is lost; the next run tries the failed steps again.")

@@ -1,0 +1,64 @@
+"""The last words of a run: what happened to how many steps, in what time, and what to type next."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from rich.console import Console
+from rich.text import Text
+
+from marin.cost import write_duration
+from marin.scheduler import Run, Status, StepResult
+
+SAID = {
+    Status.RAN: ("ran", "green"),
+    Status.CACHED: ("cached", "green"),
+    Status.ALIAS: ("aliased", "green"),
+    Status.FAILED: ("failed", "red bold"),
+    Status.SKIPPED: ("not run", "yellow"),
+}
+MOST = 6  # names; of failures, that are told with their logs
+PREFIX = "store"  # where commands look without --prefix
+
+
+def print_closing(console: Console, run: Run) -> None:
+    """Failures with their logs, what was left out for them, and one line about all."""
+    failed, skipped = run.having(Status.FAILED), run.having(Status.SKIPPED)
+    for result in failed[:MOST]:
+        said = Text.assemble(("failed", "red bold"), f" {result.step.name}: {result.error}")
+        console.print(said, soft_wrap=True)
+        if result.log:
+            console.print(Text(f"       log: {run.plan.store.prefix}/{result.log}"), soft_wrap=True)
+    if len(failed) > MOST:
+        names = ", ".join(result.step.name for result in failed[MOST : 2 * MOST])
+        more = f" and {len(failed) - 2 * MOST} more" if len(failed) > 2 * MOST else ""
+        console.print(Text.assemble(("failed", "red bold"), f" too: {names}{more}"), soft_wrap=True)
+    if skipped:
+        names = ", ".join(result.step.name for result in skipped[:MOST]) + (" …" if len(skipped) > MOST else "")
+        said = f": {len(skipped)} step(s) that need what failed: {names}"
+        console.print(Text.assemble(("not run", "yellow"), said), soft_wrap=True)
+    console.print(_counts(run), soft_wrap=True)
+    for hint in _next(run, failed):
+        console.print(Text(f"next: {hint}", style="dim"), soft_wrap=True)
+
+
+def _counts(run: Run) -> Text:
+    parts: list[Text] = []
+    for status, (word, style) in SAID.items():
+        if count := len(run.having(status)):
+            parts.append(Text(f"{count:,} {word}", style=style))
+    return Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}")
+
+
+def _next(run: Run, failed: list[StepResult]) -> list[str]:
+    prefix = run.plan.store.prefix
+    at = "" if prefix == os.path.abspath(PREFIX) else f" --prefix {shlex.quote(prefix)}"
+    if failed:
+        logged = next((result for result in failed if result.log), None)
+        again = "the same command again, when that is mended: only what is missing runs"
+        return [*([f"marin logs {shlex.quote(logged.step.name)}{at}"] if logged else []), again]
+    if not run.having(Status.RAN, Status.ALIAS):
+        return []
+    made = [step for step in run.plan.experiment.results.values() if run.results[step].record is not None]
+    return [f"marin cat {shlex.quote(made[0].name)}{at}"] if made else []
