@@ -100,6 +100,10 @@ class Lineage:
         """Everything it was made from, nearest first, with how far away it is."""
         return _reach([output], self.inputs)
 
+    def up_of(self, outputs: Iterable[Output]) -> dict[Output, int]:
+        """Everything that these were made from, nearest first, with how far away it is."""
+        return _reach(outputs, self.inputs)
+
     def down(self, outputs: Iterable[Output]) -> dict[Output, int]:
         """Everything that was made from these, nearest first, with how far away it is."""
         return _reach(outputs, self.used_by)

@@ -30,6 +30,16 @@ def check_kinds(steps: Iterable[ExecutorStep[Any]], pinned: Mapping[ExecutorStep
                     _check(reader, name, wanted, step, pinned[step])
 
 
+def kinds_read(reader: ExecutorStep[Any], pin: ExecutorStep[Any]) -> list[type[Artifact]]:
+    """The kinds of artifacts that the fields which hold a pin say; none where they do not."""
+    hints, wanted = _hints(type(reader)), list[type[Artifact]]()
+    for name, held in identity_fields(reader).items():
+        found: list[Any] = []
+        encode(held, name, found)
+        wanted += _kinds(hints.get(name)) if pin in found else []
+    return wanted
+
+
 def _check(
     reader: ExecutorStep[Any], name: str, wanted: list[type[Artifact]], pin: ExecutorStep[Any], record: Record
 ) -> None:

@@ -10,6 +10,7 @@
     {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
     {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
+    {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin verify` found right, when and by whom
     {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
     {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason
     {prefix}/.marin/state/<identity>/                work in progress that survives attempts

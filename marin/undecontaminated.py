@@ -7,6 +7,7 @@ from typing import Any, cast, get_args, get_origin
 
 from marin.artifact import Artifact, Documents, Tokens
 from marin.data.mixture import Stages, source_name
+from marin.pinned_kind import kinds_read
 from marin.step import ExecutorStep
 
 DECONTAMINATE = "decontaminate"  # the operator's name
@@ -47,9 +48,17 @@ def _is_clean(step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool]) -> 
         if step.op == DECONTAMINATE:
             known[step] = True
         else:
-            text = [each for each in step.dependencies if issubclass(_made(each), Documents | Tokens)]
+            text = [each for each in step.dependencies if _is_text(step, each)]
             known[step] = bool(text) and all(_is_clean(each, known) for each in text)
     return known[step]
+
+
+def _is_text(reader: ExecutorStep[Any], step: ExecutorStep[Any]) -> bool:
+    """Only the store knows what a pin holds, so the field that it is in has to say, or it is taken for text."""
+    if step.pin is not None:
+        kinds = kinds_read(reader, step)
+        return not kinds or any(issubclass(kind, Documents | Tokens) for kind in kinds)
+    return issubclass(_made(step), Documents | Tokens)
 
 
 def _made(step: ExecutorStep[Any]) -> type[Artifact]:

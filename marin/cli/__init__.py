@@ -32,6 +32,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Trust": {
         "lineage": "What an output was made from, and what was made from it.",
         "revoke": "Declare bytes bad; says what was made from them.",
+        "audit": "What a reviewer should know of results: one page, nonzero if something is untrusted.",
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
         "adopt": "Bring outside data in, with a manifest and a reason, to be pinned.",
     },

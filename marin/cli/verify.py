@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -12,10 +13,12 @@ from marin.cli.completions import complete_output
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import open_console
 from marin.cost import write_bytes
+from marin.errors import BadPrefix, StoreFull
 from marin.exits import Exit
 from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory, unknown
 from marin.record import Check, Record
 from marin.store import open_store
+from marin.verified import note_verified
 
 
 @click.command()
@@ -37,10 +40,14 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     inventory = read_inventory(open_store(prefix))
     wrong = {identity: [error] for identity, error in inventory.damage.items() if _is_asked(identity, steps)}
     records = _asked(inventory, steps, wrong)
+    right: list[Record] = []
     for record in _with_progress(records):
         if found := inventory.store.verify(record, check):
             wrong[f"{record.name} {record.identity[:12]}"] = found
+        else:
+            right.append(record)
     checked = len(records)
+    _note(inventory, check, right)
     if as_json:
         echo_json({"checked": checked, "wrong": wrong})
         return Exit.STORE if wrong else Exit.OK
@@ -62,6 +69,18 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     if wrong:
         console.print("make a damaged output again with --rebuild STEP when running its experiment", soft_wrap=True)
     return Exit.STORE if wrong else Exit.OK
+
+
+def _note(inventory: Inventory, check: Check, right: list[Record]) -> None:
+    """So that `marin audit` knows, and a plan need not read again what was only touched. Who may only read does not."""
+    store = inventory.store
+    if check is Check.SIZES:
+        return
+    with suppress(BadPrefix, StoreFull):
+        note_verified(store, check, [record.attempt for record in right])
+        for record in right:
+            if record.stamp and store.output(record).is_local and store.output(record).stamp() != record.stamp:
+                store.note_stamp(record)
 
 
 def _is_asked(identity: str, steps: tuple[str, ...]) -> bool:

@@ -162,21 +162,21 @@ def test_facts_are_given_where_files_do_not_tell_them_and_never_against_them(pre
 
 def test_bytes_that_are_not_to_be_trusted_stay_out(prefix: str, folder: Path, tmp_path: Path) -> None:
     store = Store(prefix)
-    record = take(prefix, folder).record
+    record = take(prefix, folder, "toy-blob", bytes=5).record
     end = Join(parts=(Pinned(at=record.attempt, digest=record.root),), label="end")
     run(prefix, end=end)
     revoke(store, record, "holds test items")
     with pytest.raises(Revoked, match=r"holds the bytes of adopt/out, which were revoked by .*holds test items"):
         take(prefix, folder, label="again")
     with pytest.raises(Revoked, match="holds test items"):
-        take(prefix, folder, "toy-blob", bytes=5)
+        take(prefix, folder, "toy-blob", bytes=6)
     made = tmp_path / "made"
     made.mkdir()
     (made / "text.txt").write_text("hello")  # what the join made of the revoked bytes
     with pytest.raises(Revoked, match=r"holds the bytes of toy-join/end, which was made from .*holds test"):
         take(prefix, made)
     withdraw(store, record, "it does not")
-    assert not take(prefix, folder).new
+    assert not take(prefix, folder, "toy-blob", bytes=5).new
 
 
 def test_an_output_of_another_store_brings_its_kind_and_its_revocations(prefix: str, folder: Path) -> None:

@@ -1,6 +1,11 @@
 """Which training sources reached the tokenizer without decontamination, read off the graph."""
 
+import dataclasses
+from typing import Any, cast
+
 from experiments.exp1529_mantis import build
+from marin import Pinned
+from marin.data.mixture import Stages
 from marin.scale import Scale
 from marin.undecontaminated import sentence, undecontaminated
 
@@ -14,6 +19,18 @@ def test_the_planted_fault_of_1529_is_found_in_its_arm_at_both_scales():
         said = sentence(found, sources)
         assert said.startswith("Not decontaminated: all_math (bison). It reached the tokenizer as it was; the other ")
         assert f"the other {sources - 1} sources" in said
+
+
+def test_pinned_text_counts_as_it_is_and_a_pinned_tokenizer_is_no_text():
+    trainings = [step for step in build(Scale.REHEARSAL).steps() if step.label == "mantis" and step.work() is not None]
+    stages = next(held for held in vars(trainings[0]).values() if isinstance(held, Stages))
+    tokens = next(iter(cast(Any, stages).sources))
+    pin: Pinned[Any] = Pinned(at="a/b", digest="0" * 64, label="old")
+    for field, found in (("documents", 1), ("tokenizer", 0)):
+        changed = dataclasses.replace(tokens, **{field: pin}, label="pinned")
+        mixture = dataclasses.replace(next(iter(stages.at.values())), weights={changed: 1.0})
+        training = dataclasses.replace(trainings[0], data=Stages({0: mixture}))
+        assert len(undecontaminated([training])[0]) == found, field
 
 
 def test_what_all_is_well_says():
