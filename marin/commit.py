@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from marin.artifact import Artifact
 from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes
 from marin.holder import this_process
 from marin.job import Job
-from marin.lease import Held, Lease, State, acquire_after, lease_name, parse_lease
+from marin.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
 from marin.reasons import describe_fields
 from marin.record import (
     FORMAT,
@@ -18,6 +19,7 @@ from marin.record import (
     RECORD,
     Acceptance,
     Check,
+    FileEntry,
     Input,
     Provenance,
     Record,
@@ -30,44 +32,62 @@ from marin.revocation import revoked_bytes
 from marin.store import Store
 
 
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What somebody wants to commit. attempt_of(token): its directory. replaces: the attempt that was seen committed,
+    "" if none. may_take_over: is the holder of this lease dead?"""
+
+    identity: str
+    attempt_of: Callable[[int], str]
+    replaces: str
+    may_take_over: Callable[[LeaseDocument], bool]
+
+
 def take_lease(store: Store, job: Job) -> Lease | Held | Record:
     """The lease, or who has it, or what somebody committed since the plan was made. Raises StoreError."""
     step = job.step
+    claim = Claim(
+        identity=step.identity,
+        attempt_of=lambda token: store.attempt_name(step, token),
+        replaces=job.replaces,
+        may_take_over=job.may_take_over,
+    )
+    return take(store, claim)
 
-    def attempt_of(token: int) -> str:
-        return store.attempt_name(step, token)
 
-    content = store.objects.read(lease_name(step.identity))
-    now = parse_lease(content, lease_name(step.identity)) if content else None
-    if now is not None and now.state is State.COMMITTED and (newer := committed_since(store, job)) is not None:
+def take(store: Store, claim: Claim) -> Lease | Held | Record:
+    """The lease, or who has it, or what is committed and is not what the claim replaces. Raises StoreError."""
+    content = store.objects.read(lease_name(claim.identity))
+    now = parse_lease(content, lease_name(claim.identity)) if content else None
+    if now is not None and now.state is State.COMMITTED and (newer := _committed_since(store, claim)) is not None:
         return newer
-    lease = acquire_after(content, store.objects, step.identity, attempt_of, job.may_take_over)
+    lease = acquire_after(content, store.objects, claim.identity, claim.attempt_of, claim.may_take_over)
     if isinstance(lease, Held):
         return lease
     try:
-        newer = store.visible(step.identity)
-        if lease.before is not None and (newer is None or newer.attempt == job.replaces):
-            newer = store.finish(step.identity, lease.before) or newer  # we came between another's two last writes
-        if newer is not None and newer.attempt == job.replaces and newer.token >= lease.token:
-            lease.raise_token(newer.token, attempt_of)
+        newer = store.visible(claim.identity)
+        if lease.before is not None and (newer is None or newer.attempt == claim.replaces):
+            newer = store.finish(claim.identity, lease.before) or newer  # we came between another's two last writes
+        if newer is not None and newer.attempt == claim.replaces and newer.token >= lease.token:
+            lease.raise_token(newer.token, claim.attempt_of)
     except CorruptRecord:
         newer = None  # the plan was told to make this step again; the commit replaces the garbled record
     except MarinError:
         lease.release()
         raise
-    if newer is None or newer.attempt == job.replaces:
+    if newer is None or newer.attempt == claim.replaces:
         return lease
     lease.release()
     return newer
 
 
-def committed_since(store: Store, job: Job) -> Record | None:
+def _committed_since(store: Store, claim: Claim) -> Record | None:
     """What another driver committed since the plan was made."""
     try:
-        record = store.record(job.step.identity)
+        record = store.record(claim.identity)
     except CorruptRecord:
         return None
-    return None if record is None or record.attempt == job.replaces else record
+    return None if record is None or record.attempt == claim.replaces else record
 
 
 def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float) -> Record:
@@ -142,6 +162,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             alias_of=original.alias_of or original.identity,
             provenance=_provenance(job, started),
             lifetime=job.lifetime,
+            mirrored=[],
         )
         if accepted is not None:
             here = {held.identity: held.root for held in record.inputs}
@@ -152,6 +173,17 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
         lease.release()
         raise
     return record
+
+
+def commit_mirrored(store: Store, lease: Lease, record: Record, entries: Iterable[FileEntry]) -> None:
+    """Make a verified copy the committed output here. entries: its manifest; none for an alias. Raises LeaseLost."""
+    if (said := revoked_bytes(store, record.root, record.content)) is not None:
+        raise RevokedBytes(f"{record.name} holds the very bytes that were {said.describe()}. They are not committed")
+    if not record.alias_of:
+        store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(entries))
+    _make_visible(store, lease, record)
+    if record.action and not record.alias_of:
+        store.note_action(record)
 
 
 def _make_visible(store: Store, lease: Lease, record: Record) -> None:

@@ -108,12 +108,12 @@ def _legend(whole: Sum) -> list[str]:
 def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> list[str]:
     """What crosses regions, or why nobody knows; nothing for a store on the machine itself."""
     nowhere = sum(cost.egress is None for cost in costs)
+    asks = "://" in regions.prefix and not regions.prefix.startswith("memory://")
     if nowhere == len(costs):
-        asks = "://" in regions.prefix and not regions.prefix.startswith("memory://")
         return ["region unknown: egress not checked (--region says where steps run)"] if asks else []
     lines = [f"egress {line}" for line in whole.egress.describe()] if whole.egress is not None else []
-    if nowhere:
+    if nowhere and asks:
         lines.append(f"egress of {nowhere} of {len(costs)} steps is not checked: nobody says where they run (--region)")
-    elif not lines and (store := regions.store()) is not None:
+    elif not nowhere and not lines and (store := regions.store()) is not None:
         lines.append(f"no egress: steps run where the store is, in {store}")
     return lines + [f"egress not checked: {why.splitlines()[0]}" for why in regions.unchecked.values()]

@@ -43,6 +43,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             "bytes": record.bytes,
             "facts": record.facts,
             "inputs": [vars(held) for held in record.inputs],
+            "mirrored": [vars(held) for held in record.mirrored],
             **vars(record.provenance),
         }
         stored = plan.store.code(record.code) if record.code != today.code.digest else None
@@ -88,6 +89,8 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
             line(f"    made again: {committed['because']}", "yellow")
         if committed["git"]:
             line(f"    git {committed['git']} ({committed['experiment']})")
+        for held in committed["mirrored"]:
+            line(f"    mirrored from {held['origin']} by {held['who']} on {held['when']}")
         for held in committed["inputs"]:
             line(f"    read {held['name']} {held['root'][:12]}")
     for entry in told["accepted"]:

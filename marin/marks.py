@@ -25,6 +25,7 @@ class MarkKind(StrEnum):
     ADOPTED = "adopted"
     PINNED = "pinned"
     ALIAS = "alias"
+    MIRRORED = "mirrored"
 
 
 BAD = (MarkKind.REVOKED, MarkKind.UNTRUSTED)
@@ -64,6 +65,7 @@ class Marks:
         if record.alias_of:
             kind = MarkKind.PINNED if record.op == PINNED else MarkKind.ALIAS
             found.append(Mark(kind, f"the bytes are those of {record.attempt}"))
+        found += [Mark(MarkKind.MIRRORED, held.describe().removeprefix("mirrored ")) for held in record.mirrored[-1:]]
         return found
 
     def _trust(self, output: Output) -> list[Mark]:

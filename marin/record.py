@@ -47,6 +47,18 @@ class Provenance(Document):
     because: str = ""
 
 
+class Mirrored(Document):
+    """A copy from another store, every byte of it verified. origin: the output there, prefix included."""
+
+    origin: str
+    who: str
+    host: str
+    when: str
+
+    def describe(self) -> str:
+        return f"mirrored from {self.origin} by {self.who} on {self.when}"
+
+
 class MadeBy(Document):
     """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
 
@@ -88,7 +100,7 @@ class Record(Document):
     action: see ``marin.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
     the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
     same files are known under another kind or other facts; "" where there are none. lifetime: see marin.lifetime; ""
-    for good.
+    for good. mirrored: the copies that brought it here from where it was made, the last one at the end.
     """
 
     format: int
@@ -114,6 +126,7 @@ class Record(Document):
     stamp: str = ""
     content: str = ""
     lifetime: str = ""
+    mirrored: list[Mirrored] = field(default_factory=list[Mirrored])
 
     @property
     def name(self) -> str:

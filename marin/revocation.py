@@ -111,6 +111,33 @@ def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
     return next(iter(_standing(history(store, root, content))), None)
 
 
+def bring_revocations(source: Store, target: Store) -> None:
+    """Let one store know what another does. Raises CorruptRecord.
+
+    Where the two were told different things about the same bytes, what is revoked in either stays revoked.
+    """
+    names = [f"{FOLDER}/{name}" for name in source.objects.names(FOLDER)]
+    for name, content in source.objects.read_many(names).items():
+        theirs = _entries(content, f"{source.prefix}/{name}")
+        while True:
+            old = target.objects.read(name)
+            ours = _entries(old or b"", f"{target.prefix}/{name}")
+            both = _merged(ours, theirs)
+            if both == ours or target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both)):
+                break
+
+
+def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation]:
+    if ours == theirs[: len(ours)]:
+        return theirs
+    new = [entry for entry in theirs if entry not in ours]
+    if not new:
+        return ours
+    both = [*ours, *new]
+    standing = {entry.root for entry in _standing(both)}
+    return both + [entry for entry in (*_standing(ours), *_standing(theirs)) if entry.root not in standing]
+
+
 def history(store: Store, root: str, content: str) -> list[Revocation]:
     """Everything that was ever said about these bytes, oldest first."""
     name = _name(content or root)

@@ -8,6 +8,7 @@
     {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see marin.index
     {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
     {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
+    {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   records of what a mirrored output was made from elsewhere
     {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
     {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin verify` found right, when and by whom
@@ -231,8 +232,7 @@ class Store:
         return f"make it again with --rebuild {record.name}"
 
     def attempt_name(self, step: ExecutorStep[Any], token: int) -> str:
-        label = f"{slug(step.label)}-" if step.label else ""
-        return f"{slug(step.op)}/{label}{step.identity[:12]}.{token:04d}"
+        return attempt_directory(step.op, step.label, step.identity, token)
 
     def attempts(self, op: str) -> list[str]:
         """Directories of every attempt of an operator's steps, committed or not."""
@@ -320,6 +320,11 @@ class Store:
 
 def record_name(identity: str) -> str:
     return f"{RECORDS}/{identity}.json"
+
+
+def attempt_directory(op: str, label: str, identity: str, token: int) -> str:
+    """Where an attempt writes, below the store."""
+    return f"{slug(op)}/{f'{slug(label)}-' if label else ''}{identity[:12]}.{token:04d}"
 
 
 def slug(name: str) -> str:

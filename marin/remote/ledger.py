@@ -29,15 +29,20 @@ _written: dict[str, Written] = {}
 _lock = threading.Lock()
 
 
-def note(url: str, written: Written) -> None:
+def note(url: str, held: Written) -> None:
     with _lock:
-        _written[url] = written
+        _written[url] = held
 
 
-def note_all(written: Mapping[str, Written]) -> None:
+def note_all(found: Mapping[str, Written]) -> None:
     """What another process of the same attempt wrote."""
     with _lock:
-        _written.update(written)
+        _written.update(found)
+
+
+def written(url: str) -> Written | None:
+    """What this process wrote there, if it did."""
+    return _written.get(url)
 
 
 def hashes(url: str, found: Mapping[str, Stored]) -> dict[str, str]:
@@ -45,8 +50,8 @@ def hashes(url: str, found: Mapping[str, Stored]) -> dict[str, str]:
 
     found: what the store lists there.
     """
-    written = {name: _written.get(f"{url}/{name}") for name in found}
-    return {name: held.sha256 for name, held in written.items() if held is not None and held.is_what(found[name])}
+    known = {name: _written.get(f"{url}/{name}") for name in found}
+    return {name: held.sha256 for name, held in known.items() if held is not None and held.is_what(found[name])}
 
 
 def below(url: str) -> dict[str, Written]:

@@ -235,28 +235,34 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")
 
 
-def test_a_run_over_the_budget_stops_before_anything_starts(project: Project, request: pytest.FixtureRequest) -> None:
-    server: StoreServer = request.getfixturevalue("_s3")
-    server.obey()
-    prefix = server.new_bucket("eu-west-1")
-    marin, where = Command(project), ("--prefix", prefix)
-    file, far = str(project.file), ("--region", "gcp/us-central2", "--egress-budget", "0")
-    said = marin("run", file, *where, *far, "--backend", "inline", expect=OVER)
+def test_a_run_over_the_budget_stops_before_anything_starts(project: Project) -> None:
+    marin = Command(project)
+    far = ("--region", "gcp/us-central2", "--store-region", "aws/eu-west-1", "--egress-budget", "0")
+    said = marin.on("run", *far, "--backend", "inline", expect=OVER)
     assert all(line in said for line in ("say/say", "aws/eu-west-1", "gcp/us-central2", "--allow-egress", "list price"))
-    assert marin("run", file, *where, *far, "--dry-run", expect=OVER)
-    assert "Nothing was started" in marin("plan", file, *where, *far, expect=OVER)
-    assert server.counts(prefix)[Operation.WRITE] == 0
-    assert "region unknown" in marin("plan", file, *where)
-    assert "no egress" in marin("plan", file, *where, "--region", "aws/eu-west-1", "--egress-budget", "0")
+    assert "Nothing was started" in marin.on("run", *far, "--dry-run", expect=OVER)
+    assert "Nothing was started" in marin.on("plan", *far, expect=OVER)
+    assert not project.store.exists()
+    assert "no egress" in marin.on("plan", "--region", "aws/eu-west-1", *far[2:])
     # With a reason it runs, and the reason is kept.
-    marin("run", file, *where, *far, "--backend", "inline", "--allow-egress", "the chips are there")
-    [events] = json.loads(marin("runs", *where, "--json"))
-    told = json.loads(marin("runs", events["name"], *where, "--json"))
+    marin.on("run", *far, "--backend", "inline", "--allow-egress", "the chips are there")
+    told = json.loads(marin("runs", "latest", "--prefix", str(project.store), "--json"))
     [egress] = [event for event in told["events"] if event["event"] == "egress"]
     assert egress["allowed"] == "the chips are there"
     assert {way["from"] for way in egress["routes"]} == {"aws/eu-west-1", "gcp/us-central2"}
     # What is committed moves nothing.
-    marin("run", file, *where, *far, "--backend", "inline")
+    marin.on("run", *far, "--backend", "inline")
+
+
+def test_a_plan_on_a_bucket_says_that_it_does_not_know_where_steps_run(
+    project: Project, request: pytest.FixtureRequest
+) -> None:
+    server: StoreServer = request.getfixturevalue("_s3")
+    server.obey()
+    where = ("--prefix", server.new_bucket("eu-west-1"))
+    marin, file = Command(project), str(project.file)
+    assert "region unknown: egress not checked" in marin("plan", file, *where)
+    assert "aws/eu-west-1 → local" in marin("plan", file, *where, "--region", "local")
 
 
 @pytest.mark.parametrize("given", [("--region", "nowhere"), ("--egress-budget", "some"), ("--store-region", "")])

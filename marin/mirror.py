@@ -1,0 +1,185 @@
+"""Mirroring: committed outputs copied from one store to another, verified, under the same identity.
+
+What travels with an output: its record with its provenance, the code that the record names, what somebody accepted, the
+log, every revocation that the store knows, and the records (not the bytes) of everything that it was made from, so that
+lineage and revocations reach as far as they do where it was made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from marin.commit import Claim, commit_mirrored, take
+from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError
+from marin.holder import this_process
+from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch
+from marin.mirror_files import Copier, Tally, clear_away, earlier_attempts
+from marin.mirror_plan import Mirroring, must_be_same
+from marin.objects.errors import control_errors
+from marin.record import LOG, FileEntry, Mirrored, Record, manifest_of, root_digest
+from marin.revocation import bring_revocations
+from marin.store import Store, attempt_directory
+from marin.uses import Uses, needs_of
+
+type Tell = Callable[[str], None]
+RUN = "mirror"  # what gc knows of it
+
+
+@dataclass(frozen=True)
+class Brought:
+    """record: as it is committed in the target. copied: False if another call brought it meanwhile."""
+
+    record: Record
+    copied: bool
+    tally: Tally = field(default_factory=Tally)
+
+
+def mirror(plan: Mirroring, tell: Tell = lambda _: None, watch: Watch | None = None) -> Generator[Brought]:
+    """Copy what is to do, one output after the other; each is committed when it is given.
+
+    Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
+    copy once. tell: what it waits for. Raises CorruptOutput for bytes that are not what their manifest says,
+    RevokedBytes, OtherBytes, Outdated, StoreError; what was given before stays.
+    """
+    source, target, watch = plan.source, plan.target, watch or Watch()
+    bring_revocations(source, target)
+    every = [*plan.there, *plan.todo]
+    with ExitStack() as stack:
+        codes = {record.code for record in every}
+        writing = stack.enter_context(Uses(target, RUN, tell, watch))
+        writing.add(needs_of((record.identity for record in every), (), codes, RUN), ())
+        try:
+            reading = stack.enter_context(Uses(source, RUN, tell, watch))
+            reading.add(needs_of((), plan.todo, codes, RUN), plan.todo)
+        except BadPrefix:
+            tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
+        _bring_ancestors(plan)
+        for record in every:
+            _bring_beside(source, target, record)
+        for record in plan.todo:
+            yield _bring(source, target, record, tell, watch)
+
+
+def _bring(source: Store, target: Store, record: Record, tell: Tell, watch: Watch) -> Brought:
+    lease = _lease(target, record, tell, watch)
+    if isinstance(lease, Record):
+        return Brought(must_be_same(target, record, lease), copied=False)
+    tally = Tally()
+    try:
+        original = _original(target, record)
+        if original is not None:
+            made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
+        else:
+            wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
+            if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
+                lease.raise_token(wanted - 1, lambda token: _directory(record, token))
+            lease.start_beating(lambda: None)
+            made, entries = _copied(source, target, record, lease, tally)
+        made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(source, record)])
+        commit_mirrored(target, lease, made, entries)
+    finally:
+        lease.stop_beating()
+        lease.release()
+    return Brought(made, copied=True, tally=tally)
+
+
+def _lease(target: Store, record: Record, tell: Tell, watch: Watch) -> Lease | Record:
+    """Waits for whoever brings it or makes it now."""
+    dead: tuple[int, int] | None = None
+    told = ""
+
+    def may_take_over(lease: LeaseDocument) -> bool:
+        return lease.holder.is_gone() or (lease.token, lease.beat) == dead
+
+    claim = Claim(
+        identity=record.identity,
+        attempt_of=lambda token: _directory(record, token),
+        replaces="",
+        may_take_over=may_take_over,
+    )
+    while isinstance(lease := take(target, claim), Held):
+        if watch.is_dead(record.identity, lease.by):
+            dead = (lease.by.token, lease.by.beat)
+            continue
+        if told != (told := f"{record.name} is {lease.by.describe()}"):
+            tell(f"waiting: {told}")
+        time.sleep(LOOK_SECONDS)
+    return lease
+
+
+def _directory(record: Record, token: int) -> str:
+    return attempt_directory(record.op, record.label, record.identity, token)
+
+
+def _original(target: Store, record: Record) -> Record | None:
+    """What the target holds of the output that an alias shares; without it the alias gets bytes of its own."""
+    held = target.record(record.alias_of) if record.alias_of else None
+    return held if held is not None and held.root == record.root else None
+
+
+def _copied(source: Store, target: Store, record: Record, lease: Lease, tally: Tally) -> tuple[Record, list[FileEntry]]:
+    entries = source.manifest(record)
+    if root_digest(entries, record.kind, record.facts) != record.root:
+        raise CorruptOutput(
+            f"the manifest of {record.name} in {source.prefix} is not the one that its record names; it was edited. "
+            f"Nothing of it was mirrored; {source.remedy(record)}"
+        )
+    attempt = lease.document.attempt
+    output, earlier = target.directory / attempt, earlier_attempts(target, record, but=attempt)
+
+    def still_ours() -> None:
+        lease.report(f"mirroring {tally.copied_files + tally.resumed_files} of {len(entries)} files")
+        if lease.lost:
+            raise LeaseLost(lease.lost)
+
+    try:
+        with control_errors(Path(output.url if output.is_local else source.output(record).url)):
+            Copier(source.output(record), target, attempt, earlier, tally, still_ours).copy(entries, record.root)
+            found = manifest_of(output)
+    finally:
+        if not output.is_local:
+            from marin.remote.ledger import forget
+
+            forget(output.url)
+    if root_digest(found, record.kind, record.facts) != record.root:
+        raise CorruptOutput(f"{output.url} does not hold what was copied there; somebody else writes there. Run again")
+    log = source.objects.read_log(f"{record.attempt}/{LOG}")
+    with suppress(StoreError):
+        line = f"{_mirrored(source, record).describe()}\n"
+        target.objects.append(f"{attempt}/{LOG}", log + line.encode())
+        target.objects.flush(f"{attempt}/{LOG}")
+    with control_errors(Path(output.url)):
+        clear_away(target, attempt, earlier)
+    return replace(record, attempt=attempt, alias_of="", stamp=output.stamp()), found
+
+
+def _mirrored(source: Store, record: Record) -> Mirrored:
+    me = this_process()
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    return Mirrored(origin=f"{source.prefix}/{record.attempt}", who=me.user, host=me.host, when=when)
+
+
+def _bring_beside(source: Store, target: Store, record: Record) -> None:
+    """The code that made it, and whatever somebody accepted, before anybody sees it."""
+    accepted = source.acceptances(record.identity)
+    known = target.acceptances(record.identity) if accepted else []
+    for name in {f".marin/code/{code}.json" for code in (record.code, *(held.code for held in accepted))}:
+        content = source.objects.read(name)
+        if content and not target.objects.read(name):
+            target.objects.write(name, content)
+    for entry in accepted:
+        if entry not in known:
+            target.accept(record.identity, entry)
+
+
+def _bring_ancestors(plan: Mirroring) -> None:
+    """Where lineage looks for outputs that are not there any more."""
+    known = set(plan.target.superseded())
+    for record in plan.ancestors:
+        name = f".marin/superseded/{record.identity}.mirrored-{record.root[:16]}.json"
+        if name not in known:
+            plan.target.objects.write(name, record.to_bytes())
