@@ -8,7 +8,7 @@
     {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see marin.index
     {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
     {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
-    {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   records of what a mirrored output was made from elsewhere
+    {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   of what mirrored outputs were made from elsewhere
     {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
     {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin verify` found right, when and by whom
