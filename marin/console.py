@@ -23,7 +23,13 @@ READABLE = 30  # the last column goes on lines of its own when less is left for 
 def open_console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     fixed = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console(stderr=stderr, highlight=False, width=None if fixed else UNFOLDED)
+    return _Console(stderr=stderr, highlight=False, width=None if fixed else UNFOLDED)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process with the code of a failed step; see marin.exits."""
+        raise BrokenPipeError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +66,10 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
 
 
 def _squeeze(shown: Sequence[int], widths: dict[int, int], room: int) -> None:
-    """Give the column before the last no more than leaves the last readable; longer cells stand out."""
+    """Give the widest column but the last no more than leaves the last readable; longer cells stand out."""
     if len(shown) > 1:
-        *before, name, _ = shown
-        widths[name] = max(room - READABLE - GAP - _start([*before, name], widths), INDENT)
+        widest = max(shown[:-1], key=lambda number: widths[number])
+        widths[widest] = max(room - READABLE - (_start(shown, widths) - widths[widest]), INDENT)
 
 
 def _least(shown: Sequence[int], widths: dict[int, int]) -> int:

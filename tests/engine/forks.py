@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,12 @@ for line in sys.stdin:
     if child == 0:
         said = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1); os.dup2(said, 2)
+        if job["reader_gone"]:
+            reading, writing = os.pipe()
+            os.close(reading); os.dup2(writing, 1); os.close(writing)
+        os.environ.update(job["environment"])
+        for name in job["unset"]:
+            os.environ.pop(name, None)
         os.chdir(job["folder"])
         sys.path[:0] = [job["folder"], *job["path"]]
         sys.argv = ["marin", *job["arguments"]]
@@ -75,10 +82,28 @@ class Forks:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    def marin(self, folder: Path, *arguments: str, path: tuple[str, ...] = ()) -> Ended:
-        """``marin …`` in a folder. path: further entries of Python's path."""
+    def marin(
+        self,
+        folder: Path,
+        *arguments: str,
+        path: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+        unset: tuple[str, ...] = (),
+        reader_gone: bool = False,
+    ) -> Ended:
+        """``marin …`` in a folder, into a pipe. path: further entries of Python's path. environment, unset: what is
+        different there. reader_gone: nobody reads stdout, as behind ``| head`` when it has seen enough.
+        """
         out = folder / ".said"
-        job = {"folder": str(folder), "arguments": list(arguments), "out": str(out), "path": list(path)}
+        job = {
+            "folder": str(folder),
+            "arguments": list(arguments),
+            "out": str(out),
+            "path": list(path),
+            "environment": dict(environment or {}),
+            "unset": list(unset),
+            "reader_gone": reader_gone,
+        }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
