@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
+from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
 from marin.errors import MissingDependency, PlanError
 from marin.job import Ending, Job, Outcome
@@ -56,10 +57,12 @@ class RayBackend:
             # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
         self._check_capacity(steps, ray.nodes())
-        self.tasks = {
-            False: ray.remote(max_retries=0)(run_attempt),
-            True: ray.remote(max_retries=0, max_calls=1)(run_attempt),
-        }
+        parcels = ray.put(packed(steps))
+
+        def run(job: Job) -> Outcome:
+            return run_attempt(job, parcels)
+
+        self.tasks = {False: ray.remote(max_retries=0)(run), True: ray.remote(max_retries=0, max_calls=1)(run)}
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
         available = [node["Resources"] for node in nodes if node["Alive"]]
@@ -77,7 +80,7 @@ class RayBackend:
 
     def submit(self, job: Job) -> None:
         options = {**ray_options(job.step.resources), "name": job.step.name}
-        self.running[self.tasks[job.step.isolated].options(**options).remote(job)] = job
+        self.running[self.tasks[job.step.isolated].options(**options).remote(addressed(job))] = job
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         import ray
@@ -86,7 +89,10 @@ class RayBackend:
         if not self.running:
             time.sleep(seconds)  # every step is held by another driver
             return []
-        done, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
+        running = list(self.running)
+        done, _ = ray.wait(running, num_returns=1, timeout=seconds)
+        if done:
+            done, _ = ray.wait(running, num_returns=len(running), timeout=0)
         ended: list[tuple[Job, Outcome]] = []
         for reference in done:
             job = self.running.pop(reference)
@@ -138,8 +144,16 @@ def amounts(resources: dict[str, float]) -> str:
     )
 
 
-def run_attempt(job: Job) -> Outcome:
-    return attempt(job, map_on_ray, captured)
+_unpacked: dict[Any, Unpacked] = {}  # of one driver: a worker has but one
+
+
+def run_attempt(job: Job, parcels: Any) -> Outcome:
+    """parcels: reference to those of the driver's steps."""
+    import ray
+
+    if parcels not in _unpacked:
+        _unpacked[parcels] = Unpacked(ray.get(parcels))
+    return attempt(_unpacked[parcels].job(job), map_on_ray, captured)
 
 
 def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
