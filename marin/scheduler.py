@@ -17,6 +17,7 @@ from marin.decision import Action, Decision
 from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, PlanError, StoreFull
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
+from marin.lookout import Lookout
 from marin.meanwhile import may_be_taken
 from marin.outside import keep_listing
 from marin.plan import Plan
@@ -88,6 +89,7 @@ class Scheduler:
         self.watch = watch if watch is not None else Watch()
         self.results = set(plan.experiment.results.values())  # kept for good, whatever lifetime is declared
         self.uses = Uses(self.store, experiment, tell, self.watch)
+        self.lookout = Lookout(self.store, plan.snapshot.records)
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
@@ -96,9 +98,7 @@ class Scheduler:
         self.ready: deque[ExecutorStep[Any]] = deque()
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
         self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
-        self.next_look = 0.0
-        self.left = 0
-        self.started = False
+        self.next_look, self.left, self.started = 0.0, 0, False
 
     def execute(self) -> Run:
         """Run everything that must run. Returns also when steps failed: see the results."""
@@ -215,12 +215,12 @@ class Scheduler:
         """Every input is there: share an output of the same action, or make one."""
         result, job = self.run.results[step], replace(self._job(step), presumed_dead=presumed_dead)
         try:
+            self.lookout.must_trust(job, self.plan.of(step).same_as)
             if self._shared(job):
                 return
         except MarinError as error:
             result.error = f"{type(error).__name__}: {error}"
-            self._settle(step, Status.FAILED, result.reason)
-            return
+            return self._settle(step, Status.FAILED, result.reason)
         if self.todo[step] is Action.RECHECK and result.record is None:
             result.reason = "what it reads has other bytes than before"
         result.status = Status.RUNNING
@@ -241,7 +241,7 @@ class Scheduler:
             return False
         if step.pin is None:
             original = self.plan.aliases.find(step, job.action)
-        if original is None:
+        if original is None or self.lookout.untrusted(original):
             return False
         try:
             self.uses.add(needs_of((), [original], ()), [original])

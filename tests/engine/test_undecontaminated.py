@@ -1,7 +1,7 @@
 """Which training sources reached the tokenizer without decontamination, read off the graph."""
 
 import dataclasses
-from typing import Any, cast
+from typing import Any
 
 from experiments.exp1529_mantis import build
 from marin import Pinned
@@ -23,12 +23,12 @@ def test_the_planted_fault_of_1529_is_found_in_its_arm_at_both_scales():
 
 def test_pinned_text_counts_as_it_is_and_a_pinned_tokenizer_is_no_text():
     trainings = [step for step in build(Scale.REHEARSAL).steps() if step.label == "mantis" and step.work() is not None]
-    stages = next(held for held in vars(trainings[0]).values() if isinstance(held, Stages))
-    tokens = next(iter(cast(Any, stages).sources))
+    stages: Any = vars(trainings[0])["data"]
+    tokens = next(iter(stages.sources))
     pin: Pinned[Any] = Pinned(at="a/b", digest="0" * 64, label="old")
     for field, found in (("documents", 1), ("tokenizer", 0)):
         changed = dataclasses.replace(tokens, **{field: pin}, label="pinned")
-        mixture = dataclasses.replace(next(iter(stages.at.values())), weights={changed: 1.0})
+        mixture: Any = dataclasses.replace(next(iter(stages.at.values())), weights={changed: 1.0})
         training = dataclasses.replace(trainings[0], data=Stages({0: mixture}))
         assert len(undecontaminated([training])[0]) == found, field
 
