@@ -32,10 +32,12 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "logs": [("logs", "repeat"), ("logs", STEP, "--json")],
     "lineage": [("lineage", "up", "repeat"), ("lineage", "down", STEP), ("lineage", "down", STEP, "--markdown")],
     "revoke": [("revoke", STEP, "--because", "a test", "--dry-run")],
+    "audit": [("audit",), ("audit", FILE), ("audit", "--json")],
     "accept": [],
     "adopt": [(*ADOPT, "words.txt", "--kind", "raw_files")],
     "ls": [("ls",), ("ls", "--files"), ("ls", "--json")],
     "cat": [("cat", "repeat"), ("cat", "repeat", "--file", "text.txt"), ("cat", "repeat", "--json")],
+    "mirror": [("mirror", "repeat", "--to", "other", "--dry-run")],
     "verify": [("verify",), ("verify", "--json")],
     "gc": [("gc",), ("gc", "--json")],
     "completion": [("completion", "bash"), ("completion", "zsh"), ("completion", "fish")],
@@ -63,6 +65,7 @@ WRONG: dict[str, list[Wrong]] = {
     "logs": [misspelt("logs", "repaet"), misspelt("logs", "repeat", "--attempt", "77", says="there are 1")],
     "lineage": [misspelt("lineage", "down", "repaet"), (("lineage", "left", "x"), USAGE, "up")],
     "revoke": [misspelt("revoke", "repaet", "--because", "x"), misspelt("revoke", "repeat", says="--because")],
+    "audit": [misspelt("audit", "exp1_toi.py", says=FILE), (("audit", "--days", "0"), USAGE, "--days")],
     "accept": [
         misspelt("accept", FILE, "repeat", "--because", "x", says="nothing to accept"),
         misspelt("accept", FILE, "repaet", "--because", "x"),
@@ -75,6 +78,7 @@ WRONG: dict[str, list[Wrong]] = {
     ],
     "ls": [misspelt("ls", "repaet"), misspelt("ls", "--kind", "toy-blub", says="toy-blob")],
     "cat": [misspelt("cat", "repaet"), misspelt("cat", "repeat", "--file", "text.tx", says="text.txt")],
+    "mirror": [misspelt("mirror", "repaet", "--to", "other"), (("mirror", "repeat"), USAGE, "--to")],
     "verify": [misspelt("verify", "repaet"), (("verify", "--bytes", "--sizes-only"), USAGE, "--bytes")],
     "gc": [misspelt("gc", "--experiment", "exp1_toi.py", says=FILE), (("gc", "--only", "x"), USAGE, "expired")],
     "completion": [(("completion", "tcsh"), USAGE, "fish")],
@@ -158,7 +162,7 @@ def test_no_store_and_an_empty_one(forks: Forks, lab: Path, command: str, empty:
     for call in CALLS[command]:
         if command in ("completion", "adopt") or call[0] == "run":
             continue
-        asked = (*call, "--prefix", str(prefix))
+        asked = (*call, "--from" if command == "mirror" else "--prefix", str(prefix))
         ended = forks.marin(lab, *asked)
         assert "Traceback" not in ended.said
         assert ended.said.strip()
