@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
@@ -35,7 +36,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
 
     capture(store, log): a context in which the process's output goes to that log, where the backend can do that.
     """
-    store = Store(job.prefix)
+    store = _store(job.prefix, os.getpid())
     step = job.step
     try:
         lease = take_lease(store, job)
@@ -81,6 +82,12 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
         with suppress(MarinError, OSError):  # what stays is known by its marker, and not gone on with
             store.clear_state(step.identity)
     return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
+
+
+@functools.lru_cache(maxsize=4)
+def _store(prefix: str, _process: int) -> Store:
+    """A worker makes many attempts in one store. By process: connections do not survive a fork."""
+    return Store(prefix)
 
 
 def check_code(job: Job) -> None:
