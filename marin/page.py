@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from marin.page_revocations import shown, stamp_new_page
 from marin.scale import Scale
 from marin.scheduler import Run, Status, StepResult
 
 HERE = Path(__file__).parent
-COLLECTORS = ("page_content.py", "cost.py", "costs.py", "undecontaminated.py", "data/mixture.py")
+COLLECTORS = ("page_content.py", "page_revocations.py", "cost.py", "costs.py", "undecontaminated.py", "data/mixture.py")
 
 
 def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> tuple[str, bool]:
@@ -27,7 +28,8 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
             return f"{store.prefix}/{name}", False
     from marin.page_content import render  # reads metrics and reports
 
-    store.objects.write(name, render(run, source, scale, command, seal))
+    store.objects.write(name, render(run, source, scale, command, f"{seal}\n{shown(run)}"))
+    stamp_new_page(store, name)
     return f"{store.prefix}/{name}", True
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from marin.cli.completions import complete_output
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import Column, open_console, print_table
-from marin.errors import BadField
+from marin.errors import BadField, StoreError
 from marin.exits import Exit
 from marin.family import described
 from marin.inventory import must_exist
@@ -19,7 +19,7 @@ from marin.lineage import Lineage, Output, read_lineage
 from marin.lookup import bytes_named
 from marin.record import Record
 from marin.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
-from marin.store import open_store
+from marin.store import Store, open_store
 
 COLUMNS = (
     Column(heading="output"),
@@ -59,8 +59,10 @@ def command(
     concerned = lineage.untrusted(Revocations([entry]))
     if instead is not None:
         _check_replacement(lineage, record, instead, Revocations([*revoked(store).all, entry]))
+    pages: list[str] = []
     if not dry_run:
         entry = withdraw(store, record, because) if back else revoke(store, record, because, instead)
+        pages = _stamp_pages(store)
     found = [held for output, held in lineage.records.items() if output in concerned]
     same = [held for held in found if concerned.before(Output(held.identity, held.root)) is None]
     made = [held for held in found if concerned.before(Output(held.identity, held.root)) is not None]
@@ -70,12 +72,26 @@ def command(
         "other outputs made from it": [held for held in made if held.kind != "checkpoint"],
     }
     if as_json:
-        echo_json(_as_json(entry, groups, lineage, dry_run=dry_run))
+        echo_json({**_as_json(entry, groups, lineage, dry_run=dry_run), "pages": pages})
     else:
-        _print(open_console(), entry, groups, back=back, dry_run=dry_run)
+        console = open_console()
+        _print(console, entry, groups, back=back, dry_run=dry_run)
+        for page in pages:
+            console.print(Text(f"{'no longer' if back else 'now'} says so: {page}", style="dim"), soft_wrap=True)
     for text in lineage.unreadable:
         click.echo(f"incomplete: {text}", err=True)
     return Exit.OK
+
+
+def _stamp_pages(store: Store) -> list[str]:
+    """The revocation stands, whatever becomes of the pages."""
+    from marin.page_revocations import stamp_pages
+
+    try:
+        return [f"{store.prefix}/{name}" for name in stamp_pages(store)]
+    except StoreError as error:
+        click.echo(f"recorded, but pages could not be marked: {error}", err=True)
+        return []
 
 
 def _check_replacement(lineage: Lineage, record: Record, instead: Record, standing: Revocations) -> None:
