@@ -15,7 +15,7 @@ from marin.commit import commit, take_lease
 from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
 from marin.fingerprint import code_fingerprint
 from marin.holder import this_process
-from marin.interrupt import Stop, Terminated
+from marin.interrupt import Stop
 from marin.job import Ending, Job, Outcome
 from marin.lease import Held, Lease
 from marin.objects import store_errors
@@ -73,7 +73,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
         stop.disarm(lease.stop_beating)
         outcome = _failed(job, store, lease, error, log, time.time() - started)
         lease.release()
-        if isinstance(error, KeyboardInterrupt | SystemExit | Terminated):
+        if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         return outcome
     with suppress(StoreError):

@@ -13,6 +13,7 @@ from marin.errors import MarinError
 from marin.holder import this_process
 from marin.scheduler import StepResult
 from marin.store import Store, slug
+from marin.told_to_stop import SIGNALS
 
 
 class Events:
@@ -34,8 +35,9 @@ class Events:
 
     def stopped(self, error: BaseException) -> None:
         """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""
+        said = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")
         with contextlib.suppress(MarinError):
-            self.note("stopped", error=f"{type(error).__name__}: {error}".rstrip(": "))
+            self.note("stopped", error=said)
             self.store.objects.flush(self.name)
 
     def ended(self, seconds: float, failed: int) -> None:

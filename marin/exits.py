@@ -18,14 +18,18 @@ class Exit(IntEnum):
     EXPERIMENT = 4
     STORE = 5
     EGRESS = 6
+    HUNG_UP = 129
     INTERRUPTED = 130
     PIPE_CLOSED = 141
+    TERMINATED = 143
 
 
 def guarded(work: Callable[[], int]) -> int:
     """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
     from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
+    from marin.told_to_stop import SIGNALS
 
+    SIGNALS.heed()
     try:
         code = work()
         sys.stdout.flush()  # a reader that left early is noticed here, not in the interpreter's last breath
@@ -44,8 +48,8 @@ def guarded(work: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.PIPE_CLOSED
     except KeyboardInterrupt:
-        print("interrupted; what was committed stays, the next run goes on from there", file=sys.stderr)
-        return Exit.INTERRUPTED
+        print(f"{SIGNALS}; what was committed stays, the next run goes on from there", file=sys.stderr)
+        return 128 + SIGNALS.number
 
 
 def complain(error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Stopping work that must not go on: code of a step whose lease was lost, a driver that was told to go."""
+"""Stopping work that must not go on: the code of a step whose lease was lost."""
 
 from __future__ import annotations
 
@@ -12,25 +12,6 @@ from typing import Any
 from marin.errors import LeaseLost
 
 WAKE = signal.SIGUSR2  # ends a system call that blocks; a step must not use it itself
-
-
-class Terminated(BaseException):
-    """This process was asked to go. Not an Exception: a step that catches those must not survive it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"{signal.Signals(number).name} from outside")
-        self.number = number
-
-
-def end_by_signal(*numbers: signal.Signals) -> None:
-    """From now on these raise Terminated in the main thread, so that leases are given back; ignored ones stay so."""
-
-    def terminate(number: int, _frame: FrameType | None) -> None:
-        raise Terminated(number)
-
-    for number in numbers:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, terminate)
 
 
 class Stop:

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +23,7 @@ from marin.step import ExecutorStep
 
 OBJECT_STORE_BYTES = 256 << 20  # a local cluster passes only small messages; outputs go through the store
 CRASH_RETRIES = 3
+STOP_SECONDS = 5.0  # for steps to hear that they are to stop
 
 
 class RayBackend:
@@ -49,6 +52,7 @@ class RayBackend:
         # Ray warns about (and by default will change) how CPU tasks see accelerators; we set nothing ourselves.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        told = signal.getsignal(signal.SIGTERM)
         if self.address:
             path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
             ray.init(address=self.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **options)
@@ -56,6 +60,8 @@ class RayBackend:
             os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
             # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
             ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
         self._check_capacity(steps, ray.nodes())
         parcels = ray.put(packed(steps))
 
@@ -113,9 +119,15 @@ class RayBackend:
     def stop(self) -> None:
         import ray
 
-        for reference in self.running:
-            ray.cancel(reference, force=True)
+        references = list(self.running)
         self.running.clear()
+        if references and ray.is_initialized():
+            # First as Ctrl-C, so that attempts give their leases back: only a host sees that its own workers are gone.
+            for reference in references:
+                ray.cancel(reference)
+            _, deaf = ray.wait(references, num_returns=len(references), timeout=STOP_SECONDS)
+            for reference in deaf:
+                ray.cancel(reference, force=True)
         ray.shutdown()
 
 

@@ -49,11 +49,12 @@ for child in children:
 @dataclass(frozen=True, kw_only=True)
 class Where:
     """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its leases beat
-    often, and one that stands still for EXPIRY seconds is dead to it."""
+    often, and one that stands still for EXPIRY seconds is dead to it. ignores: signals, as its shell told it."""
 
     host: str = ""
     clock: float = 0.0
     hasty: bool = False
+    ignores: tuple[signal.Signals, ...] = ()
 
 
 HERE = Where()
@@ -71,6 +72,8 @@ def become(asked: dict[str, Any]) -> None:
     os.chdir(folder)
     sys.path[:0] = [folder]
     where = Where(**asked["where"])
+    for number in where.ignores:
+        signal.signal(number, signal.SIG_IGN)
     if where.host:
         import socket
 

@@ -94,9 +94,9 @@ class Race:
 
     def wait_until_began(self, label: str, times: int = 1) -> int:
         """The process that began it last."""
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 30
         while len(found := [pid for name, pid in self.began() if name == label]) < times:
-            assert time.monotonic() < limit, f"{label} did not begin"
+            assert time.monotonic() < limit, "".join(out.read_text() for out in self.folder.glob("said-*.txt"))
             time.sleep(0.02)
         return found[-1]
 

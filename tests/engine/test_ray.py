@@ -14,6 +14,7 @@ import pytest
 
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
+from marin.lease import State, read_lease
 from marin.record import Check
 from marin.scheduler import Run, Scheduler
 from marin.store import Store
@@ -274,6 +275,7 @@ def started(project: Project, *arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -321,17 +323,29 @@ def test_two_drivers_each_with_its_own_ray_run_each_step_once(tmp_path: Path) ->
     assert wait_until_gone(clusters) == []
 
 
-def test_interrupting_the_driver_stops_the_step_and_the_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "whole"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the_lease_back(
+    tmp_path: Path, number: signal.Signals, whole: bool
+) -> None:
+    """whole: as a terminal does it, which tells every process of the foreground group."""
     project, gate = gated(tmp_path)
     driver = started(project, sys.executable, str(project.file))
     wait_for(Path(f"{gate}.started"))
     cluster = psutil.Process(driver.pid).children(recursive=True)
-    driver.send_signal(signal.SIGINT)
+    if whole:
+        os.killpg(driver.pid, number)
+    else:
+        driver.send_signal(number)
     said, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 130, said
+    assert driver.returncode == 128 + number, said
     assert "Traceback" not in said
+    store = Store(str(project.store))
+    (identity,) = store.leased()
+    lease = read_lease(store.objects, identity)
+    assert lease is not None
+    assert lease.state is State.RELEASED
+    assert store.identities() == set()
     assert wait_until_gone(cluster) == []
-    assert not (project.store / ".marin/records").exists()
     gate.touch()
     project.run()
     assert project.ran() == ["say/say", "repeat/repeat"]

@@ -1,0 +1,44 @@
+"""A process that is told to stop: by Ctrl-C, a scheduler, a terminal that was closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import FrameType
+
+ONE_WISH = 0.5  # seconds; a terminal and a wrapper both pass one Ctrl-C on
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """What told this process to stop: ``number``, once it was told.
+
+    It then raises KeyboardInterrupt in the main thread, so that work stops and leases are given back: for every
+    signal, because that is what libraries let through. Told again, the process ends at once.
+    """
+
+    def __init__(self) -> None:
+        self.number = signal.SIGINT
+        self.first: float | None = None
+
+    def heed(self) -> None:
+        """From now on, for good. Signals that the process was started to ignore stay ignored."""
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._told)
+
+    def __str__(self) -> str:
+        return f"interrupted by {self.number.name}"
+
+    def _told(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self.number = now, signal.Signals(number)
+            raise KeyboardInterrupt
+        if now - self.first > ONE_WISH:
+            os.write(2, b"stopped at once; the next run takes over what this one held\n")
+            os._exit(128 + number)
+
+
+SIGNALS = Signals()  # of this process
