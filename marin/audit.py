@@ -130,6 +130,10 @@ def _rests_on(lineage: Lineage, record: Record | None) -> set[Output]:
     return {output, *lineage.up(output)}
 
 
+def _made_or_mirrored(record: Record) -> str:
+    return max(record.provenance.started, *(held.when for held in record.mirrored), "")
+
+
 class _Auditor:
     """What the store alone tells."""
 
@@ -166,6 +170,8 @@ class _Auditor:
                     self.made.add(Claim(Grade.KNOWN, "drift accepted", mark.text), [output])
                 elif mark.kind is MarkKind.ADOPTED:
                     self.made.add(Claim(Grade.KNOWN, "adopted", mark.text), [output])
+                elif mark.kind is MarkKind.ELSEWHERE:
+                    self.made.add(Claim(Grade.KNOWN, "elsewhere", mark.text), [output])
                 elif mark.kind is MarkKind.PINNED:
                     self.made.add(Claim(Grade.KNOWN, "pinned", mark.text), [output])
                 elif mark.kind is MarkKind.REMADE:
@@ -194,7 +200,7 @@ class _Auditor:
                 self.made.add(Claim(Grade.KNOWN, "touched", note), [output])
 
     def _about_verification(self) -> None:
-        """Every byte was seen when it was committed, so that counts as a verification."""
+        """Every byte was seen when it was committed or mirrored, so that counts as a verification."""
         verified = last_verified(self.store)
         limit = (datetime.now() - timedelta(days=self.days)).strftime("%Y-%m-%d %H:%M:%S")
         text = f"no byte was looked at for {self.days} days or more: `marin verify`"
@@ -202,7 +208,7 @@ class _Auditor:
             output
             for output, record in self.records.items()
             if not self.lineage.is_superseded(output)
-            and max(record.provenance.started, verified.get(record.attempt, "")) < limit
+            and max(_made_or_mirrored(record), verified.get(record.attempt, "")) < limit
         ]
         if late:
             self.made.add(Claim(Grade.DOUBTFUL, "not verified", text), late)

@@ -14,7 +14,8 @@ from marin.store import Store
 
 
 class MarkKind(StrEnum):
-    """Worst first. SUPERSEDED: a rebuild replaced it. ALIAS: nothing ran, another output's bytes serve."""
+    """Worst first. SUPERSEDED: a rebuild replaced it. ALIAS: nothing ran, another output's bytes serve. ELSEWHERE: it
+    stayed in the store that something made from it was mirrored from."""
 
     REVOKED = "revoked"
     UNTRUSTED = "untrusted"
@@ -26,6 +27,7 @@ class MarkKind(StrEnum):
     PINNED = "pinned"
     ALIAS = "alias"
     MIRRORED = "mirrored"
+    ELSEWHERE = "elsewhere"
 
 
 BAD = (MarkKind.REVOKED, MarkKind.UNTRUSTED)
@@ -54,6 +56,9 @@ class Marks:
         record = self.lineage.records.get(output)
         if record is None:
             return [*found, Mark(MarkKind.GONE, "its record is gone; what read it still knows its bytes")]
+        if record.mirrored and record.identity not in self.lineage.current:
+            origin = record.mirrored[-1].origin
+            return [*found, Mark(MarkKind.ELSEWHERE, f"only its record is in this store; its bytes were at {origin}")]
         if self.lineage.is_superseded(output):
             found.append(Mark(MarkKind.SUPERSEDED, self._successor(record)))
         elif accepted:

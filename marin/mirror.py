@@ -8,7 +8,7 @@ lineage and revocations reach as far as they do where it was made.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,18 +38,23 @@ class Brought:
     tally: Tally = field(default_factory=Tally)
 
 
-def mirror(plan: Mirroring, tell: Tell = lambda _: None, watch: Watch | None = None) -> Generator[Brought]:
+def mirror(
+    plan: Mirroring,
+    tell: Tell = lambda _: None,
+    moved: Callable[[int], object] = lambda _: None,
+    watch: Watch | None = None,
+) -> Generator[Brought]:
     """Copy what is to do, one output after the other; each is committed when it is given.
 
     Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
-    copy once. tell: what it waits for. Raises CorruptOutput for bytes that are not what their manifest says,
-    RevokedBytes, OtherBytes, Outdated, StoreError; what was given before stays.
+    copy once. tell: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not what
+    their manifest says, RevokedBytes, OtherBytes, Outdated, StoreError; what was given before stays.
     """
     source, target, watch = plan.source, plan.target, watch or Watch()
     bring_revocations(source, target)
     every = [*plan.there, *plan.todo]
     with ExitStack() as stack:
-        codes = {record.code for record in every}
+        codes = {record.code for record in (*every, *plan.ancestors)}
         writing = stack.enter_context(Uses(target, RUN, tell, watch))
         writing.add(needs_of((record.identity for record in every), (), codes, RUN), ())
         try:
@@ -57,18 +62,21 @@ def mirror(plan: Mirroring, tell: Tell = lambda _: None, watch: Watch | None = N
             reading.add(needs_of((), plan.todo, codes, RUN), plan.todo)
         except BadPrefix:
             tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
+        _bring_code(source, target, codes)
         _bring_ancestors(plan)
         for record in every:
-            _bring_beside(source, target, record)
+            _bring_accepted(source, target, record)
         for record in plan.todo:
-            yield _bring(source, target, record, tell, watch)
+            yield _bring(source, target, record, tell, moved, watch)
 
 
-def _bring(source: Store, target: Store, record: Record, tell: Tell, watch: Watch) -> Brought:
+def _bring(
+    source: Store, target: Store, record: Record, tell: Tell, moved: Callable[[int], object], watch: Watch
+) -> Brought:
     lease = _lease(target, record, tell, watch)
     if isinstance(lease, Record):
         return Brought(must_be_same(target, record, lease), copied=False)
-    tally = Tally()
+    tally = Tally(moved)
     try:
         original = _original(target, record)
         if original is not None:
@@ -163,14 +171,19 @@ def _mirrored(source: Store, record: Record) -> Mirrored:
     return Mirrored(origin=f"{source.prefix}/{record.attempt}", who=me.user, host=me.host, when=when)
 
 
-def _bring_beside(source: Store, target: Store, record: Record) -> None:
-    """The code that made it, and whatever somebody accepted, before anybody sees it."""
+def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
+    """Before anybody sees what it made."""
+    there = set(target.objects.names(".marin/code"))
+    wanted = [f".marin/code/{code}.json" for code in codes if f"{code}.json" not in there]
+    for name, content in source.objects.read_many(wanted).items():
+        if content:
+            target.objects.write(name, content)
+
+
+def _bring_accepted(source: Store, target: Store, record: Record) -> None:
     accepted = source.acceptances(record.identity)
     known = target.acceptances(record.identity) if accepted else []
-    for name in {f".marin/code/{code}.json" for code in (record.code, *(held.code for held in accepted))}:
-        content = source.objects.read(name)
-        if content and not target.objects.read(name):
-            target.objects.write(name, content)
+    _bring_code(source, target, {held.code for held in accepted if held not in known})
     for entry in accepted:
         if entry not in known:
             target.accept(record.identity, entry)
@@ -182,4 +195,5 @@ def _bring_ancestors(plan: Mirroring) -> None:
     for record in plan.ancestors:
         name = f".marin/superseded/{record.identity}.mirrored-{record.root[:16]}.json"
         if name not in known:
-            plan.target.objects.write(name, record.to_bytes())
+            known_there = replace(record, mirrored=[*record.mirrored, _mirrored(plan.source, record)])
+            plan.target.objects.write(name, known_there.to_bytes())

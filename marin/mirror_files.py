@@ -19,6 +19,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -30,6 +31,7 @@ from marin.objects.conditional import Stored
 from marin.record import CHUNK, RECORD, FileEntry, Record, file_entry
 from marin.store import Store
 
+AT_A_TIME = 8  # files
 MARKER, VERIFIED, PARTIAL = ".marin/mirror.json", ".marin/verified.jsonl", ".marin/partial"
 
 
@@ -61,8 +63,12 @@ class Earlier:
 
 @dataclass
 class Tally:
-    """copied: bytes and files that came from the source. resumed: that an earlier attempt had brought already."""
+    """copied: bytes and files that came from the source. resumed: that an earlier attempt had brought already.
 
+    moved: told of bytes as they arrive.
+    """
+
+    moved: Callable[[int], object] = lambda _: None
     copied_bytes: int = 0
     copied_files: int = 0
     resumed_bytes: int = 0
@@ -122,26 +128,37 @@ class Copier:
         self.target = store.directory / attempt
         self.earlier, self.tally, self.still_ours = list(earlier), tally, still_ours
         self._listed: dict[str, dict[str, Stored]] = {}
+        self._stop = threading.Event()
 
     def copy(self, entries: list[FileEntry], root: str) -> None:
         """Raises CorruptOutput for a file that is not what its manifest says; it does not appear in the target."""
-        from marin.remote.files import side_by_side
-
         self.store.objects.write(f"{self.attempt}/{MARKER}", Marker(root=root).to_json())
+        pool = ThreadPoolExecutor(AT_A_TIME)
         try:
-            side_by_side(self._bring, entries)
-        finally:
+            for running in [pool.submit(self._bring, entry) for entry in entries]:
+                running.result()
+        finally:  # also when somebody presses Ctrl-C: files on their way stop at their next chunk, and do not appear
+            self._stop.set()
+            pool.shutdown(cancel_futures=True)
             with contextlib.suppress(StoreError):
                 self.store.objects.flush(f"{self.attempt}/{VERIFIED}")
 
-    def _bring(self, entry: FileEntry) -> None:
+    def _go_on(self) -> None:
         self.still_ours()
+        if self._stop.is_set():
+            raise CancelledError
+
+    def _bring(self, entry: FileEntry) -> None:
+        self._go_on()
         for held in self.earlier:
             if self._take(entry, held):
                 self.tally.add(entry.size, resumed=True)
+                self.tally.moved(entry.size)
                 break
         else:
-            if not self._let_the_store_copy(entry):
+            if self._let_the_store_copy(entry):
+                self.tally.moved(entry.size)
+            else:
                 self._stream(entry)
             self.tally.add(entry.size, resumed=False)
         self._note(entry)
@@ -208,10 +225,11 @@ class Copier:
         try:
             with self.source.open(entry.path, "rb") as reading, self._appearing(entry.path) as writing:
                 while chunk := reading.read(CHUNK):
-                    self.still_ours()
+                    self._go_on()
                     hasher.update(chunk)
                     size += len(chunk)
                     writing.write(chunk)
+                    self.tally.moved(len(chunk))
                 if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
                     raise CorruptOutput(
                         f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "

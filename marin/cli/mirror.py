@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.text import Text
 
 from marin.amount import Amount
@@ -59,8 +61,7 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
             console.print("dry run: nothing was copied")
         return Exit.OK
     began, done = time.monotonic(), list[Brought]()
-    errors = open_console(stderr=True)
-    for held in mirror(plan, lambda text: errors.print(Text(text, style="yellow"), soft_wrap=True)):
+    for held in _with_progress(plan):
         done.append(held)
         if not as_json:
             console.print(Text(_line(held)), soft_wrap=True)
@@ -76,6 +77,22 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
             soft_wrap=True,
         )
     return Exit.OK
+
+
+def _with_progress(plan: Mirroring) -> Iterator[Brought]:
+    """By bytes, on a terminal that somebody looks at; not in a pipe."""
+    errors = open_console(stderr=True)
+
+    def tell(text: str) -> None:
+        errors.print(Text(text, style="yellow"), soft_wrap=True)
+
+    if not errors.is_terminal:
+        yield from mirror(plan, tell)
+        return
+    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("", total=plan.bytes)
+        yield from mirror(plan, tell, lambda count: progress.advance(task, count))
 
 
 class _Where:
