@@ -16,6 +16,8 @@ from marin.store import Store
 from operators.generate import Bundle, GenerateItems, ProblemDocuments
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
+from tests.engine.project import Project
+from tests.engine.test_cli import DRIFT, Command
 from tests.engine.toy import execute, planned, ran, run
 
 CLEAN = ProblemDocuments(
@@ -79,3 +81,114 @@ def test_every_checkpoint_is_named_and_both_experiments_refuse(tmp_path: Path) -
         assert "holds GSM8K test items; use tokenize/dolmino-fixed" in stopped.reason
     assert planned(prefix, end=mantis).of(mantis).action is Action.CACHED
     assert ran(execute(planned(prefix, end=mantis))) == set()
+
+
+OPERATORS = '''
+"""How text becomes a checkpoint, in a few lines."""
+from marin import Checkpoint, Context, Documents, ExecutorStep, Tokens
+from marin.data.documents import Document, read_documents, write_documents
+from lib.rules import keep
+
+
+class Bundle(ExecutorStep[Documents], op="bundle"):
+    texts: tuple[str, ...]
+
+    def run(self, ctx: Context) -> Documents:
+        kept = [Document(text) for text in self.texts if keep(text)]
+        documents, size, shards = write_documents(ctx.out, kept)
+        return Documents(documents=documents, bytes=size, shards=shards)
+
+
+class Tokenize(ExecutorStep[Tokens], op="tokenize"):
+    documents: ExecutorStep[Documents]
+
+    def run(self, ctx: Context) -> Tokens:
+        text = " ".join(document.text for document in read_documents(ctx[self.documents].directory))
+        ctx.out.write_text("tokens.txt", text)
+        return Tokens(tokens=len(text.split()), documents=1, vocabulary=9, tokenizer="words")
+
+
+class Train(ExecutorStep[Checkpoint], op="train"):
+    tokens: ExecutorStep[Tokens]
+    seed: int = 0
+
+    def run(self, ctx: Context) -> Checkpoint:
+        seen = ctx[self.tokens].directory.read_text("tokens.txt")
+        ctx.out.write_text("weights.txt", f"{self.seed} {seen}")
+        return Checkpoint(step=1, tokens=len(seen.split()), parameters=1, architecture="parrot")
+'''
+RULES = '''
+"""Which text is fit to train on."""
+BANNED = ("gsm8k-tset",)
+
+
+def keep(text: str) -> bool:
+    return not any(word in text for word in BANNED)
+'''
+FIRST = '''
+"""Does math help?"""
+from lib.steps import Bundle, Tokenize, Train
+from marin.experiment import Experiment
+from marin.main import executor_main
+from marin.scale import Scale
+
+
+def build(scale: Scale) -> Experiment:
+    dolmino = Tokenize(documents=Bundle(texts=("sums", "gsm8k-test 7+2=9"), label="dolmino"), label="dolmino")
+    return Experiment(issue=1, question=__doc__, results={"bison": Train(tokens=dolmino, label="bison")})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+SECOND = '''
+"""Does it help with another seed?"""
+from lib.steps import Train
+from marin import Pinned, Tokens
+from marin.experiment import Experiment
+from marin.main import executor_main
+from marin.scale import Scale
+
+MATH = Pinned[Tokens](at={at!r}, digest={digest!r}, label="math", because={because!r})
+
+
+def build(scale: Scale) -> Experiment:
+    return Experiment(issue=2, question=__doc__, results={{"innocent": Train(tokens=MATH, seed=1, label="innocent")}})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+
+
+def test_a_fix_without_a_version_is_noticed_by_whoever_pins_the_old_path(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", FIRST)
+    (project.folder / "lib/steps.py").write_text(OPERATORS)
+    project.words = project.folder / "lib/rules.py"
+    project.words.write_text(RULES)
+    marin, where = Command(project), ("--prefix", str(project.store))
+    project.run()
+    (cached,) = json.loads(marin("ls", "tokenize/dolmino", "--json", *where))
+    pinned = {"at": cached["output"].removeprefix(f"{project.store}/"), "digest": cached["root"]}
+
+    project.edit("gsm8k-tset", "gsm8k-test")  # the preprocessing is fixed; nobody raises a version
+    assert "lib.rules.BANNED changed" in project.run(expect=DRIFT)
+
+    # Another experiment names the path of what was tokenized before, under a label that says nothing of it.
+    project.file = project.folder / "exp2_innocent.py"
+    project.file.write_text(SECOND.format(**pinned, because=""))
+    said = project.run(expect=DRIFT)
+    assert "pinned/math" in said
+    assert "lib.rules.BANNED changed" in said
+    assert "since bundle/dolmino was made" in said
+    project.file.write_text(SECOND.format(**pinned, because="a test item more or less"))
+    project.run()
+    assert "pinned although lib.rules.BANNED changed" in marin.on("audit")
+
+    marin("revoke", "bundle/dolmino", "--because", "holds GSM8K test items", *where)
+    assert "holds GSM8K test items" in project.run(expect=DRIFT)
+    told = json.loads(marin("lineage", "down", "bundle/dolmino", "--kind", "checkpoint", "--json", *where))
+    assert {held["step"] for held in told["outputs"] if held.get("kind") == "checkpoint"} == {
+        "train/bison", "train/innocent",
+    }  # fmt: skip
+    assert "not to be trusted: revoked" in marin.on("audit", expect=DRIFT)
