@@ -18,6 +18,7 @@ from marin.record import RECORD, Record, parse_record
 from marin.revocation import revoked
 from marin.store import Store, record_name
 from marin.uses import FOLDER, Run, read_runs
+from marin.uses import SHORT as NEEDED
 
 STALE = 3600.0  # seconds: no live holder leaves its lease or its beat alone for so long; it rewrites them in seconds
 SUPERSEDED, LEASES, STATE = ".marin/superseded", ".marin/leases", ".marin/state"
@@ -89,13 +90,19 @@ class Holdings:
         return lease is not None and is_live(lease, self.times[lease_name(identity)], now)
 
     def lasting(self, now: float) -> list[Run]:
-        """Runs that may be alive."""
-        times = self.times
+        """Runs that may be alive: the driver is, or a worker of it, which may outlive it."""
         return [
             run
             for run in self.runs
-            if run.beat is not None and is_live(run.beat, times[f"{FOLDER}/{run.name}.beat"], now)
+            if run.beat is not None
+            and (is_live(run.beat, self.times[f"{FOLDER}/{run.name}.beat"], now) or self._works(run, now))
         ]
+
+    def _works(self, run: Run, now: float) -> bool:
+        short = set(run.needs.identities)
+        made = [identity for identity in self.leased if identity[:NEEDED] in short]
+        self.read_leases(made)
+        return any(self.is_held(identity, now) for identity in made)
 
     def made(self, record: Record) -> float:
         """When an output was committed, by the store's clock; never old where the store tells no times."""

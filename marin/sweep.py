@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from marin.record import RECORD, Record
 from marin.store import MARKER, Store, record_name
 from marin.uses import BATCH, TURN, Needs, turn_name
 
+RENEW_EVERY = 1.0  # seconds
 ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch goes on when that is done
 
 type Clock = Callable[[Holdings], float]
@@ -98,11 +100,21 @@ def _is(one: LeaseDocument | None, other: LeaseDocument) -> bool:
     return one == other
 
 
+def _clocks() -> tuple[float, float]:
+    return time.monotonic(), time.time()
+
+
+def _passed(since: tuple[float, float]) -> float:
+    """Seconds, by the clock that says more: one of them stands still while the machine sleeps."""
+    return max(now - then for now, then in zip(_clocks(), since, strict=True))
+
+
 class _Sweep:
     def __init__(self, store: Store, asked: Asked, clock: Clock, turn: Lease, done: Callable[[Piece], None]) -> None:
         self.store, self.asked, self.clock, self.turn, self.done = store, asked, clock, turn, done
         self.swept = Swept()
-        self.announced = time.monotonic()
+        self.lock = threading.Lock()
+        self.announced = self.renewed = _clocks()
 
     def run(self, tell: Callable[[Garbage], None]) -> Swept:
         first = look(self.store, self.asked, self.clock)
@@ -120,14 +132,15 @@ class _Sweep:
                 why = self._take(piece)
             except BadPrefix as error:  # refused, as somebody else's files on a shared disk are
                 why = str(error)
-            if why is None:
-                self.swept.gone.append(piece)
-            else:
-                self.swept.left[piece.name] = why
-            waiting.pop(piece.key)
-            if time.monotonic() - self.announced > ANNOUNCE_EVERY:
-                self._announce(list(waiting.values()))
-            self.done(piece)
+            with self.lock:
+                if why is None:
+                    self.swept.gone.append(piece)
+                else:
+                    self.swept.left[piece.name] = why
+                waiting.pop(piece.key)
+                if _passed(self.announced) > ANNOUNCE_EVERY:
+                    self._announce(waiting.values())
+                self.done(piece)
 
         if self.store.directory.is_local:
             for piece in goes:
@@ -139,8 +152,8 @@ class _Sweep:
         return self.swept
 
     def _announce(self, pieces: Iterable[Piece]) -> None:
-        self.announced = time.monotonic()
-        self.turn.renew()
+        self.announced = _clocks()
+        self._renew()
         every = [piece.needs for piece in pieces]
         batch = Needs(
             identities=sorted({each for needs in every for each in needs.identities}),
@@ -148,6 +161,15 @@ class _Sweep:
             code=sorted({each for needs in every for each in needs.code}),
         )
         self.store.objects.write(BATCH, batch.to_json())
+
+    def _renew(self) -> None:
+        """Raises LeaseLost if a run has given this gc up. Not for every piece: a store takes few writes of one object.
+
+        What stood still, or slept, for longer than that asks again before it goes on.
+        """
+        if _passed(self.renewed) > RENEW_EVERY:
+            self.turn.renew()
+            self.renewed = _clocks()
 
     def _take(self, piece: Piece) -> str | None:
         """Why it stays; None if it is gone."""
@@ -168,7 +190,7 @@ class _Sweep:
                 return "made again meanwhile"
             if (refused := self._refused(piece)) is not None:
                 return refused
-            self.turn.renew()
+            self._renew()
             begun = True
             self._remove(piece)
             return None

@@ -1,5 +1,7 @@
 """gc takes away what nothing needs, and nothing else: judged by what a fresh look at the store finds."""
 
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -27,6 +29,7 @@ from marin.store import Store, record_name
 from marin.sweep import Clock, Swept, look, sweep
 from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of
 from tests.engine.aging import DAY, age, tree
+from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_random_graphs import Graph, graphs, numbers
 from tests.engine.toy import Blob, Fail, Join, Slowly, Write, execute, experiment, planned, ran, run, statuses
 
@@ -110,6 +113,45 @@ def test_packs_of_records_bring_nothing_back(remote_prefix: str) -> None:
     collect(store, 3)
     assert source.identity not in Store(remote_prefix).record_contents()
     assert planned(remote_prefix, again=source).of(source).action == "run"
+
+
+def test_a_look_at_many_outputs_is_a_few_listings(server: StoreServer, remote_prefix: str) -> None:
+    many: dict[str, Any] = {f"r{n}": Write(text=str(n), label=str(n)) for n in range(10)}
+    run(remote_prefix, **many)
+    server.obey()
+    look(Store(remote_prefix), Asked())
+    counts = server.counts(remote_prefix)
+    assert counts[Operation.READ] <= 10 + 16 + 2  # each record, the packs there could be, the needs of one run
+    assert counts[Operation.LIST] <= 16
+    assert counts.keys() <= {Operation.READ, Operation.LIST}
+
+
+COLLECT = """
+import sys, time
+from marin.garbage import Asked
+from marin.store import Store
+from marin.sweep import sweep
+
+sweep(Store(sys.argv[1]), Asked(), clock=lambda _: time.time() + 10 * 86400)
+"""
+
+
+def test_a_store_that_refuses_in_the_middle_loses_nothing(server: StoreServer, remote_prefix: str) -> None:
+    """In a process of its own, that ends: what it holds and cannot give back is free then."""
+    changes = [Operation.WRITE, Operation.BEGIN, Operation.DELETE]
+    store = Store(remote_prefix)
+    source, other = (Write(text=text, label=text, lifetime=after_use(days=1)) for text in ("a", "b"))
+    end = Join(parts=(source, other), label="end")
+    run(remote_prefix, end=end)
+    for skip in (7, 11):
+        server.obey(Rule(act=Act.ANSWER, operations=changes, status=403, skip=skip))
+        subprocess.run([sys.executable, "-c", COLLECT, remote_prefix], check=False, capture_output=True)
+        assert server.calls(), "it did not come to anything"
+        server.obey()
+        assert end.identity in visible(store)
+    collect(store, 10)
+    assert visible(store).keys() == {end.identity}
+    assert directories(store) == {record.attempt for record in visible(store).values()}
 
 
 def test_a_look_changes_nothing_at_all(tmp_path: Path) -> None:
@@ -305,6 +347,27 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
     store.objects.write(f"{FOLDER}/{uses.run}.beat", elsewhere.to_bytes())
     assert not [piece for piece in sweep(store, Asked()).gone if piece.records], "it was heard of a moment ago"
     age(tmp_path / "store/.marin/uses", 2)
+    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
+
+
+def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> None:
+    """Its lease tells that it works; that its driver is gone says nothing about it."""
+    store = Store(str(tmp_path / "store"))
+    source, step = Write(text="a", label="source", lifetime=after_use(days=1)), Write(text="b", label="made from it")
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    uses = Uses(store, "a test")
+    with uses:
+        uses.add(needs_of([step.identity], [made], []), [made])
+        beat = store.objects.read(f"{FOLDER}/{uses.run}.beat")
+    assert beat is not None
+    gone = replace(parse_lease(beat, "a test"), holder=replace(this_process(), host="elsewhere"))
+    store.objects.write(f"{FOLDER}/{uses.run}.beat", gone.to_bytes())
+    age(tmp_path / "store", 30)
+    working = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), lambda _: False)
+    assert isinstance(working, Lease)
+    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+    working.release()
     assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
 
 
