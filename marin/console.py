@@ -92,6 +92,9 @@ def _print_row(
         line.append_text(padding + row[number] if columns[number].right else row[number] + padding)
         line.append(" " * GAP)
     final = row[last]
+    if lead := len(final.plain) - len(final.plain.lstrip(" ")):  # what follows a fold is as far in
+        line.append(" " * lead)
+        final = final[lead:]
     if columns[last].right and not cramped:
         final = Text(" " * (widths[last] - final.cell_len)) + final
     indent = line.cell_len

@@ -70,6 +70,13 @@ class Decision:
     same_as: Record | None = None
     anew: bool = False
 
+    @property
+    def reason_apart(self) -> str:
+        """The reason without the drift that it begins to tell, where every line of that follows."""
+        if not self.drift or self.drift[0] not in self.reason:
+            return self.reason
+        return self.reason.partition(self.drift[0])[0].rstrip(": ") or "drifted"
+
 
 def decide(
     found: Conditions,

@@ -25,6 +25,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "operator": f"{type(step).__module__}.{type(step).__qualname__} version {step.version}",
         "action": decision.action,
         "reason": decision.reason,
+        "reason_apart": decision.reason_apart,
         "drift": list(decision.drift),
         "notes": list(decision.notes),
         "fields": describe_fields(step),
@@ -61,7 +62,7 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
 
     line(f"{told['step']}  {told['identity']}", "bold")
     line(f"  {told['operator']}")
-    line(f"  {told['action']}: {told['reason']}", "cyan")
+    line(f"  {told['action']}: {told['reason_apart']}", "cyan")
     for text in told["drift"]:
         line(f"    {text}", "yellow")
     for text in told["notes"]:
@@ -83,7 +84,8 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
     committed = told.get("committed")
     if committed:
         line(f"  committed {committed['started']} by {committed['who']} in {committed['seconds']:.1f} s")
-        line(f"    {committed['output']}  {committed['files']} files, {committed['bytes']:,} bytes")
+        files = "1 file" if committed["files"] == 1 else f"{committed['files']:,} files"
+        line(f"    {committed['output']}  {files}, {committed['bytes']:,} bytes")
         line(f"    content {committed['root']}")
         if committed["because"]:
             line(f"    made again: {committed['because']}", "yellow")

@@ -20,6 +20,7 @@ from marin.store import Store
 FEW = 16  # entries; no more are written into a record
 LISTING = "in all"
 DIGEST = re.compile(r"[0-9,]+ entries, ([0-9a-f]{32})")
+LONG = re.compile(r"\b[0-9a-f]{24,}\b")
 NAMED = 8  # changes that an error names
 FOLDER = ".marin/outside"
 
@@ -68,14 +69,21 @@ def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
         new = shortened(new)
     lines: list[str] = []
     for name in sorted(old.keys() | new.keys()):
-        before, after = old.get(name), new.get(name)
-        if before is None:
-            lines.append(f"outside data {name} is new: {after}")
-        elif after is None:
-            lines.append(f"outside data {name} is gone, it was: {before}")
+        before, after = old.get(name, ""), new.get(name, "")
+        if name not in old:
+            lines.append(f"outside data {name} is new: {_brief(after)}")
+        elif name not in new:
+            lines.append(f"outside data {name} is gone, it was: {_brief(before)}")
         elif before != after:
-            lines.append(f"outside data {name}: {before} → {after}")
+            short = _brief(before), _brief(after)
+            then, now = short if short[0] != short[1] else (before, after)
+            lines.append(f"outside data {name}: {then} → {now}")
     return lines
+
+
+def _brief(mark: str) -> str:
+    """With the first digits of each digest."""
+    return LONG.sub(lambda found: found[0][:12], mark)
 
 
 def must_be_planned(step: ExecutorStep[Any], planned: Mapping[str, str]) -> dict[str, str]:

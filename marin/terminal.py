@@ -52,7 +52,7 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
     for group in _folded(plan.decisions, every):
         first = group[0]
         name = first.step.name if len(group) == 1 else f"{first.step.op}/… × {len(group)}"
-        reason = first.reason if len(group) == 1 else ALIKE.get(first.action) or first.reason
+        reason = first.reason_apart if len(group) == 1 else ALIKE.get(first.action) or first.reason
         rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason)])
         for decision in group:
             lines = (*decision.drift, *(decision.notes if every else _apart_from_packages(decision)))

@@ -121,7 +121,7 @@ def unbroken(ended: Ended, expected: Exit) -> str:
     return ended.said
 
 
-@pytest.mark.parametrize("command", LINES)
+@pytest.mark.parametrize("command", CALLS)
 def test_what_there_is(forks: Forks, lab: Path, command: str) -> None:
     """Tables fit the terminal, whatever its width; a pipe gets whole lines without a colour or a blank at an end."""
     for call in (*CALLS[command], (command, "--help")):
@@ -136,7 +136,7 @@ def test_what_there_is(forks: Forks, lab: Path, command: str) -> None:
         assert not COLOUR.search(plain)
 
 
-@pytest.mark.parametrize("command", LINES)
+@pytest.mark.parametrize("command", CALLS)
 def test_a_reader_that_leaves_early_is_no_error(forks: Forks, lab: Path, command: str) -> None:
     for call in (*CALLS[command], (command, "--help")):
         ended = forks.marin(lab, *call, reader_gone=True)
@@ -145,7 +145,7 @@ def test_a_reader_that_leaves_early_is_no_error(forks: Forks, lab: Path, command
         assert "Error" not in ended.said
 
 
-@pytest.mark.parametrize("command", LINES)
+@pytest.mark.parametrize("command", CALLS)
 def test_what_there_is_not(forks: Forks, lab: Path, command: str) -> None:
     for call, code, named in WRONG[command]:
         said = unbroken(forks.marin(lab, *call), code)
@@ -153,7 +153,7 @@ def test_what_there_is_not(forks: Forks, lab: Path, command: str) -> None:
         assert "\x1b" not in said
 
 
-@pytest.mark.parametrize("command", LINES)
+@pytest.mark.parametrize("command", CALLS)
 @pytest.mark.parametrize("empty", [False, True], ids=["no store", "empty store"])
 def test_no_store_and_an_empty_one(forks: Forks, lab: Path, command: str, empty: bool) -> None:
     prefix = lab / "empty" if empty else lab / "none"
