@@ -36,6 +36,9 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "diffs": {},
         "accepted": [vars(held) for held in plan.store.acceptances(step.identity)],
     }
+    if step.pin is not None and (original := plan.aliases.pinned(step.pin)[0]) is not None:
+        told["pinned"] = original.attempt
+        told["diffs"] = plan.snapshot.code_of_pins.differences(original)
     if record is not None:
         told["committed"] = {
             "output": record.attempt,
@@ -47,7 +50,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             "mirrored": [vars(held) for held in record.mirrored],
             **vars(record.provenance),
         }
-        stored = plan.store.code(record.code) if record.code != today.code.digest else None
+        stored = plan.store.code(record.code) if record.code != today.code.digest and step.pin is None else None
         if stored is not None:
             old = CodeFingerprint.from_json(stored)
             told["diffs"] = {
@@ -71,6 +74,8 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
         line(f"  {name}:", "bold")
         for text in str(diff).splitlines():
             line(f"    {text}", "green" if text.startswith("+") else "red" if text.startswith("-") else "dim")
+    if "pinned" in told:
+        line(f"  pins {told['pinned']}")
     line("  fields")
     for name, held in told["fields"].items():
         line(f"    {name} = {held}")

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.fingerprint import CodeFingerprint, units_by_name
+from marin.fingerprint import Change, CodeFingerprint, source_diff, units_by_name
 from marin.judge import Judge
 from marin.lineage import ADOPT, PINNED
 from marin.record import Record
 from marin.store import Store
 
 NAMED = 3  # outputs that one change, or one note, names
+
+
+class _Compared(NamedTuple):
+    """changed: how each unit differs today. differences: their sources. unclear: what cannot be compared."""
+
+    changed: dict[str, str]
+    differences: dict[str, str]
+    unclear: list[str]
 
 
 class PinnedCode:
@@ -21,7 +30,7 @@ class PinnedCode:
     def __init__(self, store: Store, judge: Judge) -> None:
         self._store, self._judge = store, judge
         self._units = units_by_name(Path.cwd() / "pinned.py")
-        self._compared: dict[str, tuple[dict[str, str], list[str]]] = {}
+        self._compared: dict[str, _Compared] = {}
 
     def since(self, record: Record) -> tuple[list[str], list[str]]:
         """(what changed since an output and all that it was made from were made; what cannot be compared)."""
@@ -40,38 +49,48 @@ class PinnedCode:
         notes = [f"cannot be compared with today's code: {_named(names)} ({why})" for why, names in apart.items()]
         return lines, notes
 
-    def _since(self, record: Record) -> tuple[list[str], list[str]]:
-        changed, unclear = self._compare(record.code)
-        if changed:
-            for entry in self._store.acceptances(record.identity):
-                if not self._compare(entry.code)[0]:
-                    return [], unclear
-        return [f"{name} {how}" for name, how in changed.items()], unclear
+    def differences(self, record: Record) -> dict[str, str]:
+        """The source difference of everything that ``since`` names, by name: then and now."""
+        found: dict[str, str] = {}
+        for held in self._judge.ancestry(record)[0]:
+            if held.op not in (ADOPT, PINNED) and self._since(held)[0]:
+                found |= self._compare(held.code).differences
+        return found
 
-    def _compare(self, code: str) -> tuple[dict[str, str], list[str]]:
+    def _since(self, record: Record) -> tuple[list[str], list[str]]:
+        now = self._compare(record.code)
+        if now.changed:
+            for entry in self._store.acceptances(record.identity):
+                if not self._compare(entry.code).changed:
+                    return [], now.unclear
+        return [f"{name} {how}" for name, how in now.changed.items()], now.unclear
+
+    def _compare(self, code: str) -> _Compared:
         if code not in self._compared:
             self._compared[code] = self._read(code)
         return self._compared[code]
 
-    def _read(self, code: str) -> tuple[dict[str, str], list[str]]:
+    def _read(self, code: str) -> _Compared:
         try:
             stored = self._store.code(code)
             then = None if stored is None else CodeFingerprint.from_json(stored)
         except CorruptRecord as error:
-            return {}, [str(error)]
+            return _Compared({}, {}, [str(error)])
         if then is None:
-            return {}, ["the store does not hold the code that made it"]
+            return _Compared({}, {}, ["the store does not hold the code that made it"])
         changed: dict[str, str] = {}
+        differences: dict[str, str] = {}
         unknown: list[str] = []
         for name, digest in then.units.items():
-            today = self._units.digests(name)
+            today = self._units.texts(name)
             if today is None:
                 unknown.append(name)
-            elif not today:
-                changed[name] = "is gone"
             elif digest not in today:
-                changed[name] = f"changed ({digest[:8]} → {min(today)[:8]})"
-        return changed, [f"no {_named(unknown)} here"] if unknown else []
+                now = next(iter(today), "")
+                changed[name] = f"changed ({digest[:8]} → {now[:8]})" if now else "is gone"
+                change = Change("changed", name, digest, now)
+                differences[name] = source_diff(change, then.sources, {name: today.get(now, "")})
+        return _Compared(changed, differences, [f"no {_named(unknown)} here"] if unknown else [])
 
 
 def _named(names: list[str]) -> str:

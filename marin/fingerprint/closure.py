@@ -72,9 +72,9 @@ class Closures:
             queue = queue or self._listed(reach) or self._inspect(reach)
         return {key: self._part(key, key in reach.inspected) for key in reach.units}
 
-    def digests(self, key: Key) -> frozenset[str]:
-        """Of a unit without and with annotations and docstrings: which of them counts depends on what reaches it."""
-        return frozenset(self._part(key, inspected).digest for inspected in (False, True))
+    def parts(self, key: Key) -> tuple[Part, Part]:
+        """A unit without and with annotations and docstrings: which of them counts depends on what reaches it."""
+        return self._part(key, False), self._part(key, True)
 
     def field_annotations(self, key: Key) -> list[Key]:
         """Local classes named in the annotations of a step class's fields, other steps left out."""

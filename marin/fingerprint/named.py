@@ -16,8 +16,8 @@ class NamedUnits:
     def __init__(self, closures: Closures, importer: Path) -> None:
         self._closures, self._importer = closures, importer
 
-    def digests(self, name: str) -> frozenset[str] | None:
-        """What the unit's digest may be today: with annotations and docstrings counted, and without.
+    def texts(self, name: str) -> dict[str, str] | None:
+        """What the unit may be today, by digest: without annotations and docstrings, and with them counted.
 
         Empty if its module has it no more; None if no such module is found here, or none that can be read.
         """
@@ -33,7 +33,7 @@ class NamedUnits:
             if module.name != dotted:
                 return None
             if symbol not in module.bindings and not (symbol == ON_IMPORT and module.effects):
-                return frozenset()
-            return self._closures.digests(Key(module, symbol))
+                return {}
+            return {part.digest: part.text for part in self._closures.parts(Key(module, symbol))}
         except ExperimentError:
             return None
