@@ -29,7 +29,9 @@ from marin.record import (
     root_digest,
 )
 from marin.revocation import revoked_bytes
-from marin.store import Store
+from marin.store import Store, record_name
+
+WORTH_SETTLING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +92,11 @@ def _committed_since(store: Store, claim: Claim) -> Record | None:
     return None if record is None or record.attempt == claim.replaces else record
 
 
-def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float) -> Record:
-    """Describe the attempt's files and make them the committed output. Raises LeaseLost."""
+def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float, *, costly: bool = False) -> Record:
+    """Describe the attempt's files and make them the committed output. Raises LeaseLost.
+
+    costly: it was more work than ``started`` tells.
+    """
     step, name = job.step, lease.document.attempt
     output = store.directory / name
     entries = manifest_of(output)
@@ -128,7 +133,8 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         lifetime=job.lifetime,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
-    _make_visible(store, lease, record)
+    worth = costly or time.time() - started >= WORTH_SETTLING
+    _make_visible(store, lease, record, [MANIFEST, *(entry.path for entry in entries)] if worth else [])
     if record.action:
         store.note_action(record)
     return record
@@ -179,19 +185,30 @@ def commit_mirrored(store: Store, lease: Lease, record: Record, entries: Iterabl
     """Make a verified copy the committed output here. entries: its manifest; none for an alias. Raises LeaseLost."""
     if (said := revoked_bytes(store, record.root, record.content)) is not None:
         raise RevokedBytes(f"{record.name} holds the very bytes that were {said.describe()}. They are not committed")
+    settle: list[str] = []
     if not record.alias_of:
-        store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(entries))
-    _make_visible(store, lease, record)
+        held = list(entries)
+        store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(held))
+        settle = [MANIFEST, *(entry.path for entry in held)]  # it crossed a network, and the source may be gone next
+    _make_visible(store, lease, record, settle)
     if record.action and not record.alias_of:
         store.note_action(record)
 
 
-def _make_visible(store: Store, lease: Lease, record: Record) -> None:
-    """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees."""
-    content = record.to_bytes()
-    store.objects.write(f"{lease.document.attempt}/{RECORD}", content)
+def _make_visible(store: Store, lease: Lease, record: Record, settle: Iterable[str] = ()) -> None:
+    """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees.
+
+    settle: files of the output that a power cut must not take; then it takes none of these three either.
+    """
+    content, attempt = record.to_bytes(), lease.document.attempt
+    store.objects.write(f"{attempt}/{RECORD}", content)
+    lasting = [f"{attempt}/{name}" for name in settle]
+    if lasting:
+        store.objects.settle([*lasting, f"{attempt}/{RECORD}"])
     lease.commit()
     store.commit(record, content)
+    if lasting:
+        store.objects.settle([lease_name(record.identity), record_name(record.identity)])
 
 
 def _provenance(job: Job, started: float) -> Provenance:

@@ -140,7 +140,7 @@ class StepContext:
             line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
             self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
             copy_files(source, self._store.directory / lease.document.attempt)
-            commit(job, self._store, lease, artifact, started)
+            commit(job, self._store, lease, artifact, started, costly=True)
         except BaseException:
             lease.release()
             raise

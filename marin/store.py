@@ -251,7 +251,7 @@ class Store:
         name = f".marin/code/{code}.json"
         content = self.objects.read(name)
         try:
-            return None if content is None else json.loads(content)
+            return json.loads(content) if content else None
         except ValueError as error:
             raise CorruptRecord(
                 f"{self.prefix}/{name} is not readable JSON; delete it: only the old source is lost"
@@ -300,7 +300,7 @@ class Store:
         name = f".marin/state/{identity}/{MARKER}"
         content = self.objects.read(name)
         try:
-            return None if content is None else Begun.parse(content)
+            return Begun.parse(content) if content else None  # a power cut leaves empty ones
         except BadDocument as error:
             raise CorruptRecord(
                 f"{self.prefix}/{name} is not readable; delete that folder and the step starts over"

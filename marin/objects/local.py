@@ -15,6 +15,7 @@ from marin.objects.errors import control_errors
 
 LOCK_STRIPES = 64
 LOCK_SECONDS = 30
+MANY = 64  # files: to sync each costs more than to sync the machine
 
 
 class LocalObjects:
@@ -85,6 +86,19 @@ class LocalObjects:
         for name in names:
             with control_errors(self.root / name):
                 (self.root / name).unlink(missing_ok=True)
+
+    def settle(self, names: Sequence[str]) -> None:
+        paths = [self.root / name for name in names]
+        with control_errors(self.root):
+            if len(paths) > MANY:
+                return os.sync()
+            folders = {folder for path in paths for folder in path.parents if folder.is_relative_to(self.root)}
+            for path in (*paths, *sorted(folders, reverse=True)):
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
 
     def append(self, name: str, content: bytes) -> None:
         target = self._below + name

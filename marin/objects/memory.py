@@ -46,6 +46,9 @@ class MemoryObjects:
                 if self.files.exists(f"{self.prefix}/{name}"):
                     self.files.rm_file(f"{self.prefix}/{name}")
 
+    def settle(self, names: Sequence[str]) -> None:
+        """Nothing here survives anyway."""
+
     def append(self, name: str, content: bytes) -> None:
         with self._lock:
             self.write(name, (self.read(name) or b"") + content)

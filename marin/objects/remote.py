@@ -98,6 +98,9 @@ class RemoteObjects:
         for name in names:
             self._versions.pop(name, None)
 
+    def settle(self, names: Sequence[str]) -> None:
+        """An object store answers when what it was given is safe."""
+
     def append(self, name: str, content: bytes) -> None:
         def begin() -> PartedLog:
             return PartedLog(name, self.write, lambda: self.names(name), lambda part: self.read(part) or b"")

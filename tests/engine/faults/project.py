@@ -13,7 +13,7 @@ from typing import Any
 
 from marin.record import Check, Record
 from marin.store import Store
-from tests.engine.faults.hook import Strike
+from tests.engine.faults.hook import Strike, state_of
 from tests.engine.project import ROOT
 
 EXPERIMENT = '''
@@ -131,6 +131,7 @@ class Struck:
         self.folder = folder
         folder.mkdir(parents=True)
         self.journal, self.flavour = folder / "journal", folder / "flavour"
+        self.synced = folder / "synced"
         self.file = folder / "exp1_struck.py"
         self.file.write_text(EXPERIMENT.format(journal=str(self.journal), flavour=str(self.flavour)))
         self.store = folder / "store"
@@ -163,10 +164,19 @@ class Struck:
         """Start from no store, or from a copy of one."""
         shutil.rmtree(self.store, ignore_errors=True)
         self.journal.unlink(missing_ok=True)
+        self.synced.unlink(missing_ok=True)
         if like is not None:
             shutil.copytree(like, self.store)
 
-    def run(self, *arguments: str, strike: Strike = Strike.NOTHING, at: int = -1, error: str = "EIO") -> Ended:
+    def run(
+        self,
+        *arguments: str,
+        strike: Strike = Strike.NOTHING,
+        at: int = -1,
+        error: str = "EIO",
+        costly: bool = False,
+    ) -> Ended:
+        """costly: every step counts as one that took long."""
         said, log = self.folder / "said", self.folder / "log"
         request = {
             "file": str(self.file),
@@ -175,6 +185,8 @@ class Struck:
             "arguments": [*self._arguments(), *arguments],
             "said": str(said),
             "log": str(log),
+            "synced": str(self.synced),
+            "costly": costly,
             "strike": strike,
             "at": at,
             "error": error,
@@ -183,6 +195,22 @@ class Struck:
         self.server.stdin.write(json.dumps(request) + "\n")
         self.server.stdin.flush()
         return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+
+    def cut_power(self, *, spare: str = "nothing") -> list[str]:
+        """Empty every file that was not synced as it is now, as disks do that lose what they had yet to write.
+
+        spare: what begins so is left alone, by its name below the store. Returns the names of those that it emptied.
+        """
+        synced = set(self.synced.read_text().splitlines()) if self.synced.exists() else set[str]()
+        files = {str(path.relative_to(self.store)): path for path in self.store.rglob("*") if path.is_file()}
+        spared = {path.stat().st_ino for name, path in files.items() if name.startswith(spare)}
+        emptied: list[str] = []
+        for name, path in sorted(files.items()):
+            held = path.stat()
+            if held.st_size and held.st_ino not in spared and state_of(held) not in synced:
+                path.write_bytes(b"")
+                emptied.append(name)
+        return emptied
 
     def began(self) -> list[str]:
         """Steps whose run() began, in all."""

@@ -14,7 +14,7 @@ import sys
 import traceback
 from typing import Any
 
-from tests.engine.faults.hook import Fault, Strike, watch
+from tests.engine.faults.hook import Fault, Strike, note_synced, watch
 
 
 def main() -> None:
@@ -45,6 +45,12 @@ def child(request: dict[str, Any]) -> None:
     os.dup2(said, 2)
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.chdir(request["folder"])
+    synced = os.open(request["synced"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    note_synced(lambda state: os.write(synced, f"{state}\n".encode()))
+    if request["costly"]:
+        import marin.commit
+
+        marin.commit.WORTH_SETTLING = 0.0
     fault = Fault(Strike(request["strike"]), request["at"], request["error"])
     watch(request["store"], fault, lambda operation: os.write(log, f"{operation}\n".encode()))
     os._exit(driven(request["file"], request["arguments"]))
