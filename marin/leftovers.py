@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from marin.document import BadDocument
 from marin.errors import CorruptRecord
-from marin.holdings import ACTIONS, CODE, LEASES, STAMPS, SUPERSEDED, Holdings
+from marin.holdings import ACTIONS, CODE, LEASES, STALE, STAMPS, SUPERSEDED, Holdings
 from marin.index import RECORDS
 from marin.piece import DAY, Piece, PieceKind
 from marin.record import Begun
@@ -16,7 +16,9 @@ from marin.uses import Needs
 
 
 def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Piece]:
-    """older_than: seconds. gone: directories that go as well."""
+    """older_than: seconds; an hour at least, because what they are for may come after them. gone: directories that go
+    as well."""
+    older_than = max(older_than, STALE)
 
     def old(folder: str, fits: Callable[[str], bool]) -> list[str]:
         files = held.times.folder(folder)

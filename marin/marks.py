@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
+from marin.lease import lease_name, parse_lease
 from marin.lineage import ADOPT, PINNED, Lineage, Output
 from marin.record import Record
 from marin.revocation import Revocations
@@ -44,11 +46,13 @@ class Marks:
     def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
         self.store, self.lineage, self.revocations = store, lineage, revocations
         self.ways = lineage.untrusted(revocations)
+        self._collected: dict[str, str] = {}
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, list[Mark]]:
         """Worst first."""
         asked = list(outputs)
         drifted = self.store.accepted_identities() if asked else set[str]()
+        self._collected = self._why_collected(asked)
         return {output: self._marks(output, output.identity in drifted) for output in asked}
 
     def _marks(self, output: Output, accepted: bool) -> list[Mark]:
@@ -73,6 +77,17 @@ class Marks:
         found += [Mark(MarkKind.MIRRORED, held.describe().removeprefix("mirrored ")) for held in record.mirrored[-1:]]
         return found
 
+    def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
+        """What ``marin gc`` said as it took an output away, by identity."""
+        gone = {held.identity for held in outputs if held.identity not in self.lineage.current}
+        names = {lease_name(identity): identity for identity in gone}
+        found: dict[str, str] = {}
+        for name, content in self.store.objects.read_many(sorted(names)).items():
+            with suppress(CorruptRecord):
+                if content and (why := parse_lease(content, name).collected):
+                    found[names[name]] = why
+        return found
+
     def _trust(self, output: Output) -> list[Mark]:
         origin = self.ways.origin(output)
         if origin is None:
@@ -88,7 +103,7 @@ class Marks:
     def _successor(self, record: Record) -> str:
         current = self.lineage.current.get(record.identity)
         if current is None:
-            return "its record is no longer current"
+            return self._collected.get(record.identity, "its record is no longer current")
         because = f": {current.provenance.because}" if current.provenance.because else ""
         return f"replaced {current.provenance.started} by {current.provenance.who}{because}"
 

@@ -51,9 +51,10 @@ def look(store: Store, asked: Asked, clock: Clock = by_this_machine) -> Garbage:
 
 @dataclass
 class Swept:
-    """left: what stays after all, and why: by name."""
+    """left: what stays after all, and why: by name. refused: what the store did not let go."""
 
     gone: list[Piece] = field(default_factory=list[Piece])
+    refused: dict[str, str] = field(default_factory=dict[str, str])
     left: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -128,15 +129,19 @@ class _Sweep:
         waiting = {piece.key: piece for piece in goes}
 
         def take(piece: Piece) -> None:
+            why = refused = None
             try:
-                why = self._take(piece)
-            except BadPrefix as error:  # refused, as somebody else's files on a shared disk are
-                why = str(error)
+                refused = self._refused(piece)
+                why = self._take(piece) if refused is None else None
+            except BadPrefix as error:
+                refused = str(error)
             with self.lock:
-                if why is None:
-                    self.swept.gone.append(piece)
-                else:
+                if refused is not None:
+                    self.swept.refused[piece.name] = refused
+                elif why is not None:
                     self.swept.left[piece.name] = why
+                else:
+                    self.swept.gone.append(piece)
                 waiting.pop(piece.key)
                 if _passed(self.announced) > ANNOUNCE_EVERY:
                     self._announce(waiting.values())
@@ -188,8 +193,6 @@ class _Sweep:
                 for record in piece.records
             ):
                 return "made again meanwhile"
-            if (refused := self._refused(piece)) is not None:
-                return refused
             self._renew()
             begun = True
             self._remove(piece)
@@ -227,7 +230,8 @@ class _Sweep:
         if not self.store.directory.is_local:
             return None
         folders = [(self.store.directory / folder).path for folder in piece.folders]
-        places = [place for folder in folders if folder.exists() for place in (folder, folder.parent)]
+        every = [place for folder in folders for place in (folder.parent, folder, folder / ".marin")]
+        places = [place for place in every if place.exists()]
         denied = next((place for place in places if not os.access(place, os.W_OK)), None)
         return None if denied is None else f"you may not delete in {denied}"
 

@@ -6,10 +6,12 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.text import Text
 
 from marin.cli.completions import complete_path
@@ -89,6 +91,8 @@ def command(
     That is: outputs whose lifetime is over, data that a rebuild replaced, attempts that never committed, and forgotten
     work in progress. It is never what a run needs, shares its files with an output that stays, or is a result or a pin
     of a named experiment. Records of what is deleted stay, for lineage.
+
+    Exit code 5 if the store did not let something go.
     """
     if unreachable and not experiments:
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
@@ -118,14 +122,48 @@ def command(
         if not as_json:
             _print(console, found, store.prefix, every=every)
 
-    swept = sweep(store, asked, tell)
+    with _Progress() as progress:
+
+        def begin(found: Garbage) -> None:
+            tell(found)
+            progress.begin(found)
+
+        swept = sweep(store, asked, begin, done=progress.done)
     if as_json:
         echo_json(_as_json(store.prefix, said[0], swept))
     else:
         for name, why in swept.left.items():
             console.print(Text(f"stays after all: {name}: {why}", style="yellow"), soft_wrap=True)
-        console.print(Text(f"deleted: {_amount(swept.gone)}", style="bold"), soft_wrap=True)
-    return Exit.OK
+        for name, why in swept.refused.items():
+            console.print(Text(f"refused: {name}: {why}", style="red"), soft_wrap=True)
+        if said[0].goes:
+            console.print(Text(f"deleted: {_amount(swept.gone)}", style="bold"), soft_wrap=True)
+    return Exit.STORE if swept.refused else Exit.OK
+
+
+class _Progress:
+    """By bytes, on a terminal that somebody looks at; not in a pipe."""
+
+    def __init__(self) -> None:
+        console = open_console(stderr=True)
+        columns = (BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def begin(self, found: Garbage) -> None:
+        if self._bar is not None and found.goes:
+            self._stack.enter_context(self._bar)
+            self._bar.add_task("", total=sum(piece.bytes for piece in found.goes))
+
+    def done(self, piece: Piece) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._bar.task_ids[0], piece.bytes)
 
 
 def _roots(files: Sequence[str], scale: Scale | None) -> Roots:
@@ -216,4 +254,5 @@ def _as_json(prefix: str, found: Garbage, swept: Swept | None) -> dict[str, Any]
         "stays": {reason: count for reason, count in found.stays.most_common()},
         "unknown": found.unknown,
         "left": {} if swept is None else swept.left,
+        "refused": {} if swept is None else swept.refused,
     }

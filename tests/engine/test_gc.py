@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
+from marin.adopt import adopt
 from marin.errors import CorruptRecord, Outdated, StoreError
 from marin.garbage import Asked, Roots, Stays, roots_of
 from marin.holder import this_process
@@ -21,10 +22,11 @@ from marin.holdings import Holdings
 from marin.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lease
 from marin.lifetime import FOREVER
 from marin.lineage import Output, read_lineage
+from marin.marks import Marks
 from marin.piece import PieceKind
 from marin.pin import Pinned
 from marin.record import Check, Record
-from marin.revocation import revoke
+from marin.revocation import revoke, revoked
 from marin.store import Store, record_name
 from marin.sweep import Clock, Swept, look, sweep
 from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of
@@ -99,7 +101,10 @@ def test_lineage_still_knows_what_was_collected(tmp_path: Path) -> None:
     assert made is not None
     assert read is not None
     assert Output(read.identity, read.root) in lineage.up(Output(made.identity, made.root))
-    assert lineage.records[Output(read.identity, read.root)] == read
+    output = Output(read.identity, read.root)
+    assert lineage.records[output] == read
+    (mark,) = Marks(store, lineage, revoked(store)).of([output])[output]
+    assert "collected by `marin gc`" in mark.text
 
 
 def test_packs_of_records_bring_nothing_back(remote_prefix: str) -> None:
@@ -255,6 +260,24 @@ def test_data_that_a_pin_names_stays_after_a_rebuild(tmp_path: Path) -> None:
     sweep(store, Asked(), clock=in_days(30))  # now a record points at it
     assert store.output(old).exists("text.txt")
     visible(store)
+
+
+def test_adopted_data_stays_although_nothing_reaches_it(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    loose = Write(text="a", label="loose")
+    run(store.prefix, loose=loose)
+    (tmp_path / "release.txt").write_text("precious")
+    adopted = adopt(
+        store,
+        str(tmp_path / "release.txt"),
+        kind="raw_files",
+        label="release",
+        because="a test",
+        facts={},
+        tell=lambda _: None,
+    )
+    collect(store, 400, roots=roots_of([experiment(other=Write(text="b", label="other"))]), unreachable=True)
+    assert visible(store).keys() == {adopted.record.identity}
 
 
 def test_what_is_to_be_used_instead_of_revoked_bytes_stays(tmp_path: Path) -> None:

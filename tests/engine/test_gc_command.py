@@ -120,7 +120,7 @@ def test_what_belongs_to_somebody_else_stays_with_its_record(prefix: str) -> Non
     folder = Path(prefix) / "toy-write"
     folder.chmod(0o555)
     try:
-        assert "you may not delete" in gc("--prefix", prefix, "--delete")
+        assert "you may not delete" in gc("--prefix", prefix, "--delete", code=Exit.STORE)
     finally:
         folder.chmod(0o755)
     assert len(visible(Store(prefix))) == 2
