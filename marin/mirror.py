@@ -16,7 +16,7 @@ from pathlib import Path
 from marin.commit import Claim, commit_mirrored, take
 from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError
 from marin.holder import this_process
-from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch
+from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_lease
 from marin.mirror_files import Copier, Tally, clear_away, earlier_attempts
 from marin.mirror_plan import Mirroring, must_be_same
 from marin.objects.errors import control_errors
@@ -73,26 +73,41 @@ def mirror(
 def _bring(
     source: Store, target: Store, record: Record, tell: Tell, moved: Callable[[int], object], watch: Watch
 ) -> Brought:
-    lease = _lease(target, record, tell, watch)
-    if isinstance(lease, Record):
-        return Brought(must_be_same(target, record, lease), copied=False)
-    tally = Tally(moved)
-    try:
-        original = _original(target, record)
-        if original is not None:
-            made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
-        else:
-            wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
-            if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
-                lease.raise_token(wanted - 1, lambda token: _directory(record, token))
-            lease.start_beating(lambda: None)
-            made, entries = _copied(source, target, record, lease, tally)
-        made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(source, record)])
-        commit_mirrored(target, lease, made, entries)
-    finally:
-        lease.stop_beating()
-        lease.release()
-    return Brought(made, copied=True, tally=tally)
+    while True:
+        lease = _lease(target, record, tell, watch)
+        if isinstance(lease, Record):
+            return Brought(must_be_same(target, record, lease), copied=False)
+        tally = Tally(moved)
+        try:
+            return Brought(_committed(source, target, record, lease, tally), copied=True, tally=tally)
+        except StoreError:
+            if _is_ours(target, lease):
+                raise
+            # This process stood still, or lost the store; whatever went wrong, the result of the other one counts.
+            tell(f"{record.name}: somebody else took over {lease.document.attempt}")
+        finally:
+            lease.stop_beating()
+            lease.release()
+
+
+def _is_ours(target: Store, lease: Lease) -> bool:
+    now = read_lease(target.objects, lease.identity)
+    return now is not None and now.is_same_hold(lease.document)
+
+
+def _committed(source: Store, target: Store, record: Record, lease: Lease, tally: Tally) -> Record:
+    original = _original(target, record)
+    if original is not None:
+        made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
+    else:
+        wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
+        if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
+            lease.raise_token(wanted - 1, lambda token: _directory(record, token))
+        lease.start_beating(lambda: None)
+        made, entries = _copied(source, target, record, lease, tally)
+    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(source, record)])
+    commit_mirrored(target, lease, made, entries)
+    return made
 
 
 def _lease(target: Store, record: Record, tell: Tell, watch: Watch) -> Lease | Record:

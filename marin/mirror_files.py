@@ -20,7 +20,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -222,24 +222,26 @@ class Copier:
 
     def _stream(self, entry: FileEntry) -> None:
         hasher, size = hashlib.sha256(), 0
-        try:
-            with self.source.open(entry.path, "rb") as reading, self._appearing(entry.path) as writing:
-                while chunk := reading.read(CHUNK):
-                    self._go_on()
-                    hasher.update(chunk)
-                    size += len(chunk)
-                    writing.write(chunk)
-                    self.tally.moved(len(chunk))
-                if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
-                    raise CorruptOutput(
-                        f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "
-                        f"{hasher.hexdigest()[:12]}; wanted {entry.size}, {entry.sha256[:12]}. It was not mirrored; "
-                        "make it again there with --rebuild"
-                    )
-        except FileNotFoundError as error:
-            raise CorruptOutput(
-                f"{self.source.url}/{entry.path} is listed in its manifest and missing; make it again with --rebuild"
-            ) from error
+        with ExitStack() as stack:
+            try:
+                reading = stack.enter_context(self.source.open(entry.path, "rb"))
+            except FileNotFoundError as error:
+                raise CorruptOutput(
+                    f"{self.source.url}/{entry.path} is in its manifest and missing; make it again with --rebuild"
+                ) from error
+            writing = stack.enter_context(self._appearing(entry.path))
+            while chunk := reading.read(CHUNK):
+                self._go_on()
+                hasher.update(chunk)
+                size += len(chunk)
+                writing.write(chunk)
+                self.tally.moved(len(chunk))
+            if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
+                raise CorruptOutput(
+                    f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "
+                    f"{hasher.hexdigest()[:12]}; wanted {entry.size}, {entry.sha256[:12]}. It was not mirrored; "
+                    "make it again there with --rebuild"
+                )
 
     @contextmanager
     def _appearing(self, path: str) -> Generator[IO[Any]]:

@@ -136,13 +136,13 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     plan.must_not_stop()
     egress = _allowed_egress(costs, options, regions)
     try:
-        run = execute(plan, store, source, options, console, egress)
+        run = execute(plan, store, source, options, console, egress, regions)
     except Outdated as error:
         console.print(f"planning again: {error}", highlight=False, markup=False, soft_wrap=True)
         plan = _planned(experiment, store, options)
         plan.must_not_stop()
         egress = _allowed_egress(plan_costs(plan, regions), options, regions)
-        run = execute(plan, store, source, options, console, egress)
+        run = execute(plan, store, source, options, console, egress, regions)
     terminal.print_results(console, run)
     print_closing(console, run)
     from marin.page import write_page
@@ -174,14 +174,27 @@ def _runs_here(options: Options) -> bool:
 def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Regions) -> Egress:
     """What crosses regions. Raises EgressOverBudget."""
     moved = crossing(costs)
-    must_be_allowed(moved, Allowance(budget=options.egress_budget, because=options.allow_egress), regions)
+    must_be_allowed(moved, _allowance(options), regions)
     return sum((held for _, held in moved), Egress())
 
 
+def _allowance(options: Options) -> Allowance:
+    return Allowance(budget=options.egress_budget, because=options.allow_egress)
+
+
 def execute(
-    plan: Plan, store: Store, source: Path, options: Options, console: Console, egress: Egress | None = None
+    plan: Plan,
+    store: Store,
+    source: Path,
+    options: Options,
+    console: Console,
+    egress: Egress | None = None,
+    regions: Regions | None = None,
 ) -> Run:
-    """Carry the plan out, with events in the store and progress on the console. egress: what it moves, as allowed."""
+    """Carry the plan out, with events in the store and progress on the console.
+
+    egress: what it moves between regions, as allowed. regions: where its steps run; what they move is metered.
+    """
     from marin.terminal import Progress
 
     revision, dirty = git_revision(source.parent)
@@ -204,7 +217,12 @@ def execute(
                 progress(event, result)
 
             tell = functools.partial(console.print, style="yellow", highlight=False, markup=False, soft_wrap=True)
-            run = Scheduler(plan, make_backend(options), listen, source.stem, git, tell=tell).execute()
+            backend = make_backend(options)
+            if regions is not None and any(regions.of(decision.step) for decision in todo):
+                from marin.backends.metered import MeteredBackend
+
+                backend = MeteredBackend(backend, store, regions, _allowance(options))
+            run = Scheduler(plan, backend, listen, source.stem, git, tell=tell).execute()
     except BaseException as error:
         events.stopped(error)
         raise

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from marin.lease import Watch
+from marin.mirror import mirror
 from marin.mirror_files import VERIFIED
+from marin.mirror_plan import plan_mirroring
 from marin.record import Check
 from marin.store import Store
 from tests.engine.faults.hook import Strike
@@ -37,13 +41,16 @@ class Cut:
 
     def kill_when(self, arrived: int) -> None:
         process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_for(arrived, process)
+        process.kill()
+        process.wait()
+
+    def wait_for(self, arrived: int, process: subprocess.Popen[Any]) -> None:
         limit = time.monotonic() + 60
         while len(self.verified()) < arrived:
             assert process.poll() is None
             assert time.monotonic() < limit
             time.sleep(0.02)
-        process.kill()
-        process.wait()
 
     def verified(self) -> set[str]:
         """Names of the files that are noted as verified."""
@@ -93,6 +100,30 @@ def test_what_was_spoilt_after_it_had_arrived_is_copied_again(new_prefix: Any, r
     server.obey()
     [done] = mirrored(source, target, "shards")
     assert done.tally.resumed_files == len(before) - 1
+    assert Store(target).verify(done.record, Check.BYTES) == []
+
+
+def test_one_that_stood_still_and_was_taken_over_commits_nothing(
+    new_prefix: Any, request: pytest.FixtureRequest
+) -> None:
+    source, target = new_prefix("s3"), new_prefix("file")
+    shards = Shards(files=16, size=100, label="shards")
+    run(source, end=shards)
+    server: StoreServer = request.getfixturevalue("_s3")
+    server.obey(Rule(Act.DELAY, name="shard-1", operations=[Operation.READ], seconds=1.0))
+    cut = Cut(source, target)
+    stopped = subprocess.Popen(cut.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    cut.wait_for(6, stopped)
+    stopped.send_signal(signal.SIGSTOP)
+    server.obey()
+    plan = plan_mirroring(Store(source), Store(target), ["shards"])
+    [done] = mirror(plan, watch=Watch(expiry=0.5))
+    assert done.copied
+    assert done.tally.resumed_files >= 6
+    stopped.send_signal(signal.SIGCONT)
+    said, _ = stopped.communicate(timeout=60)
+    assert (stopped.returncode, "another call brought it" in said) == (0, True), said
+    assert committed(target, shards) == done.record
     assert Store(target).verify(done.record, Check.BYTES) == []
 
 

@@ -254,6 +254,18 @@ def test_a_run_over_the_budget_stops_before_anything_starts(project: Project) ->
     marin.on("run", *far, "--backend", "inline")
 
 
+def test_a_first_run_stops_reading_where_its_inputs_turn_out_to_be_too_large(project: Project) -> None:
+    """Its plan knows no size. What is committed stays, and the next plan knows."""
+    marin = Command(project)
+    far = ("--region", "gcp/us-central2", "--store-region", "aws/eu-west-1", "--egress-budget")
+    said = marin.on("run", *far, "10B", "--backend", "inline", expect=1)  # 7 are written; to read them is too much
+    assert "EgressOverBudget: repeat/repeat would read 7 B" in said
+    assert project.ran() == ["say/say"]
+    marin.on("run", *far, "6B", "--backend", "inline", expect=OVER)
+    marin.on("run", *far, "7B", "--backend", "inline")
+    assert project.ran() == ["repeat/repeat"]
+
+
 def test_a_plan_on_a_bucket_says_that_it_does_not_know_where_steps_run(
     project: Project, request: pytest.FixtureRequest
 ) -> None:
