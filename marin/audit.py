@@ -76,7 +76,10 @@ class Audit:
         return sorted(found, key=lambda claim: (claim.subject, -len(self.claims[claim]), claim.text))
 
     def names(self, claim: Claim) -> list[str]:
-        return [*self.steps.get(claim, ()), *dict.fromkeys(map(self.lineage.name_of, self.claims[claim]))]
+        """Results first."""
+        names = {*self.steps.get(claim, ()), *map(self.lineage.name_of, self.claims[claim])}
+        results = {result.step for result in self.results}
+        return sorted(names, key=lambda name: (name not in results, name))
 
     def about(self, result: Result) -> list[Claim]:
         """What is to be known of a result, worst first: of itself, or of anything that it rests on."""
