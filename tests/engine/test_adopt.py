@@ -24,7 +24,7 @@ from marin.record import Check
 from marin.revocation import revoke, revoked, withdraw
 from marin.store import Store
 from tests.engine.project import Project, wait_for
-from tests.engine.test_cli import EXPERIMENT_ERROR, FAILED, Command
+from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
 from tests.engine.test_lineage import family
 from tests.engine.toy import Blob, Join, execute, planned, ran, run
 
@@ -288,3 +288,19 @@ def test_the_command_prints_the_line_that_pins_it(tmp_path: Path, folder: Path) 
         ((str(folder), *given, "--because", "x", "--facts", "[]"), EXPERIMENT_ERROR, "wanted a JSON object"),
     ):
         assert says in marin("adopt", *arguments, *where, expect=code)
+
+
+@pytest.mark.slow
+def test_the_commands_of_trust_work_on_object_stores(remote_prefix: str, tmp_path: Path, folder: Path) -> None:
+    marin, where = Command(Project(tmp_path / "project")), ("--prefix", remote_prefix)
+    given = ("--kind", "tests.engine.toy:Blob", "--facts", '{"bytes": 5}', "--label", "x", "--because", "y")
+    done = json.loads(marin("adopt", str(folder), *given, "--json", *where))
+    pin: Pinned[Blob] = Pinned(at=done["at"], digest=done["digest"], label="pin")
+    run(remote_prefix, end=Join(parts=(pin,), label="end"))
+    told = json.loads(marin("lineage", "down", "adopt/x", "--json", *where))
+    assert [held["step"] for held in told["outputs"]] == ["toy-join/end"]  # the pin holds the same bytes
+    assert "nothing is wrong" not in marin("audit", *where)
+    marin("verify", "--bytes", *where)
+    marin("revoke", "adopt/x", "--because", "holds test items", *where)
+    assert "toy-join/end" in marin("audit", *where, expect=DRIFT)
+    marin("adopt", str(folder), *given, *where, expect=DRIFT)
