@@ -79,8 +79,8 @@ GPUS = {
 _CHIPS_PER_HOST = 4
 
 
-def tpu(name: str) -> Resources:
-    """A whole TPU slice, by the provider's name or with "v5e" for "v5litepod".
+def tpu(name: str, *, region: str = "") -> Resources:
+    """A whole TPU slice, by the provider's name or with "v5e" for "v5litepod". region: as in Resources.
 
     Raises BadField for an unknown generation, a malformed name and a size that is no slice.
     """
@@ -99,11 +99,14 @@ def tpu(name: str) -> Resources:
         )
     hosts = 1 if chips <= generation.single_host else chips // _CHIPS_PER_HOST
     made = Accelerator(name=f"{generation.prefix}-{size}", chips=chips, hosts=hosts, peak_flops=generation.peak_flops)
-    return Resources(accelerator=made)
+    return Resources(accelerator=made, region=region)
 
 
-def gpu(name: str, *, count: int = 1) -> Resources:
-    """GPUs of one kind: up to eight on one host, or whole hosts of eight. Raises BadField otherwise."""
+def gpu(name: str, *, count: int = 1, region: str = "") -> Resources:
+    """GPUs of one kind: up to eight on one host, or whole hosts of eight. Raises BadField otherwise.
+
+    region: as in Resources.
+    """
     if name not in GPUS:
         near = difflib.get_close_matches(name.lower(), GPUS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(GPUS)}"
@@ -115,7 +118,8 @@ def gpu(name: str, *, count: int = 1) -> Resources:
             f"or a multiple of {kind.per_host} for whole hosts"
         )
     hosts = -(-count // kind.per_host)
-    return Resources(accelerator=Accelerator(name=name, chips=count, hosts=hosts, peak_flops=kind.peak_flops))
+    made = Accelerator(name=name, chips=count, hosts=hosts, peak_flops=kind.peak_flops)
+    return Resources(accelerator=made, region=region)
 
 
 def _generation(name: str) -> TpuGeneration | None:

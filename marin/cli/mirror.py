@@ -61,7 +61,8 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
             console.print("dry run: nothing was copied")
         return Exit.OK
     began, done = time.monotonic(), list[Brought]()
-    for held in _with_progress(plan):
+    # Where both are one terminal, one console keeps the bar below the lines.
+    for held in _with_progress(plan, console if console.is_terminal and not as_json else open_console(stderr=True)):
         done.append(held)
         if not as_json:
             console.print(Text(_line(held)), soft_wrap=True)
@@ -79,18 +80,17 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
     return Exit.OK
 
 
-def _with_progress(plan: Mirroring) -> Iterator[Brought]:
+def _with_progress(plan: Mirroring, watched: Console) -> Iterator[Brought]:
     """By bytes, on a terminal that somebody looks at; not in a pipe."""
-    errors = open_console(stderr=True)
 
     def tell(text: str) -> None:
-        errors.print(Text(text, style="yellow"), soft_wrap=True)
+        watched.print(Text(text, style="yellow"), soft_wrap=True)
 
-    if not errors.is_terminal:
+    if not watched.is_terminal:
         yield from mirror(plan, tell)
         return
     columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
+    with Progress(*columns, console=watched, transient=True) as progress:
         task = progress.add_task("", total=plan.bytes)
         yield from mirror(plan, tell, lambda count: progress.advance(task, count))
 

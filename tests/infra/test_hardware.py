@@ -90,3 +90,10 @@ def test_gpus(count, hosts):
 def test_no_such_gpus(name, count, said):
     with pytest.raises(BadField, match=said):
         gpu(name, count=count)
+
+
+def test_hardware_may_say_where_it_is() -> None:
+    assert tpu("v4-8", region="gcp/us-central2").region == "gcp/us-central2"
+    assert gpu("h100", count=8, region="aws/us-east-1").region == "aws/us-east-1"
+    with pytest.raises(BadField, match="no region"):
+        tpu("v4-8", region="us-central2")
