@@ -129,6 +129,9 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         def on_step(done: int, loss: float) -> None:
             ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}")
 
+        def on_printed(line: str) -> None:
+            ctx.log(f"trainer: {line}")
+
         def on_checkpoint(done: int) -> None:
             if done in ctx.milestones and done not in published:
                 source = checkpoint.step_directory(saved, done)
@@ -142,7 +145,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         timings = run_training(
             spec,
             folder / "training.log",
-            Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log),
+            Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed),
             accelerator=self.resources.accelerator is not None,
         )
         ctx.log(

@@ -26,12 +26,14 @@ def _ignore(*_: object) -> None: ...
 class Listeners:
     """What to do with the news of a run; called in the thread that waits, in order.
 
-    step: optimizer steps done, loss. checkpoint: steps done, when it is complete. note: for people.
+    step: optimizer steps done, loss. checkpoint: steps done, when it is complete. note: for people. printed: each line
+    that the process printed, some of them only when the next step is done.
     """
 
     step: Callable[[int, float], None] = _ignore
     checkpoint: Callable[[int], None] = _ignore
     note: Callable[[str], None] = _ignore
+    printed: Callable[[str], None] = _ignore
 
 
 @dataclass(kw_only=True)
@@ -53,6 +55,7 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
     log.parent.mkdir(parents=True, exist_ok=True)
     specification = log.with_name("training_spec.json")
     specification.write_text(to_json(spec), encoding="utf-8")
+    printed = _Printed(log)
     reading, writing = os.pipe()
     with log.open("ab") as output, os.fdopen(reading, encoding="utf-8") as events:
         try:
@@ -67,13 +70,14 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
         finally:
             os.close(writing)
         try:
-            timings, failure = _follow(events, listeners)
+            timings, failure = _follow(events, listeners, printed)
         except BaseException:
             process.kill()
             raise
         finally:
             # Closing its input tells the process to go, if it is still there.
             process.communicate()
+    printed.tell(listeners.printed, ended=True)
     if failure is not None:
         kind = getattr(errors, failure["kind"], None)
         if isinstance(kind, type) and issubclass(kind, errors.MarinError):
@@ -103,9 +107,27 @@ def compiled_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"marin-compiled-{os.getuid()}"
 
 
-def _follow(events: Any, listeners: Listeners) -> tuple[Timings, dict[str, str] | None]:
+class _Printed:
+    """What is added to a file from now on, in whole lines."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._seen = log.stat().st_size if log.exists() else 0
+
+    def tell(self, listener: Callable[[str], None], *, ended: bool = False) -> None:
+        with self._log.open("rb") as handle:
+            handle.seek(self._seen)
+            added = handle.read()
+        whole = added if ended else added[: added.rfind(b"\n") + 1]
+        self._seen += len(whole)
+        for line in whole.decode(errors="replace").removesuffix("\n").split("\n") if whole else ():
+            listener(line.rstrip("\r").rpartition("\r")[2])  # of a progress bar, how it ended
+
+
+def _follow(events: Any, listeners: Listeners, printed: _Printed) -> tuple[Timings, dict[str, str] | None]:
     timings, failure = Timings(), None
     for line in events:
+        printed.tell(listeners.printed)
         news = json.loads(line)
         match news.pop("event"):
             case "step":

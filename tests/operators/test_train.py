@@ -121,6 +121,7 @@ def test_a_run_publishes_its_milestones_and_keeps_them(tmp_path: Path) -> None:
     assert made.parameters == LLAMA.parameters(VOCABULARY)
     checkpoint.verify(made.directory)
     assert [row["step"] for row in read_metrics(made.directory)] == list(range(6))
+    assert any(line.startswith("trainer: ") for line in ctx.logged)  # what it prints is in the attempt's log
     [(milestone, artifact, _)] = ctx.published
     assert (milestone, artifact.step) == (PRETRAIN.at(4), 4)
     # Asked for later, the kept one is there and another is not.
