@@ -165,7 +165,7 @@ def test_after_kill_9_at_any_operation_of_gc_a_run_makes_what_it_lacks(struck: S
 def test_an_error_at_any_operation_of_gc_is_told_clearly_and_loses_nothing(
     struck: Struck, operations: list[str], strike: Strike, error: str
 ) -> None:
-    for at in changes(operations)[::8]:
+    for at in changes(operations)[:: 2 * PARTS_OF_WORK + 3]:
         where = f"{at}: {operations[at]}"
         struck.reset()
         ended = struck.gc(strike, at, error)
