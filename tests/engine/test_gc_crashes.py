@@ -74,6 +74,8 @@ class Struck:
             "arguments": ["gc", "--prefix", str(self.store), "--delete"],
             "said": str(said),
             "log": str(log),
+            "synced": str(self.folder / "synced"),
+            "costly": False,
             "strike": strike,
             "at": at,
             "error": error,
