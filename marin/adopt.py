@@ -90,7 +90,7 @@ def adopt(
 ) -> Adopted:
     """Copy a file or folder (a path or ``gs://``, ``s3://`` …) into the store and commit it.
 
-    kind: of an artifact, or ``module:Class``; "" where the source is an output of another store and says so itself.
+    kind: of an artifact, or ``module:Class``; "" where the source is a copy of an output and says so itself.
     facts: those that the files do not tell. tell: what the caller waits for.
 
     Raises InputError for what is not there, is empty or is no artifact of that kind, BadField for what cannot be meant,
@@ -99,7 +99,7 @@ def adopt(
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
     with _read_here(given, store) as (source, folder):
-        known = _record_of(source, folder)
+        known = _record_of(source, folder, store)
         made = kind_called(kind or (known.kind if known is not None else ""))
         entries = _entries(folder)
         content = content_digest(entries)
@@ -231,17 +231,24 @@ def _copied(source: Directory, name: str, target: Directory) -> FileEntry:
     return FileEntry(path=name, size=size, sha256=hasher.hexdigest())
 
 
-def _record_of(source: str, folder: Directory) -> Record | None:
-    """Its own record, if it is an output of another store. Raises Revoked if that store does not trust it any more."""
+def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
+    """Its own record, if it is a copy of an output.
+
+    Raises BadField for an output that lies in another store, because a copy would lose the lineage that a mirrored one
+    keeps; Revoked if that store does not trust it any more.
+    """
     if not (folder.path / RECORD).exists():
         return None
     record = parse_record(folder.read_bytes(RECORD), f"{source}/{RECORD}")
     prefix = source.removesuffix(f"/{record.attempt}")
-    if prefix != source:
-        other = Store(prefix)
+    if prefix != source and (other := Store(prefix)).objects.names(".marin"):
         why, _ = Judge(other, {}, revoked(other)).untrusted(record)
         if why:
             raise Revoked(f"{source} is not to be used: in its own store it was {why}. Nothing was adopted")
+        raise BadField(
+            f"{source} is an output of the store {prefix}; bring it with its lineage:\n"
+            f"  marin mirror {record.attempt} --from {prefix} --to {store.prefix}"
+        )
     return record
 
 

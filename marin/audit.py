@@ -164,6 +164,9 @@ class _Auditor:
                     self.made.add(Claim(Grade.UNTRUSTED, "revoked", self._origin(output)), [output])
                 elif mark.kind is MarkKind.GONE:
                     self.made.add(Claim(Grade.DOUBTFUL, "record gone", mark.text), [output])
+                elif mark.kind is MarkKind.SUPERSEDED and output.identity not in self.lineage.current:
+                    grade = Grade.KNOWN if self.marks.was_collected(output) else Grade.DOUBTFUL
+                    self.made.add(Claim(grade, "taken away", mark.text), [output])
                 elif mark.kind is MarkKind.SUPERSEDED:
                     readers = [held for held in self.lineage.used_by(output) if held in self.made.scope]
                     name = f"{self.lineage.name_of(output)} {output.identity[:12]}"
@@ -177,8 +180,14 @@ class _Auditor:
                     self.made.add(Claim(Grade.KNOWN, "elsewhere", mark.text), [output])
                 elif mark.kind is MarkKind.PINNED:
                     self.made.add(Claim(Grade.KNOWN, "pinned", mark.text), [output])
+                elif mark.kind is MarkKind.MIRRORED:
+                    self.made.add(Claim(Grade.KNOWN, "mirrored", self._mirrored(output)), [output])
                 elif mark.kind is MarkKind.REMADE:
                     self.made.add(Claim(Grade.KNOWN, "made again", mark.text.partition(": ")[2]), [output])
+
+    def _mirrored(self, output: Output) -> str:
+        last = self.lineage.records[output].mirrored[-1]
+        return f"from {last.origin} by {last.who}, every byte verified on the way"
 
     def _origin(self, output: Output) -> str:
         """The same words for all that one revocation concerns."""

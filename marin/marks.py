@@ -55,6 +55,10 @@ class Marks:
         self._collected = self._why_collected(asked)
         return {output: self._marks(output, output.identity in drifted) for output in asked}
 
+    def was_collected(self, output: Output) -> bool:
+        """Did ``marin gc`` take it away? Known of what ``of`` was asked about."""
+        return output.identity in self._collected
+
     def _marks(self, output: Output, accepted: bool) -> list[Mark]:
         found = self._trust(output)
         record = self.lineage.records.get(output)

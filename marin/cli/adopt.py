@@ -34,8 +34,8 @@ from marin.terminal import describe_facts
 def command(source: str, kind: str, label: str, because: str, facts: str, prefix: str, as_json: bool) -> int:
     """Copy outside data into the store as a committed output, and print the line that pins it.
 
-    A file or folder, or gs://, s3://. Every file is read as the KIND that it is said to be. Of an output of another
-    store the kind and facts are known. The same bytes are adopted once; of two commands at a time one waits.
+    A file or folder, or gs://, s3://. Every file is read as the KIND that it is said to be. The same bytes are adopted
+    once; of two commands at a time one waits. What lies in another store comes with its lineage by `marin mirror`.
     """
     from marin.adopt import adopt
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,6 +14,7 @@ import pytest
 from marin import Documents, Items, Pinned, RawFiles
 from marin.adopt import Adopted, adopt
 from marin.data.documents import Document, write_documents
+from marin.data.problems import Split
 from marin.decision import Action
 from marin.directory import Directory
 from marin.errors import BadField, InputError, MarinError, Revoked
@@ -23,11 +25,14 @@ from marin.marks import MarkKind, Marks
 from marin.record import Check
 from marin.revocation import revoke, revoked, withdraw
 from marin.store import Store
+from operators.generate import GenerateItems
 from tests.engine.project import Project, wait_for
 from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
+from tests.engine.test_dolmino import CLEAN, DOLMINO, TOKENIZER
 from tests.engine.test_lineage import family
 from tests.engine.toy import Blob, Join, execute, planned, ran, run
 
+ITEMS = GenerateItems(seed=1, count=8, split=Split.TRAIN, label="items")
 TEXTS = [Document(text, "outside") for text in ("one", "two", "drei")]
 
 
@@ -179,19 +184,34 @@ def test_bytes_that_are_not_to_be_trusted_stay_out(prefix: str, folder: Path, tm
     assert not take(prefix, folder, "toy-blob", bytes=5).new
 
 
-def test_an_output_of_another_store_brings_its_kind_and_its_revocations(prefix: str, folder: Path) -> None:
+def test_an_output_of_another_store_is_mirrored_and_a_copy_of_it_brings_its_kind(prefix: str, folder: Path) -> None:
     other = f"{prefix}-other"
     record = take(other, folder, "toy-blob", bytes=5).record
     source = f"{other}/{record.attempt}"
-    done = take(prefix, source, "")
-    assert (done.record.kind, done.record.facts, done.record.root) == ("toy-blob", {"bytes": 5}, record.root)
+    refused(prefix, source, BadField, f"marin mirror {record.attempt} --from {other} --to {prefix}", "")
     revoke(Store(other), record, "holds test items")
-    with pytest.raises(Revoked, match="in its own store it was revoked by"):
-        take(f"{prefix}-third", source, "")
-    withdraw(Store(other), record, "fine")
-    (Path(source) / "text.txt").write_text("HELLO")
+    refused(prefix, source, Revoked, "in its own store it was revoked by", "")
+    copy = folder.parent / "copy"
+    shutil.copytree(source, copy)
+    done = take(prefix, copy, "")
+    assert (done.record.kind, done.record.facts, done.record.root) == ("toy-blob", {"bytes": 5}, record.root)
+    (copy / "text.txt").write_text("HELLO")
     with pytest.raises(InputError, match="not what its own record says"):
-        take(f"{prefix}-third", source, "")
+        take(f"{prefix}-third", copy, "")
+
+
+def test_the_bare_files_of_an_output_have_its_digest(prefix: str, tmp_path: Path) -> None:
+    """Kind and facts are read off the files, so that what leaves a store and comes back is known again."""
+    made = f"{prefix}-made"
+    run(made, tokens=DOLMINO, items=ITEMS)
+    for step in (CLEAN, TOKENIZER, DOLMINO, ITEMS):
+        record = Store(made).record(step.identity)
+        assert record is not None
+        bare = tmp_path / record.op
+        shutil.copytree(Path(made) / record.attempt, bare, ignore=shutil.ignore_patterns(".marin"))
+        done = take(prefix, bare, record.kind, label=record.op)
+        assert (done.record.facts, done.record.root) == (record.facts, record.root)
+        assert not take(made, bare, record.kind).new
 
 
 def test_a_damaged_one_is_adopted_again_in_its_place(prefix: str, folder: Path) -> None:
