@@ -20,6 +20,7 @@ from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_le
 from marin.mirror_files import Copier, Tally, clear_away, earlier_attempts
 from marin.mirror_plan import Mirroring, must_be_same
 from marin.objects.errors import control_errors
+from marin.outside import bring_listings
 from marin.record import LOG, FileEntry, Mirrored, Record, manifest_of, root_digest
 from marin.revocation import bring_revocations
 from marin.store import Store, attempt_directory
@@ -63,6 +64,7 @@ def mirror(
         except BadPrefix:
             tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
         _bring_code(source, target, codes)
+        bring_listings(source, target, (record.outside for record in every))
         _bring_ancestors(plan)
         for record in every:
             _bring_accepted(source, target, record)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from marin.errors import InputChanged, InputError, MarinError
@@ -50,6 +50,14 @@ def keep_listing(store: Store, entries: Mapping[str, str]) -> None:
     """Keep what ``shortened`` leaves out."""
     if (name := _name(shortened(entries))) and not store.objects.read(name):
         store.objects.write(name, _canonical(entries))
+
+
+def bring_listings(source: Store, target: Store, shorts: Iterable[Mapping[str, str]]) -> None:
+    """Lists that records of one store name, into another."""
+    wanted = {name for short in shorts if (name := _name(short))}
+    for name, content in source.objects.read_many(sorted(wanted)).items() if wanted else ():
+        if content and not target.objects.read(name):
+            target.objects.write(name, content)
 
 
 def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:

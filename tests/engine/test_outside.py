@@ -113,8 +113,8 @@ class Lab:
         how = ("--backend", "inline") if command == "run" else ()
         return self.forks.marin(self.folder, command, "exp.py", *arguments, *how, "--prefix", "store")
 
-    def drift(self) -> list[str]:
-        told = json.loads(self("plan", "--json").said)
+    def drift(self, prefix: str = "store") -> list[str]:
+        told = json.loads(self.forks.marin(self.folder, "plan", "exp.py", "--json", "--prefix", prefix).said)
         return [line for step in told["steps"] for line in step["drift"]]
 
     def ran(self, *arguments: str) -> list[str]:
@@ -195,9 +195,12 @@ def test_of_many_files_the_record_holds_a_digest_and_drift_the_names(forks: Fork
         json.loads(path.read_text()) for path in (lab.folder / "store/download-files").glob("*/.marin/record.json")
     ]
     assert [(name, held.split(",")[0]) for name, held in record["outside"].items()] == [("in all", "300 entries")]
+    mirrored = lab.forks.marin(lab.folder, "mirror", "fetch", "read", "--to", "other")
+    assert mirrored.code == 0, mirrored.said
     (data / "007.txt").write_text("bond")
     (data / "300.txt").write_text("300")
     changed, new = lab.drift()
+    assert [changed, new] == lab.drift("other")
     assert changed.startswith(f"outside data {data}/007.txt: 1 bytes, ")
     assert new.startswith(f"outside data {data}/300.txt is new: 3 bytes, ")
     accepted = lab("run", "--on-drift", "accept", "--because", "nobody reads them")
