@@ -20,6 +20,7 @@ from marin.artifact import KINDS, Artifact, artifact_from
 from marin.attempt import attempt
 from marin.backends.inline import map_here
 from marin.context import Context
+from marin.cost import write_bytes
 from marin.directory import Directory
 from marin.errors import BadField, InputError, Revoked, StepFailed
 from marin.fingerprint import code_fingerprint
@@ -35,6 +36,7 @@ from marin.step import ExecutorStep
 from marin.store import Store
 from marin.value import execution
 
+LARGE = 1 << 30  # bytes: from here on the caller is told what takes so long
 OUTPUT_DEPTH = 2  # an output is {prefix}/{op}/{label-identity.token}
 
 
@@ -57,7 +59,10 @@ class Adopt(ExecutorStep[Artifact], op=ADOPT):
 
     def run(self, ctx: Context) -> Artifact:
         here = Directory(self.folder)
-        entries = [_copied(here, name, ctx.out) for name in _names(here)]
+        names, entries = _names(here), list[FileEntry]()
+        for number, name in enumerate(names):
+            ctx.progress(number, len(names), "files")
+            entries.append(_copied(here, name, ctx.out))
         if content_digest(entries) != self.content:
             raise InputError(f"{self.source} changed while it was being copied; adopt it when nobody writes to it")
         return artifact_from(self.kind, json.loads(self.facts), ctx.out)
@@ -103,6 +108,8 @@ def adopt(
         made = kind_called(kind or (known.kind if known is not None else ""))
         entries = _entries(folder)
         content = content_digest(entries)
+        if (size := sum(entry.size for entry in entries)) > LARGE:
+            tell(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
         if known is not None and known.content and known.content != content:
             raise InputError(f"{source} is not what its own record says; `marin verify` in its store says what differs")
         told = facts_of(made.kind, folder, entries, source)

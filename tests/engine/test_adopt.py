@@ -289,6 +289,19 @@ def test_killed_in_the_middle_it_comes_in_whole_the_next_time(tmp_path: Path) ->
     assert not json.loads(marin(*arguments, *where))["new"]
 
 
+def test_of_two_who_adopt_the_same_at_one_moment_one_does(tmp_path: Path, folder: Path) -> None:
+    project = Project(tmp_path / "project")
+    marin, where = Command(project), ("--prefix", str(project.store))
+    arguments = ("adopt", str(folder), "--kind", "raw_files", "--label", "x", "--because", "y", "--json", *where)
+    both = [
+        subprocess.Popen([*marin.program(), *arguments], env=project.environment(), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = [json.loads(each.communicate(timeout=60)[0]) for each in both]
+    assert sorted(held["new"] for held in told) == [False, True]
+    assert told[0]["at"] == told[1]["at"]
+
+
 def _wait_for_one(folder: Path) -> list[Path]:
     wait_for(folder)
     return list(folder.iterdir())
