@@ -154,7 +154,7 @@ class Live:
             self._edited[path] = False
             if self._process.is_newer(path):
                 try:
-                    now = list(_codes(compile(path.read_bytes(), str(path), "exec")))
+                    now = list(_codes(compile(path.read_bytes(), str(path), "exec", dont_inherit=True)))
                 except (OSError, SyntaxError, ValueError):
                     return False  # said elsewhere
                 held = [code for code in _functions(module) if _is_file(code.co_filename, path)]

@@ -204,6 +204,13 @@ FINE = [
         f"open(rules.__file__, 'w').write({'# why' + chr(10) + RULES!r})",
     ),
     patched(
+        "annotations in a file touched after it was imported",
+        "",
+        "import os\ndef use():\n    return rules.keep(1)",
+        "os.utime(rules.__file__)",
+        files={"lib/rules.py": "def keep(x):\n    def inner(y: int) -> int:\n        return y\n    return inner(x)\n"},
+    ),
+    patched(
         "a constant that the step's own code sets",
         "",
         "rules.LIMIT = 5\ndef use():\n    return rules.LIMIT",
