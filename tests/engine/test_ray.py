@@ -122,19 +122,25 @@ def square(number: int) -> int:
     return number * number
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A running cluster of one node with 4 CPUs, which drivers join."""
+def cluster_address() -> Iterator[str]:
+    """Of a running cluster of one node with 4 CPUs, which drivers join; it ends with the iteration."""
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_AUTH_MODE"] = "disabled"
+    before = psutil.Process().children(recursive=True)
     cluster = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": 4, "object_store_memory": 100 << 20, "include_dashboard": False},
     )
-    yield cluster.address
+    yield cluster.address  # pyright: ignore[reportReturnType]
     cluster.shutdown()
-    assert wait_until_gone(psutil.Process().children(recursive=True)) == []
+    after = psutil.Process().children(recursive=True)
+    assert wait_until_gone([process for process in after if process not in before]) == []
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    yield from cluster_address()
 
 
 def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
