@@ -17,7 +17,7 @@ from marin.record import LOG
 from marin.scheduler import StepResult
 from marin.store import Store
 
-LOOK_SECONDS = 0.5
+LOOK_SECONDS, REMOTE_SECONDS = 0.5, 2.0
 STYLES = ("cyan", "magenta", "blue", "green", "yellow")
 
 
@@ -62,7 +62,8 @@ class LogStream:
             self._read(tail, result.log or tail.log)
 
     def _watch(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
+        seconds = REMOTE_SECONDS if self._store.objects.is_remote else LOOK_SECONDS
+        while not self._over.wait(seconds):
             for identity, tail in list(self._tails.items()):
                 with suppress(MarinError, OSError):  # it is asked again
                     lease = read_lease(self._store.objects, identity)
