@@ -117,6 +117,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
 
     def run(self, ctx: Context) -> Checkpoint:
+        import tempfile
         from pathlib import Path
 
         from marin.training import checkpoint
@@ -141,13 +142,13 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         # Written by an attempt that died before it could publish them.
         for done in checkpoint.complete_steps(saved):
             on_checkpoint(done)
-        folder = ctx.state.path if ctx.state.is_local else Path.cwd() / f"training-{self.identity[:12]}"
-        timings = run_training(
-            spec,
-            folder / "training.log",
-            Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed),
-            accelerator=self.resources.accelerator is not None,
-        )
+        with tempfile.TemporaryDirectory(prefix="marin-training-") as scratch:
+            timings = run_training(
+                spec,
+                (ctx.state.path if ctx.state.is_local else Path(scratch)) / "training.log",
+                Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed),
+                accelerator=self.resources.accelerator is not None,
+            )
         ctx.log(
             f"imported in {timings.imported:.1f} s, began at step {timings.began_at} {timings.prepared:.1f} s later"
         )

@@ -29,6 +29,7 @@ from marin.directory import Directory
 from marin.errors import NonFiniteLoss, UnreadableCheckpoint
 from marin.training import checkpoint
 from marin.training.batches import Batches
+from marin.training.bucket_address import find_buckets
 from marin.training.initial_state import InitialState
 from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averaging, build_optimizer, rate_used
 from marin.training.metrics import MetricsLog
@@ -50,6 +51,7 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
     UnreadableCheckpoint, and what the token stores raise.
     """
     started = time.monotonic()
+    find_buckets()
     trainer = _trainer(spec)
     with trainer:
         run = _Run(spec, trainer, emit)

@@ -35,6 +35,9 @@ def load_scorer(directory: Directory, *, averaged: bool = True) -> Scorer:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import jax
 
+    from marin.training.bucket_address import find_buckets
+
+    find_buckets()
     facts = checkpoint.read_facts(directory)
     model = _load(directory, facts, averaged)
     run = jax.jit(_log_probabilities)
@@ -68,8 +71,10 @@ def random_checkpoint(directory: Directory, model: ModelShape, vocabulary: int, 
     import jax
     from levanter.checkpoint import save_checkpoint
 
+    from marin.training.bucket_address import find_buckets
     from marin.training.levanter_model import build_model
 
+    find_buckets()
     built = build_model(model, vocabulary, jax.random.PRNGKey(seed))
     save_checkpoint({"model": built}, step=0, checkpoint_path=directory.url)
     directory.write_text(checkpoint.METRICS, "")
