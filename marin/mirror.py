@@ -7,8 +7,10 @@ lineage and revocations reach as far as they do where it was made.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from marin.store import Store, attempt_directory
 from marin.uses import Uses, needs_of
 
 type Tell = Callable[[str], None]
+OUTPUTS_AT_A_TIME = 8
 RUN = "mirror"  # what gc knows of it
 
 
@@ -45,48 +48,71 @@ def mirror(
     moved: Callable[[int], object] = lambda _: None,
     watch: Watch | None = None,
 ) -> Generator[Brought]:
-    """Copy what is to do, one output after the other; each is committed when it is given.
+    """Copy what is to do, inputs first, several outputs at a time; each is committed when it is given.
 
     Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
     copy once. tell: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not what
     their manifest says, RevokedBytes, OtherBytes, Outdated, StoreError; what was given before stays.
     """
-    source, target, watch = plan.source, plan.target, watch or Watch()
+    source, target = plan.source, plan.target
+    way = _Way(source, target, tell, moved, watch or Watch())
     bring_revocations(source, target)
     every = [*plan.there, *plan.todo]
     with ExitStack() as stack:
         codes = {record.code for record in (*every, *plan.ancestors)}
-        writing = stack.enter_context(Uses(target, RUN, tell, watch))
+        writing = stack.enter_context(Uses(target, RUN, tell, way.watch))
         writing.add(needs_of((record.identity for record in every), (), codes, RUN), ())
         try:
-            reading = stack.enter_context(Uses(source, RUN, tell, watch))
+            reading = stack.enter_context(Uses(source, RUN, tell, way.watch))
             reading.add(needs_of((), plan.todo, codes, RUN), plan.todo)
         except BadPrefix:
             tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
         _bring_code(source, target, codes)
         bring_listings(source, target, (record.outside for record in every))
         _bring_ancestors(plan)
+        accepted = source.accepted_identities()
         for record in every:
-            _bring_accepted(source, target, record)
-        for record in plan.todo:
-            yield _bring(source, target, record, tell, moved, watch)
-
-
-def _bring(
-    source: Store, target: Store, record: Record, tell: Tell, moved: Callable[[int], object], watch: Watch
-) -> Brought:
-    while True:
-        lease = _lease(target, record, tell, watch)
-        if isinstance(lease, Record):
-            return Brought(must_be_same(target, record, lease), copied=False)
-        tally = Tally(moved)
+            if record.identity in accepted:
+                _bring_accepted(source, target, record)
+        pool = ThreadPoolExecutor(OUTPUTS_AT_A_TIME)
         try:
-            return Brought(_committed(source, target, record, lease, tally), copied=True, tally=tally)
+            for wave in plan.waves():
+                for done in as_completed([pool.submit(_bring, way, record) for record in wave]):
+                    yield done.result()
+        finally:  # also after an error, or when somebody presses Ctrl-C: what is on its way stops at its next chunk
+            way.stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What all outputs of one call share. stop: it ends before its end."""
+
+    source: Store
+    target: Store
+    tell: Tell
+    moved: Callable[[int], object]
+    watch: Watch
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def go_on(self) -> None:
+        if self.stop.is_set():
+            raise CancelledError
+
+
+def _bring(way: _Way, record: Record) -> Brought:
+    while True:
+        lease = _lease(way, record)
+        if isinstance(lease, Record):
+            return Brought(must_be_same(way.target, record, lease), copied=False)
+        tally = Tally(way.moved)
+        try:
+            return Brought(_committed(way, record, lease, tally), copied=True, tally=tally)
         except StoreError:
-            if _is_ours(target, lease):
+            if _is_ours(way.target, lease):
                 raise
             # This process stood still, or lost the store; whatever went wrong, the result of the other one counts.
-            tell(f"{record.name}: somebody else took over {lease.document.attempt}")
+            way.tell(f"{record.name}: somebody else took over {lease.document.attempt}")
         finally:
             lease.stop_beating()
             lease.release()
@@ -97,8 +123,8 @@ def _is_ours(target: Store, lease: Lease) -> bool:
     return now is not None and now.is_same_hold(lease.document)
 
 
-def _committed(source: Store, target: Store, record: Record, lease: Lease, tally: Tally) -> Record:
-    original = _original(target, record)
+def _committed(way: _Way, record: Record, lease: Lease, tally: Tally) -> Record:
+    original = _original(way.target, record)
     if original is not None:
         made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
     else:
@@ -106,13 +132,13 @@ def _committed(source: Store, target: Store, record: Record, lease: Lease, tally
         if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
             lease.raise_token(wanted - 1, lambda token: _directory(record, token))
         lease.start_beating(lambda: None)
-        made, entries = _copied(source, target, record, lease, tally)
-    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(source, record)])
-    commit_mirrored(target, lease, made, entries)
+        made, entries = _copied(way, record, lease, tally)
+    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(way.source, record)])
+    commit_mirrored(way.target, lease, made, entries)
     return made
 
 
-def _lease(target: Store, record: Record, tell: Tell, watch: Watch) -> Lease | Record:
+def _lease(way: _Way, record: Record) -> Lease | Record:
     """Waits for whoever brings it or makes it now."""
     dead: tuple[int, int] | None = None
     told = ""
@@ -126,12 +152,13 @@ def _lease(target: Store, record: Record, tell: Tell, watch: Watch) -> Lease | R
         replaces="",
         may_take_over=may_take_over,
     )
-    while isinstance(lease := take(target, claim), Held):
-        if watch.is_dead(record.identity, lease.by):
+    while isinstance(lease := take(way.target, claim), Held):
+        way.go_on()
+        if way.watch.is_dead(record.identity, lease.by):
             dead = (lease.by.token, lease.by.beat)
             continue
         if told != (told := f"{record.name} is {lease.by.describe()}"):
-            tell(f"waiting: {told}")
+            way.tell(f"waiting: {told}")
         time.sleep(LOOK_SECONDS)
     return lease
 
@@ -146,7 +173,8 @@ def _original(target: Store, record: Record) -> Record | None:
     return held if held is not None and held.root == record.root else None
 
 
-def _copied(source: Store, target: Store, record: Record, lease: Lease, tally: Tally) -> tuple[Record, list[FileEntry]]:
+def _copied(way: _Way, record: Record, lease: Lease, tally: Tally) -> tuple[Record, list[FileEntry]]:
+    source, target = way.source, way.target
     entries = source.manifest(record)
     if root_digest(entries, record.kind, record.facts) != record.root:
         raise CorruptOutput(
@@ -154,9 +182,11 @@ def _copied(source: Store, target: Store, record: Record, lease: Lease, tally: T
             f"Nothing of it was mirrored; {source.remedy(record)}"
         )
     attempt = lease.document.attempt
-    output, earlier = target.directory / attempt, earlier_attempts(target, record, but=attempt)
+    output = target.directory / attempt
+    earlier = earlier_attempts(target, record, but=attempt) if lease.before is not None else []
 
     def still_ours() -> None:
+        way.go_on()
         lease.report(f"mirroring {tally.copied_files + tally.resumed_files} of {len(entries)} files")
         if lease.lost:
             raise LeaseLost(lease.lost)

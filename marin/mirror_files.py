@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterable
@@ -32,6 +33,7 @@ from marin.record import CHUNK, RECORD, FileEntry, Record, file_entry
 from marin.store import Store
 
 AT_A_TIME = 8  # files
+WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: less is sooner copied again than noted
 MARKER, VERIFIED, PARTIAL = ".marin/mirror.json", ".marin/verified.jsonl", ".marin/partial"
 
 
@@ -128,10 +130,12 @@ class Copier:
         self.target = store.directory / attempt
         self.earlier, self.tally, self.still_ours = list(earlier), tally, still_ours
         self._listed: dict[str, dict[str, Stored]] = {}
+        self._noted = False
         self._stop = threading.Event()
 
     def copy(self, entries: list[FileEntry], root: str) -> None:
         """Raises CorruptOutput for a file that is not what its manifest says; it does not appear in the target."""
+        self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
         self.store.objects.write(f"{self.attempt}/{MARKER}", Marker(root=root).to_json())
         pool = ThreadPoolExecutor(AT_A_TIME)
         try:
@@ -140,7 +144,12 @@ class Copier:
         finally:  # also when somebody presses Ctrl-C: files on their way stop at their next chunk, and do not appear
             self._stop.set()
             pool.shutdown(cancel_futures=True)
-            with contextlib.suppress(StoreError):
+            if sys.exception() is not None:
+                self._send_notes()
+
+    def _send_notes(self) -> None:
+        with contextlib.suppress(StoreError):
+            if self._noted:
                 self.store.objects.flush(f"{self.attempt}/{VERIFIED}")
 
     def _go_on(self) -> None:
@@ -264,6 +273,8 @@ class Copier:
     def _note(self, entry: FileEntry) -> None:
         from marin.remote import ledger
 
+        if not self._noted:
+            return
         line = Verified(path=entry.path, size=entry.size, sha256=entry.sha256)
         held = ledger.written(f"{self.target.url}/{entry.path}")
         if held is not None:

@@ -34,6 +34,20 @@ class Mirroring:
         every = {record.identity for record in (*self.todo, *self.there)}
         return sum(record.bytes for record in self.todo if record.alias_of not in every)
 
+    def waves(self) -> list[list[Record]]:
+        """What is to do in groups, each of which needs only what is in the ones before it."""
+        depth: dict[str, int] = {}
+        waves: list[list[Record]] = []
+        for record in self.todo:
+            before = [
+                depth[name] for name in (record.alias_of, *(held.identity for held in record.inputs)) if name in depth
+            ]
+            depth[record.identity] = max(before, default=-1) + 1
+            if depth[record.identity] == len(waves):
+                waves.append([])
+            waves[depth[record.identity]].append(record)
+        return waves
+
 
 def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_inputs: bool = False) -> Mirroring:
     """What to copy so that the target holds these outputs. Looks at both stores, writes nothing.

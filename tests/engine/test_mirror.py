@@ -247,6 +247,7 @@ def test_tampered_bytes_are_never_visible_there(kinds: str, new_prefix: Any) -> 
     made = run(source, end=shards, join=step)
     record = record_of(made, shards)
     tampered(source, record, "deep/shard-02.bin", bytes(100))
+    mirrored(source, target, "join")
     with pytest.raises(CorruptOutput, match=r"deep/shard-02\.bin is not what its manifest says"):
         mirrored(source, target, "join", "shards")
     assert committed(target, shards) is None

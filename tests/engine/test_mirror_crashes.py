@@ -158,6 +158,8 @@ class Mirrors:
             "arguments": self.arguments,
             "said": str(said),
             "log": str(log),
+            "synced": str(self.folder / "synced"),
+            "costly": False,
             "strike": strike,
             "at": at,
             "error": error,
@@ -203,15 +205,19 @@ def test_killed_or_refused_at_any_change_the_next_one_is_right(
     verbs = ("write", "rename", "link", "remove", "rmdir")
     changes = [at for at, line in enumerate(whole.operations) if line.startswith(verbs) and "/locks/" not in line]
     assert len(changes) > 30
+    killed = 0
     for strike in (Strike.KILL, Strike.WRITES):
         for at in changes[::every]:
             where = f"{strike} {at}: {whole.operations[at]}"
             struck.reset()
             ended = struck.run(strike, at, "ENOSPC")
-            assert ended.status in ((-9,) if strike is Strike.KILL else (0, 5)), f"{where}\n{ended.said}"
+            # Outputs that are copied side by side wait for each other's locks: a run may have a few operations less.
+            assert ended.status in ((-9, 0) if strike is Strike.KILL else (0, 5)), f"{where}\n{ended.said}"
+            killed += ended.status == -9
             assert "Traceback" not in ended.said, f"{where}\n{ended.said}"
             before = struck.visible()
             assert before.items() <= roots.items(), where
             again = struck.run()
             assert again.status == 0, f"{where}\n{again.said}"
             assert struck.visible() == roots, where
+    assert killed > 0.8 * len(changes[::every])
