@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 
 from marin.document import BadDocument, Document
 from marin.holder import this_process
@@ -24,7 +25,7 @@ class Verified(Document):
 
 
 def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
-    """Raises StoreError where nothing may be written."""
+    """Takes the place of earlier ones that say no more. Raises StoreError where nothing may be written."""
     outputs = sorted(set(attempts))
     if not outputs:
         return
@@ -32,17 +33,25 @@ def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
     entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
     name = f"{FOLDER}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
     store.objects.write(name, entry.to_json())
+    store.objects.remove([old for old, held in _entries(store).items() if old != name and _says_no_more(held, entry)])
+
+
+def _says_no_more(old: Verified, new: Verified) -> bool:
+    return old.when <= new.when and set(old.outputs) <= set(new.outputs)
 
 
 def last_verified(store: Store) -> dict[str, str]:
     """When each output was last found right, by its directory; one listing, and reads side by side."""
     found: dict[str, str] = {}
+    for entry in _entries(store).values():
+        found |= {attempt: max(entry.when, found.get(attempt, "")) for attempt in entry.outputs}
+    return found
+
+
+def _entries(store: Store) -> dict[str, Verified]:
+    found: dict[str, Verified] = {}
     names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
-    for content in store.objects.read_many(names).values():
-        try:
-            entry = Verified.parse(content)
-        except BadDocument:
-            continue  # what it said is said again by the next verification
-        if entry.check is not Check.SIZES:
-            found |= {attempt: max(entry.when, found.get(attempt, "")) for attempt in entry.outputs}
+    for name, content in store.objects.read_many(names).items():
+        with suppress(BadDocument):  # what it said is said again by the next verification
+            found[name] = Verified.parse(content)
     return found

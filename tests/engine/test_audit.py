@@ -13,9 +13,11 @@ from marin.adopt import adopt
 from marin.audit import Audit, Grade, audit_plans, audit_store
 from marin.backends.inline import InlineBackend
 from marin.decision import OnDrift
+from marin.record import Check
 from marin.revocation import revoke, withdraw
 from marin.scheduler import Scheduler, StepResult
 from marin.store import Store
+from marin.verified import FOLDER, last_verified, note_verified
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, STORE_ERROR, Command
 from tests.engine.test_lineage import of
@@ -168,6 +170,19 @@ def test_a_verification_counts_for_its_days(tmp_path: Path) -> None:
     assert "not verified" not in said
     assert "touched" not in said
     assert "nothing is wrong" in said
+
+
+def test_a_verification_takes_the_place_of_those_that_say_no_more(any_prefix: str) -> None:
+    run(any_prefix, mixed=MIXED)
+    store = Store(any_prefix)
+    math, web = of(any_prefix, MATH).attempt, of(any_prefix, WEB).attempt
+    note_verified(store, Check.CHECKSUMS, [math, web])
+    note_verified(store, Check.CHECKSUMS, [math])
+    assert len(store.objects.names(FOLDER)) == 2
+    assert last_verified(store).keys() == {math, web}
+    note_verified(store, Check.BYTES, [web, math])
+    assert len(store.objects.names(FOLDER)) == 1
+    assert last_verified(store).keys() == {math, web}
 
 
 def test_hundreds_of_steps_are_a_short_page(tmp_path: Path) -> None:
