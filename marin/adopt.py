@@ -103,7 +103,7 @@ def adopt(
     """
     if not because.strip():
         raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
-    with _read_here(given, store) as (source, folder):
+    with _all_readable(given), _read_here(given, store) as (source, folder):
         known = _record_of(source, folder, store)
         made = kind_called(kind or (known.kind if known is not None else ""))
         entries = _entries(folder)
@@ -129,6 +129,14 @@ def adopt(
             folder=folder.url,
         )
         return _commit(store, step, because.strip(), damaged, tell)
+
+
+@contextmanager
+def _all_readable(given: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{given} cannot be read whole: {error}; nothing was adopted") from error
 
 
 def kind_called(name: str) -> type[Artifact]:

@@ -83,7 +83,8 @@ def _print(console: Console, made: Audit, experiments: str, prefix: str) -> None
     from marin.audit import Grade, span
 
     outputs = f"{len(made.scope)} output{'' if len(made.scope) == 1 else 's'}"
-    about = f"{experiments}: {len(made.results)} results, resting on {outputs}" if experiments else outputs
+    results = f"{len(made.results)} result{'' if len(made.results) == 1 else 's'}"
+    about = f"{experiments}: {results}, resting on {outputs}" if experiments else outputs
     console.print(Text(f"{about}, {span(made)} — store {prefix}", style="bold"), soft_wrap=True)
     if made.results:
         console.print()

@@ -142,6 +142,9 @@ def test_what_is_no_outside_data_is_refused(prefix: str, folder: Path, tmp_path:
     (folder / "linked").symlink_to(tmp_path / "empty")
     refused(prefix, folder, InputError, "link to a folder")
     (folder / "linked").unlink()
+    (folder / "dangling").symlink_to(tmp_path / "none")
+    refused(prefix, folder, InputError, "cannot be read whole: .*dangling")
+    (folder / "dangling").unlink()
     record = take(prefix, folder).record
     with pytest.raises(BadField, match=f'as adopt/out; pin it:\n.*at="{record.attempt}"'):
         take(prefix, f"{prefix}/{record.attempt}/sub")
