@@ -19,7 +19,8 @@ from pathlib import Path
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.garbage import Asked, Garbage, find_garbage
 from marin.holder import this_process
-from marin.holdings import ACTIONS, STAMPS, Holdings, is_live
+from marin.holdings import ACTIONS, STAMPS, SUPERSEDED, Holdings, is_live
+from marin.index import RECORDS
 from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name
 from marin.objects.errors import control_errors
 from marin.piece import Piece
@@ -237,10 +238,13 @@ class _Sweep:
 
     def _remove(self, piece: Piece) -> None:
         objects = self.store.objects
-        for record in piece.records:
-            name = f".marin/superseded/{record.identity}.{record.token:04d}.json"
+        copies = {f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json": record for record in piece.records}
+        for name, record in copies.items():
             objects.write(name, self.held.contents[record.identity])
-        objects.remove([record_name(record.identity) for record in piece.records])
+        if copies:
+            objects.settle(list(copies))
+            objects.remove([record_name(record.identity) for record in piece.records])
+            objects.settle([RECORDS])  # a power cut must not bring them back when the data is gone
         marks = [f"{folder}/{MARKER if folder.startswith('.marin/') else RECORD}" for folder in piece.folders]
         objects.remove([*marks, *_named_for(piece.records)])
         for folder in piece.folders:

@@ -20,7 +20,7 @@ from marin.record import Record
 from marin.scheduler import Status
 from marin.store import Store, record_name
 from tests.engine.aging import DAY, age
-from tests.engine.faults.hook import Strike
+from tests.engine.faults.hook import Strike, state_of
 from tests.engine.faults.project import Ended
 from tests.engine.project import ROOT
 from tests.engine.test_crashes import PARTS as PARTS_OF_WORK
@@ -46,6 +46,7 @@ class Struck:
         """first: the store that every strike starts from."""
         self.first, self.folder, self.store = first, first.parent, first.with_name("store")
         self.file = first.with_name("gc.py")
+        self.began = time.time()
         self.file.write_text("from marin.cli import main\n\nmain()\n")
         self.server = subprocess.Popen(
             [sys.executable, "-m", "tests.engine.faults.server", str(self.file), "gc", "--help"],
@@ -138,6 +139,16 @@ def is_right(struck: Struck) -> None:
     assert directories(store) == {record.attempt for record in records.values()}
     assert store.state_identities() == set()
     assert ran(run(store.prefix, end=END, again=AGAIN)) == set()
+
+
+def test_a_power_cut_takes_no_record_of_what_was_deleted(struck: Struck) -> None:
+    struck.reset()
+    (struck.folder / "synced").unlink(missing_ok=True)
+    assert struck.gc().status == 0
+    copies = [path for path in (struck.store / ".marin/superseded").iterdir() if path.stat().st_mtime > struck.began]
+    synced = (struck.folder / "synced").read_text().splitlines()
+    assert len(copies) == 4
+    assert all(state_of(path.stat()) in synced for path in copies)
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS_OF_WORK))])
