@@ -1,5 +1,6 @@
 """gc takes away what nothing needs, and nothing else: judged by what a fresh look at the store finds."""
 
+import shutil
 import tempfile
 import threading
 import time
@@ -23,11 +24,11 @@ from marin.lineage import Output, read_lineage
 from marin.marks import Marks
 from marin.piece import PieceKind
 from marin.pin import Pinned
-from marin.record import Check, Record
+from marin.record import RECORD, Check, Record
 from marin.revocation import revoke, revoked
 from marin.store import Store, record_name
 from marin.sweep import Clock, Swept, look, sweep
-from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of
+from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of, read_batch
 from tests.engine.aging import DAY, age, tree
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_random_graphs import Graph, graphs, numbers
@@ -180,6 +181,18 @@ def test_use_counts_from_the_last_commit_that_read_it(tmp_path: Path) -> None:
     assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
 
 
+def test_use_by_what_was_collected_itself_counts_from_when_that_was_made(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=30))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    age(tmp_path / "store", 40)
+    reader = Join(parts=(source,), separator="-", label="reader", lifetime=after_use(days=1))
+    run(store.prefix, later=Join(parts=(reader,), separator="+", label="later"))
+    age(tmp_path / "store", 5)
+    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-join/reader"]
+    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+
+
 def test_outputs_that_share_files_stay_together(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
@@ -319,8 +332,56 @@ def test_a_commit_that_is_not_visible_yet_stays(tmp_path: Path) -> None:
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
     store.objects.remove([record_name(source.identity)])
+    assert look(store, Asked(), in_days(30)).stays[Stays.UNSEEN] == 1
     collect(store, 30)
     assert source.identity in visible(store)
+
+
+def test_an_alias_that_is_not_visible_yet_stays(tmp_path: Path) -> None:
+    """Its own directory holds nothing but the record, which is the only one there is."""
+    store = Store(str(tmp_path / "store"))
+    one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
+    ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
+    for number, end in enumerate(ends):
+        run(store.prefix, top=Join(parts=(end,), separator=str(number), label=f"top{number}"))
+    assert visible(store)[ends[1].identity].alias_of
+    store.objects.remove([record_name(ends[1].identity)])
+    collect(store, 30)
+    assert visible(store).keys() >= {end.identity for end in ends}
+
+
+def test_what_is_committed_at_the_last_moment_stays(tmp_path: Path) -> None:
+    """A rebuild went held → committed after gc last looked; its writer died before its record was visible."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    old = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert old is not None
+
+    def commit(_: object) -> None:
+        lease = acquire(store.objects, source.identity, lambda n: store.attempt_name(source, n), lambda _: False)
+        assert isinstance(lease, Lease)
+        attempt = lease.document.attempt
+        shutil.copytree(store.directory.path / old.attempt, store.directory.path / attempt)
+        new = replace(old, attempt=attempt, token=lease.token)
+        store.objects.write(f"{attempt}/{RECORD}", new.to_bytes())
+        lease.commit()
+
+    swept = sweep(store, Asked(), commit, in_days(30))
+    assert swept.left == {"toy-write/source": "committed meanwhile"}
+    assert visible(store)[source.identity].token == 2
+
+
+def test_an_output_that_is_being_made_again_stays(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    lease = acquire(store.objects, source.identity, lambda n: store.attempt_name(source, n), lambda _: False)
+    assert isinstance(lease, Lease)
+    found = look(store, Asked(), in_days(30))
+    assert not [piece for piece in found.goes if piece.records]
+    assert found.stays[Stays.NEEDED] == 1
+    lease.release()
+    assert [piece for piece in look(store, Asked(), in_days(30)).goes if piece.records]
 
 
 def test_a_rebuild_that_is_not_visible_yet_stays_with_what_it_replaces(tmp_path: Path) -> None:
@@ -359,6 +420,20 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
     assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
 
 
+def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
+    """It may have failed, and be run again."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    age(tmp_path / "store", 30)
+    with Uses(store, "a test") as uses:
+        uses.add(needs_of([], [made], []), [made])
+    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+    age(tmp_path / "store/.marin/uses", 2)
+    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
+
+
 def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> None:
     """Its lease tells that it works; that its driver is gone says nothing about it."""
     store = Store(str(tmp_path / "store"))
@@ -393,6 +468,9 @@ def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
     def clock(held: Holdings) -> float:
         nonlocal looks
         looks += 1
+        batch = read_batch(store)
+        announced = batch is not None and batch.meets(needs_of([], [made], []))
+        assert announced == (looks == 2), "a run that comes now must see what goes"
         if looks == 1:  # found to be garbage, not announced yet
             uses.__enter__()
             uses.add(needs_of([], [made], []), [made])
@@ -452,6 +530,22 @@ def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: P
         uses.add(needs_of([], [made], []), [made])
     with pytest.raises(StoreError, match="taken over"):
         turn.renew()
+
+
+def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    monkeypatch.setattr("marin.sweep.RENEW_EVERY", 0.0)  # as if it had stood still since
+
+    def end_turn(_: object) -> None:
+        turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: True)
+        assert isinstance(turn, Lease)
+        turn.release()
+
+    with pytest.raises(StoreError, match="taken over"):
+        sweep(store, Asked(), end_turn, in_days(30))
+    assert source.identity in visible(store)
 
 
 def test_forgotten_work_in_progress_goes_and_that_of_a_named_experiment_stays(tmp_path: Path) -> None:
