@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
+from marin.errors import BadPrefix
 from marin.objects.answers import code_of
 from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
 
@@ -72,6 +74,9 @@ class AmazonCalls:
     async def location(self, bucket: str) -> str:
         # Whoever may list the bucket may ask this; asking for its location takes a permission of its own.
         held = await self.files._call_s3("head_bucket", Bucket=bucket)
+        server = self.files._s3.meta.endpoint_url
+        if not is_amazon(server):
+            raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are not known")
         if held.get("BucketRegion"):
             return held["BucketRegion"]
         held = await self.files._call_s3("get_bucket_location", Bucket=bucket)
@@ -98,6 +103,13 @@ class AmazonCalls:
         return [
             entry for entry in await _error_wrapper(read, retries=self.files.retries) if entry["name"] != f"{path}/"
         ]
+
+
+def is_amazon(server: str) -> bool:
+    """Is that URL one of Amazon's, or of an emulator on this machine? Others speak S3 too, and name regions as they
+    like."""
+    host = urlsplit(server).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn")) or host in ("localhost", "127.0.0.1", "::1")
 
 
 def _stored(size: int, etag: str, modified: datetime) -> Stored:

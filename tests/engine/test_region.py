@@ -12,6 +12,7 @@ from marin.costs import in_all, plan_costs
 from marin.egress import BUDGET, Allowance, Egress, Regions, Route, exceeds, must_be_allowed
 from marin.egress_price import dollars_per_gib
 from marin.errors import BadField, EgressOverBudget, UnknownRegion
+from marin.objects.s3 import is_amazon
 from marin.plan import Plan
 from marin.region import MACHINE, Continent, Region, bucket_region, parse_region
 from marin.resources import Resources
@@ -219,6 +220,20 @@ def test_buckets_are_asked_once_and_only_where_a_region_is_known(server: StoreSe
     outside = planned(server.new_bucket(name), end=files)
     [crossed] = moved(outside, Regions(outside.store.prefix, CENTRAL)).values()
     assert (crossed or {})[f"{there} → gcp/us-central2"] == Amount(size)
+
+
+@pytest.mark.parametrize(
+    ("server", "amazon"),
+    [
+        ("https://s3.us-east-1.amazonaws.com", True),
+        ("https://s3.cn-north-1.amazonaws.com.cn", True),
+        ("http://127.0.0.1:5000", True),
+        ("https://object.lab.example", False),
+        ("https://amazonaws.com.example", False),
+    ],
+)
+def test_servers_that_speak_s3_and_are_not_amazons_are_told_apart(server: str, amazon: bool) -> None:
+    assert is_amazon(server) is amazon
 
 
 def test_a_bucket_that_refuses_to_say_where_it_is_is_no_silence(server: StoreServer, remote_prefix: str) -> None:
