@@ -34,6 +34,13 @@ def roots_of(step: ExecutorStep[Any], record_of: Callable[[ExecutorStep[Any]], R
     return roots
 
 
+def why_shared(step: ExecutorStep[Any], original: Record) -> str:
+    """In a few words, after it was done."""
+    if step.pin is not None:
+        return f"pinned: {original.attempt}, every byte is right"
+    return f"same action and input bytes as {original.name} {original.identity[:12]}"
+
+
 class Aliases:
     """Finds outputs for identities that have none. today: what would build each step now."""
 

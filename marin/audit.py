@@ -180,14 +180,8 @@ class _Auditor:
                     self.made.add(Claim(Grade.KNOWN, "elsewhere", mark.text), [output])
                 elif mark.kind is MarkKind.PINNED:
                     self.made.add(Claim(Grade.KNOWN, "pinned", mark.text), [output])
-                elif mark.kind is MarkKind.MIRRORED:
-                    self.made.add(Claim(Grade.KNOWN, "mirrored", self._mirrored(output)), [output])
                 elif mark.kind is MarkKind.REMADE:
                     self.made.add(Claim(Grade.KNOWN, "made again", mark.text.partition(": ")[2]), [output])
-
-    def _mirrored(self, output: Output) -> str:
-        last = self.lineage.records[output].mirrored[-1]
-        return f"from {last.origin} by {last.who}, every byte verified on the way"
 
     def _origin(self, output: Output) -> str:
         """The same words for all that one revocation concerns."""

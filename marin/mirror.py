@@ -23,6 +23,7 @@ from marin.mirror_files import Copier, Tally, clear_away, earlier_attempts
 from marin.mirror_plan import Mirroring, must_be_same
 from marin.objects.errors import control_errors
 from marin.outside import bring_listings
+from marin.page_revocations import stamp_pages
 from marin.record import LOG, FileEntry, Mirrored, Record, manifest_of, root_digest
 from marin.revocation import bring_revocations
 from marin.store import Store, attempt_directory
@@ -56,7 +57,9 @@ def mirror(
     """
     source, target = plan.source, plan.target
     way = _Way(source, target, tell, moved, watch or Watch())
-    bring_revocations(source, target)
+    if bring_revocations(source, target):
+        with suppress(BadPrefix):  # the revocations stand, whatever becomes of the pages
+            stamp_pages(target)
     every = [*plan.there, *plan.todo]
     with ExitStack() as stack:
         codes = {record.code for record in (*every, *plan.ancestors)}

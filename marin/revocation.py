@@ -111,20 +111,25 @@ def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
     return next(iter(_standing(history(store, root, content))), None)
 
 
-def bring_revocations(source: Store, target: Store) -> None:
-    """Let one store know what another does. Raises CorruptRecord.
+def bring_revocations(source: Store, target: Store) -> bool:
+    """Let one store know what another does; True if it had not known all of it. Raises CorruptRecord.
 
     Where the two were told different things about the same bytes, what is revoked in either stays revoked.
     """
     names = [f"{FOLDER}/{name}" for name in source.objects.names(FOLDER)]
+    news = False
     for name, content in source.objects.read_many(names).items():
         theirs = _entries(content, f"{source.prefix}/{name}")
         while True:
             old = target.objects.read(name)
             ours = _entries(old or b"", f"{target.prefix}/{name}")
             both = _merged(ours, theirs)
-            if both == ours or target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both)):
+            if both == ours:
                 break
+            if target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both)):
+                news = True
+                break
+    return news
 
 
 def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from marin.alias import roots_of
+from marin.alias import roots_of, why_shared
 from marin.backends import Backend
 from marin.commit import commit_alias
 from marin.decision import Action, Decision
@@ -256,7 +256,7 @@ class Scheduler:
             self._take(job, made)
             return True
         self.run.results[step].record = made
-        self._settle(step, Status.ALIAS, f"same action and input bytes as {original.name} {original.identity[:12]}")
+        self._settle(step, Status.ALIAS, why_shared(step, original))
         return True
 
     def _hold(self, step: ExecutorStep[Any], by: str) -> None:

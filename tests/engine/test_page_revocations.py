@@ -1,6 +1,7 @@
 """Pages that exist say when what they show is revoked, and stop saying so when that is taken back."""
 
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from marin.errors import Revoked
 from marin.page import write_page
 from marin.page_revocations import stamp_pages
-from marin.revocation import revoke, withdraw
+from marin.revocation import bring_revocations, revoke, withdraw
 from marin.scale import Scale
 from marin.store import Store
 from tests.engine.project import Project
@@ -89,6 +90,20 @@ def test_the_command_marks_pages_and_says_which(tmp_path: Path) -> None:
     assert told["pages"] == [str(page)]
     assert page.read_text() == before
     assert "page unchanged" in project.run()
+
+
+def test_a_revocation_that_a_mirror_brings_is_on_the_pages_there(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    marin, where = Command(project), ("--prefix", str(project.store))
+    project.run()
+    there = tmp_path / "there"
+    shutil.copytree(project.store, there)
+    marin("revoke", "repeat", "--because", "said twice", *where)
+    (page,) = (there / ".marin/pages").glob("*.html")
+    assert "declared bad" not in page.read_text()
+    marin("mirror", "say", "--from", str(project.store), "--to", str(there))  # which is not revoked, and there already
+    assert "said twice" in page.read_text()
+    assert not bring_revocations(Store(str(project.store)), Store(str(there)))
 
 
 def test_a_page_that_cannot_be_marked_does_not_undo_the_revocation(tmp_path: Path) -> None:
