@@ -150,9 +150,14 @@ class Lease:
         return self.document.token
 
     def start_beating(self, on_loss: Callable[[], None], every: float | None = None) -> None:
-        """Renew in the background; ``on_loss()`` is called once if somebody took over. every: None for BEAT_EVERY."""
+        """Renew in the background; ``on_loss()`` is called once if somebody took over, or may have: the store did not
+        take a beat for EXPIRY seconds. every: None for BEAT_EVERY.
+        """
+        failing: float | None = None  # since when
 
         def beat() -> bool:
+            nonlocal failing
+            began = time.monotonic()
             with self._lock:
                 if self._stop:
                     return False
@@ -163,8 +168,18 @@ class Lease:
                 except LeaseLost:
                     on_loss()
                     return False
-                except (MarinError, OSError):
-                    """The store is away for a moment; the next beat tells whether we still hold the lease."""
+                except (MarinError, OSError) as error:  # the store is away for a moment, or for good
+                    failing = failing if failing is not None else began
+                    if time.monotonic() - failing <= EXPIRY:
+                        return True
+                    self.lost = (
+                        f"{self.document.attempt}: this attempt (token {self.token}) could not renew its lease for "
+                        f"{EXPIRY:.0f} s ({error}), so that others may take the step over: it was stopped. Nothing of "
+                        "it was committed; run again when the store answers"
+                    )
+                    on_loss()
+                    return False
+                failing = None
                 return True
 
         self._beat = beat

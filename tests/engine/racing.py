@@ -92,9 +92,9 @@ class Race:
         """Whatever becomes of the gate, this process goes on waiting."""
         (self.folder / f"gate-{pid}").touch()
 
-    def wait_until_began(self, label: str, times: int = 1) -> int:
+    def wait_until_began(self, label: str, times: int = 1, seconds: float = 30.0) -> int:
         """The process that began it last."""
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + seconds
         while len(found := [pid for name, pid in self.began() if name == label]) < times:
             assert time.monotonic() < limit, "".join(out.read_text() for out in self.folder.glob("said-*.txt"))
             time.sleep(0.02)

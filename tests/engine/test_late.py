@@ -12,6 +12,7 @@ from marin.lease import LeaseDocument, read_lease
 from marin.store import Store
 from tests.engine.drivers import EXPIRY, Driver, Drivers, Where
 from tests.engine.racing import TAKEN, Race, all_right, records, waited
+from tests.engine.servers import Act, Rule, StoreServer
 
 AFTER, MEANWHILE = "after the other's commit", "while the other works"
 HASTY = Where(hasty=True)
@@ -117,3 +118,64 @@ def lease_of(prefix: str) -> LeaseDocument:
     lease = read_lease(store.objects, identity)
     assert lease is not None
     return lease
+
+
+def lose_the_store(store: Path) -> None:
+    """From now on no lease can be read or written."""
+    (store / ".marin/leases").rename(store / ".marin/away")
+    (store / ".marin/leases").write_text("not a folder")
+
+
+def find_the_store(store: Path) -> None:
+    (store / ".marin/leases").unlink()
+    (store / ".marin/away").rename(store / ".marin/leases")
+
+
+def test_a_step_whose_lease_cannot_be_renewed_for_as_long_as_it_lasts_is_stopped_and_says_so(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
+    driver = drivers.start(race.file, str(store), where=HASTY)
+    race.wait_until_began("gated")
+    lose_the_store(store)
+    race.wait_until_began("stopped:LeaseLost")
+    find_the_store(store)
+    assert driver.wait() == 1, driver.said()
+    assert f"could not renew its lease for {EXPIRY:.0f} s" in driver.said()
+    assert "Not a directory" in driver.said()
+    assert records(str(store)) == []
+    race.gate.unlink()
+    all_right(race, str(store), [drivers.start(race.file, str(store))])
+
+
+def test_a_store_that_is_away_for_less_than_that_stops_nothing(drivers: Drivers, tmp_path: Path) -> None:
+    race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
+    driver = drivers.start(race.file, str(store), where=HASTY)
+    race.wait_until_began("gated")
+    hold = lease_of(str(store))
+    lose_the_store(store)
+    time.sleep(EXPIRY / 2)  # several beats fail
+    find_the_store(store)
+    limit = time.monotonic() + 30
+    while lease_of(str(store)).beat <= hold.beat + 2:
+        assert time.monotonic() < limit, driver.said()
+        time.sleep(0.02)
+    race.gate.unlink()
+    all_right(race, str(store), [driver])
+    assert [label for label, _ in race.began()].count("gated") == 1
+
+
+def test_a_step_whose_lease_an_object_store_does_not_take_any_more_is_stopped_and_says_so(
+    drivers: Drivers, tmp_path: Path, server: StoreServer, remote_prefix: str
+) -> None:
+    """Refused at once, because clients try for a minute before they give up on one that is away."""
+    race = Race(tmp_path, layers=1, wide=2, gated=True)
+    driver = drivers.start(race.file, remote_prefix, where=HASTY)
+    race.wait_until_began("gated")
+    server.obey(Rule(act=Act.ANSWER, name="leases/", status=403))
+    race.wait_until_began("stopped:LeaseLost")
+    server.obey()
+    assert driver.wait() == 1, driver.said()
+    assert "could not renew its lease for" in driver.said()
+    race.gate.unlink()
+    all_right(race, remote_prefix, [drivers.start(race.file, remote_prefix)])
