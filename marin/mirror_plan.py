@@ -64,9 +64,12 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     for name in names:
         found = outputs_called(name, current, source.prefix)
         if not found:
-            raise unknown(name, [record.name for record in current], source.prefix)
+            error = unknown(name, [record.name for record in current], source.prefix)
+            for text in lineage.unreadable:
+                error.add_note(f"not looked at: {text}")
+            raise error
         chosen |= {record.identity: record for record in found}
-    notes: list[str] = []
+    notes = [f"not looked at: {text}" for text in lineage.unreadable]
     ordered = _inputs_first(lineage, list(chosen.values()), notes, with_inputs=with_inputs)
     _must_be_trusted(source, target, lineage, ordered)
     there, todo = _apart(target, ordered)

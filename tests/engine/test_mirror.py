@@ -137,7 +137,7 @@ def test_one_output_without_its_inputs_serves_and_is_known_by_what_it_was_made_f
     assert done.record.name == "toy-join/second"
     plan = planned(target, end=chain())
     assert [held.action for held in plan.decisions] == [Action.ABSENT] * 3 + [Action.CACHED]
-    assert {claim.subject for claim in audit_store(Store(target)).claims} == {"elsewhere"}
+    assert {claim.subject for claim in audit_store(Store(target)).claims} == {"elsewhere", "mirrored"}
     # What it was made from two steps up is revoked there, where it never was.
     a = committed(source, Write(text="hello"))
     assert a is not None
@@ -360,3 +360,16 @@ def test_json_of_records_keeps_where_they_came_from(two: tuple[str, str]) -> Non
     assert record is not None
     origins = [held["origin"] for held in json.loads(record.to_bytes())["mirrored"]]
     assert origins == [f"{source}/{record.attempt}", f"{target}/{record.attempt}"]
+
+
+def test_a_record_that_cannot_be_read_is_named_and_keeps_nobody_else_from_being_mirrored(two: tuple[str, str]) -> None:
+    source, target = two
+    a, b = Write(text="hello", label="a"), Write(text="world", label="b")
+    run(source, a=a, b=b)
+    Path(source, f".marin/records/{a.identity}.json").write_text("{")
+    with pytest.raises(UnknownStep) as refused:
+        mirrored(source, target, "a")
+    assert a.identity in "".join(refused.value.__notes__)
+    plan = plan_mirroring(Store(source), Store(target), ["b"])
+    assert a.identity in "".join(plan.notes)
+    assert [held.record.name for held in mirror(plan)] == ["toy-write/b"]
