@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from marin.errors import BadField
 from marin.experiment import Experiment
 from marin.holdings import SHORT, Holdings
 from marin.lease import State
@@ -27,7 +28,7 @@ WORK = 30.0  # days that work in progress stays at least: it may be weeks of tra
 class Stays(StrEnum):
     """Why an output stays, the strongest reason first."""
 
-    NEEDED = "a run needs it"
+    NEEDED = "a run needs it, or did within a day"
     UNSEEN = "being committed"
     RESULT = "a result of an experiment that was named"
     PINNED = "pinned"
@@ -80,7 +81,12 @@ class Asked:
 
 
 def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
-    """now: in seconds since 1970, by the store's clock."""
+    """now: in seconds since 1970, by the store's clock. Raises BadField if everything would be unreachable."""
+    if asked.unreachable and not any(record.identity in asked.roots.steps for record in held.all_records()):
+        raise BadField(
+            f"--unreachable: none of the {len(asked.roots.steps)} steps of the named experiments is in the store "
+            f"{held.store.prefix}, so every output would go; check --prefix, --experiment and --scale"
+        )
     found = _Search(held, asked, now).found()
     return replace(found, goes=[piece for piece in found.goes if piece.kind in asked.kinds])
 

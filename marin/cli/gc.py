@@ -94,6 +94,7 @@ def command(
 
     Exit code 5 if the store did not let something go.
     """
+    unreachable = unreachable or PieceKind.UNREACHABLE in kinds
     if unreachable and not experiments:
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
     store = open_store(prefix)

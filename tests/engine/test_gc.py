@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
 from marin.adopt import adopt
-from marin.errors import CorruptRecord, Outdated, StoreError
+from marin.errors import BadField, CorruptRecord, Outdated, StoreError
 from marin.garbage import Asked, Roots, Stays, roots_of
 from marin.holder import this_process
 from marin.holdings import Holdings
@@ -263,8 +263,8 @@ def test_data_that_a_pin_names_stays_after_a_rebuild(tmp_path: Path) -> None:
 
 def test_adopted_data_stays_although_nothing_reaches_it(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
-    loose = Write(text="a", label="loose")
-    run(store.prefix, loose=loose)
+    loose, other = Write(text="a", label="loose"), Write(text="b", label="other")
+    run(store.prefix, loose=loose, other=other)
     (tmp_path / "release.txt").write_text("precious")
     adopted = adopt(
         store,
@@ -275,8 +275,17 @@ def test_adopted_data_stays_although_nothing_reaches_it(tmp_path: Path) -> None:
         facts={},
         tell=lambda _: None,
     )
-    collect(store, 400, roots=roots_of([experiment(other=Write(text="b", label="other"))]), unreachable=True)
-    assert visible(store).keys() == {adopted.record.identity}
+    collect(store, 400, roots=roots_of([experiment(other=other)]), unreachable=True)
+    assert visible(store).keys() == {adopted.record.identity, other.identity}
+
+
+def test_an_experiment_of_which_nothing_is_there_does_not_make_everything_unreachable(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    run(store.prefix, loose=Write(text="a", label="loose"))
+    roots = roots_of([experiment(other=Write(text="b", label="other"))])
+    with pytest.raises(BadField, match="every output would go; check --prefix"):
+        collect(store, 400, roots=roots, unreachable=True)
+    assert len(visible(store)) == 1
 
 
 def test_what_is_to_be_used_instead_of_revoked_bytes_stays(tmp_path: Path) -> None:

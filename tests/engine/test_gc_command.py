@@ -75,7 +75,8 @@ def test_only_one_kind(prefix: str) -> None:
 
 
 def test_unreachable_needs_an_experiment(prefix: str) -> None:
-    assert "--experiment FILE" in gc("--prefix", prefix, "--unreachable", code=Exit.EXPERIMENT)
+    for asked in (["--unreachable"], ["--only", "unreachable"]):
+        assert "--experiment FILE" in gc("--prefix", prefix, *asked, code=Exit.EXPERIMENT)
 
 
 def test_there_is_no_store(tmp_path: Path) -> None:
