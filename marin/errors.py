@@ -41,6 +41,7 @@ MarinError
 │   ├── RevokedBytes         a step made the very bytes that were revoked
 │   ├── NonFiniteLoss        the loss became NaN or infinite
 │   └── NothingScored        an evaluation scored no item
+├── NoCluster                Ray did not start here, or the cluster that was named does not answer
 └── MissingDependency        a package or program that is needed is not installed
 
 Every message says which thing, the value found, what was wanted and what to do next.
@@ -171,6 +172,9 @@ class NonFiniteLoss(GateError): ...
 
 
 class NothingScored(GateError): ...
+
+
+class NoCluster(MarinError): ...
 
 
 class MissingDependency(MarinError): ...

@@ -16,7 +16,7 @@ from typing import Any
 from marin.attempt import attempt
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
-from marin.errors import MissingDependency, PlanError
+from marin.errors import MissingDependency, NoCluster, PlanError
 from marin.job import Ending, Job, Outcome
 from marin.resources import Resources
 from marin.step import ExecutorStep
@@ -53,13 +53,14 @@ class RayBackend:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         told = signal.getsignal(signal.SIGTERM)
-        if self.address:
-            path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
-            ray.init(address=self.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **options)
-        else:
-            os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
-            # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
-            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
+        try:
+            self._connect(options)
+        except Exception as error:  # Ray raises plain ones
+            where = f"the cluster at {self.address} cannot be joined" if self.address else "Ray did not start here"
+            raise NoCluster(
+                f"{where}: {str(error).strip()}. Try again (a machine under load is too slow for it), give another "
+                "--address, or --backend inline"
+            ) from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
         self._check_capacity(steps, ray.nodes())
@@ -69,6 +70,17 @@ class RayBackend:
             return run_attempt(job, parcels)
 
         self.tasks = {False: ray.remote(max_retries=0)(run), True: ray.remote(max_retries=0, max_calls=1)(run)}
+
+    def _connect(self, options: dict[str, Any]) -> None:
+        import ray
+
+        if self.address:
+            path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
+            ray.init(address=self.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **options)
+        else:
+            os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
+            # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
+            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
         available = [node["Resources"] for node in nodes if node["Alive"]]
