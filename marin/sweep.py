@@ -65,12 +65,15 @@ def sweep(
     tell: Callable[[Garbage], None] = lambda _: None,
     clock: Clock = by_the_store,
     done: Callable[[Piece], None] = lambda _: None,
+    wait: Callable[[str], None] = lambda _: None,
+    watch: Watch | None = None,
 ) -> Swept:
-    """Take it away. tell: what is about to go, before anything does. done: after each piece.
+    """Take it away. tell: what is about to go, before anything does. done: after each piece. wait: what it waits for.
 
+    watch: judges whether another gc that stands still is dead.
     Raises CorruptRecord, LeaseLost, StoreError if another gc is at work; what was not taken away then is whole.
     """
-    turn = _take_turn(store)
+    turn = _take_turn(store, wait, watch if watch is not None else Watch())
     try:
         turn.start_beating(lambda: None)
         return _Sweep(store, asked, clock, turn, done).run(tell)
@@ -81,10 +84,12 @@ def sweep(
         turn.release()
 
 
-def _take_turn(store: Store) -> Lease:
-    watch, first = Watch(), None
+def _take_turn(store: Store, wait: Callable[[str], None], watch: Watch) -> Lease:
+    first: LeaseDocument | None = None
     dead: LeaseDocument | None = None
     while isinstance(turn := acquire(store.objects, TURN, turn_name, functools.partial(_is, dead)), Held):
+        if first is None and not turn.by.holder.is_gone():
+            wait(f"`marin gc` of {turn.by.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives")
         first = first if first is not None else turn.by
         if watch.is_dead(TURN, turn.by):
             dead = turn.by

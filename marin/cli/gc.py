@@ -129,7 +129,7 @@ def command(
             tell(found)
             progress.begin(found)
 
-        swept = sweep(store, asked, begin, done=progress.done)
+        swept = sweep(store, asked, begin, done=progress.done, wait=lambda said: click.echo(said, err=True))
     if as_json:
         echo_json(_as_json(store.prefix, said[0], swept))
     else:

@@ -526,6 +526,19 @@ def test_one_gc_at_a_time(tmp_path: Path) -> None:
     sweep(store, Asked())
 
 
+def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    run(store.prefix, a=Write(text="a", label="a"))
+    turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
+    assert isinstance(turn, Lease)
+    elsewhere = replace(turn.document, holder=replace(this_process(), host="elsewhere"))
+    assert store.objects.swap(lease_name(TURN), turn.document.to_bytes(), elsewhere.to_bytes())
+    told: list[str] = []
+    sweep(store, Asked(), wait=told.append, watch=Watch(expiry=0.1))
+    assert len(told) == 1
+    assert "elsewhere" in told[0]
+
+
 def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: Path) -> None:
     """A run that needs something of its batch ends its turn, and goes on."""
     store = Store(str(tmp_path / "store"))
