@@ -311,7 +311,8 @@ class Scheduler:
             result.error, result.undecided = f"{type(error).__name__}: {error}", True
             self._settle(step, Status.FAILED, result.reason)
             return False
-        self.replaced[step] = record.attempt
+        for made in (step, *self.milestones.get(step, ())):
+            self.replaced[made] = there.attempt if (there := self.store.record(made.identity)) is not None else ""
         result.reason = f"drifted: made meanwhile by {record.provenance.who} with other code or from other inputs"
         return False
 
@@ -364,15 +365,12 @@ class Scheduler:
                 lease = parse_lease(content, name) if content is not None else None
                 if lease is not None and lease.state is State.HELD:
                     if not self.watch.is_dead(step.identity, lease):
-                        self._still_held(step, lease.describe())
+                        if not self.run.results[step].reason.endswith(by := lease.describe()):
+                            self._hold(step, by)  # another one took it over meanwhile
                         continue
                     dead = (lease.token, lease.beat)
             self.held.discard(step)
             self._begin(step, dead)
-
-    def _still_held(self, step: ExecutorStep[Any], by: str) -> None:
-        if not self.run.results[step].reason.endswith(by):  # another one took it over meanwhile
-            self._hold(step, by)
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from types import FrameType
 
@@ -24,6 +25,8 @@ class Signals:
 
     def heed(self) -> None:
         """From now on, for good. Signals that the process was started to ignore stay ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # who called this from a thread of its own has handlers of its own
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._told)

@@ -4,10 +4,15 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.engine.project import SLOW_STEP, Project, gated, wait_for
+from marin import Checkpoint, Context, ExecutorStep, execution
+from marin.plan import OnDrift
+from marin.store import Store
+from tests.engine.project import EXPERIMENT, SLOW_STEP, Project, gated, wait_for
+from tests.engine.toy import Blob, Write, checkpoint, execute, planned, statuses
 
 WORDS_EDIT = ("MARK * times", "MARK * times * 2")
 
@@ -19,6 +24,7 @@ class Two:
     one: Project
     other: Project
     gate: Path
+    first_step: str = "say/say"
     processes: list[subprocess.Popen[str]] = field(default_factory=list[subprocess.Popen[str]])
 
     def start(self, project: Project, *arguments: str) -> subprocess.Popen[str]:
@@ -32,6 +38,11 @@ class Two:
         self.processes.append(process)
         return process
 
+    def end(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.communicate()
+
     def race(self, *arguments: str) -> tuple[int, str]:
         """Exit code and words of the other's driver, which waited for the step that the first one made."""
         first = self.start(self.one)
@@ -39,7 +50,7 @@ class Two:
         second = self.start(self.other, *arguments)
         assert second.stdout is not None
         said = ""
-        while "waiting say/say" not in said:
+        while f"waiting {self.first_step}" not in said:
             line = second.stdout.readline()
             assert line, said
             said += line
@@ -57,9 +68,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
     other.store = one.store
     held = Two(one, other, gate)
     yield held
-    for process in held.processes:
-        process.kill()
-        process.communicate()
+    held.end()
 
 
 def text(project: Project) -> str:
@@ -103,3 +112,127 @@ def test_the_same_code_in_another_folder_is_no_difference(two: Two) -> None:
     code, said = two.race()
     assert code == 0, said
     assert "another driver made it meanwhile" in said
+
+
+TRAINING = """
+class Train(ExecutorStep[Checkpoint], op="train"):
+    text: str
+
+    def at(self, step: int) -> "At":
+        return At(of=self, step=step, label=f"{self.label}@{step}")
+
+    def run(self, ctx: Context) -> Checkpoint:
+        Path(GATE + ".started").touch()
+        while not Path(GATE).exists():
+            time.sleep(0.02)
+        piece = ctx.state / "step-2"
+        piece.write_text("text.txt", shout(self.text))
+        ctx.publish(self.at(2), checkpoint(2), piece)
+        ctx.out.write_text("text.txt", shout(self.text))
+        return checkpoint(4)
+
+
+class At(ExecutorStep[Checkpoint], op="at"):
+    of: Train
+    step: int
+
+    @property
+    def producer(self) -> Train:
+        return self.of
+
+    def run(self, ctx: Context) -> Checkpoint:
+        raise AssertionError("its training run publishes it")
+
+
+class Repeat(ExecutorStep[Blob], op="repeat"):
+    source: ExecutorStep[Checkpoint]
+"""
+
+
+@pytest.fixture
+def two_trainings(tmp_path: Path) -> Iterator[Two]:
+    gate = tmp_path / "gate"
+    before, after = EXPERIMENT.split("class Say")[0], EXPERIMENT.split("source: ExecutorStep[Blob]\n")[1]
+    imports = (
+        "import time\nfrom pathlib import Path\nfrom marin import Checkpoint\nfrom tests.engine.toy import checkpoint\n"
+    )
+    source = f"{before}{imports}\nGATE = {str(gate)!r}\n{TRAINING}{after}".replace(
+        'say = Say(text="hello", label="say")', 'say = Train(text="hello", label="say").at(2)'
+    )
+    one, other = Project(tmp_path / "project", source), Project(tmp_path / "other", source)
+    other.store = one.store
+    other.edit(*WORDS_EDIT)
+    held = Two(one, other, gate, first_step="train/say")
+    yield held
+    held.end()
+
+
+def test_a_milestone_of_a_training_run_of_other_code_is_not_taken_either(two_trainings: Two) -> None:
+    code, said = two_trainings.race()
+    assert code == 3, said
+    assert two_trainings.other.ran() == []
+    assert text(two_trainings.one) == "HELLO!!HELLO!!"
+
+
+def test_who_makes_a_training_run_again_makes_its_milestones_again(two_trainings: Two) -> None:
+    code, said = two_trainings.race("--on-drift", "rebuild")
+    assert code == 0, said
+    assert text(two_trainings.other) == "HELLO!!!!HELLO!!!!"
+
+
+class Follow(ExecutorStep[Checkpoint], op="follow"):
+    """Publishes what a file outside says."""
+
+    source: ExecutorStep[Blob]
+    path: str = execution(default="")
+
+    def outside(self) -> dict[str, str]:
+        return {"what it follows": Path(self.path).read_text()}
+
+    def at(self, step: int) -> "Followed":
+        return Followed(of=self, step=step, label=f"{self.label}@{step}")
+
+    def run(self, ctx: Context) -> Checkpoint:
+        piece = ctx.state / "step-1"
+        piece.write_text("text.txt", Path(self.path).read_text())
+        if 1 in ctx.milestones:
+            ctx.publish(self.at(1), checkpoint(1), piece)
+        ctx.out.write_text("text.txt", Path(self.path).read_text())
+        return checkpoint(2)
+
+
+class Followed(ExecutorStep[Checkpoint], op="followed"):
+    of: Follow
+    step: int
+
+    @property
+    def producer(self) -> Follow:
+        return self.of
+
+    def outside(self) -> dict[str, str]:
+        return self.of.outside()
+
+    def run(self, ctx: Context) -> Checkpoint:
+        raise AssertionError("its run publishes it")
+
+
+def test_milestones_that_another_driver_published_between_plan_and_run_are_made_again_with_their_run(
+    tmp_path: Path,
+) -> None:
+    said, store = tmp_path / "said", str(tmp_path / "store")
+    step = Follow(source=Write(text="first", label="w"), path=str(said), label="f")
+    results: dict[str, Any] = {"end": step, "early": step.at(1)}
+    said.write_text("one")
+    one = planned(store, **results)
+    said.write_text("other")
+    other = planned(store, on_drift=OnDrift.REBUILD, **results)
+    said.write_text("one")
+    assert set(statuses(execute(one)).values()) == {"ran"}
+    said.write_text("other")
+    done = execute(other)
+    assert statuses(done) == {"toy-write/w": "cached", "follow/f": "ran", "followed/f@1": "ran"}
+    for made in results.values():
+        record = Store(store).record(made.identity)
+        assert record == done.results[made].record
+        assert record is not None
+        assert Store(store).output(record).read_text("text.txt") == "other"
