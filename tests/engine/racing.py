@@ -49,6 +49,7 @@ class Work(ExecutorStep[Blob], op="work"):
     def wait(self, ctx: Context) -> None:
         """As long as the gate is there, or one for this process alone; writes all the time, and tells how it ended."""
         try:
+            ctx.out.write_text("late.txt", str(os.getpid()))
             while os.path.exists(FOLDER + "/gate") or os.path.exists(f"{{FOLDER}}/gate-{{os.getpid()}}"):
                 ctx.out.write_text("late.txt", str(os.getpid()))
                 time.sleep(0.02)
