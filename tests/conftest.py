@@ -4,9 +4,11 @@ import signal
 
 import pytest
 
-# A shell that starts the tests in the background makes them deaf to SIGINT, and what they start with them.
+# Started in the background or by nohup, the tests would be deaf to these, and so would what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -215,10 +215,13 @@ def _functions(module: ModuleType) -> Iterator[CodeType]:
     """Functions and methods in a module's namespace, and what decorators wrapped."""
     pending: list[Any] = list(vars(module).values())
     pending += [each for held in pending if isinstance(held, type) for each in held.__dict__.values()]
+    seen: set[int] = set()
     for held in pending:
-        while not isinstance(held, FunctionType) and hasattr(held, "__func__"):
+        while not isinstance(held, FunctionType) and hasattr(held, "__func__") and id(held) not in seen:
+            seen.add(id(held))
             held = held.__func__
-        while isinstance(held, FunctionType):
+        while isinstance(held, FunctionType) and id(held) not in seen:  # wraps(f)(f) wraps itself
+            seen.add(id(held))
             yield held.__code__
             held = held.__dict__.get("__wrapped__")
 

@@ -1,9 +1,13 @@
 """What is followed, what is not, and what is reported because it cannot be."""
 
+import os
+import time
+from pathlib import Path
+
 import pytest
 
 from tests.fingerprint.cases import CODE, HEAD, OTHER_STEP, RULES, STEP, Case
-from tests.fingerprint.project import Refused, read_each, write
+from tests.fingerprint.project import Refused, read, read_each, write
 
 CASES = [
     *CODE,
@@ -168,3 +172,12 @@ def test_no_engine_unit(fingerprints):
     for found in fingerprints.values():
         engine = [name for name in found.units if name.startswith("marin.") and not name.startswith("marin.artifact.")]
         assert engine == []
+
+
+def test_a_function_that_wraps_itself_in_a_file_that_was_just_written(tmp_path: Path) -> None:
+    """Such a file is compared with what the process holds, function by function and through what each wraps."""
+    itself = "import functools\n\ndef a():\n    return 1\n\na = functools.wraps(a)(a)\n"
+    project = write(tmp_path, {"op.py": HEAD + itself + STEP.format(body="return a()")})
+    later = time.time() + 3600
+    os.utime(project / "op.py", (later, later))
+    assert "op.a" in read(project).units
