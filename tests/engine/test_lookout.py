@@ -2,11 +2,13 @@
 
 import json
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from marin import Pinned
 from marin.decision import Action
+from marin.lease import LOOK_SECONDS
 from marin.lookout import READ_AGAIN, Lookout
 from marin.revocation import history, revoke, revoked, withdraw
 from marin.store import Store
@@ -52,6 +54,7 @@ def test_a_run_under_way_builds_on_nothing_that_is_revoked_meanwhile(tmp_path: P
     )
     wait_for(tmp_path / "gate.started")
     marin("revoke", "say/one", "--because", "holds test items", "--prefix", str(project.store))
+    time.sleep(LOOK_SECONDS)  # as long as a run may not look
     gate.touch()
     said, _ = running.communicate(timeout=60)
     assert running.returncode == 1, said
