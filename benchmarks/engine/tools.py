@@ -175,6 +175,11 @@ TOOLS = (
         note="no cache, no files, no records: the floor for anything that runs on Ray",
     ),
     Tool(
+        name="ray-tasks-here",
+        cold=_python("ray_tasks.py"),
+        note="the same in this project's environment, where Ray finds more packages to load when it starts",
+    ),
+    Tool(
         name="upstream-june",
         requires=("marin-core==0.2.31.dev202606291014", "gitpython==3.1.45"),
         cold=_python("marin_june_dag.py", "--prefix", "{folder}/store"),

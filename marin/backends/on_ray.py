@@ -10,7 +10,8 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from marin.attempt import attempt
@@ -80,7 +81,8 @@ class RayBackend:
         else:
             os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
             # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
-            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
+            with _without_dashboard():
+                ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
         available = [node["Resources"] for node in nodes if node["Alive"]]
@@ -141,6 +143,22 @@ class RayBackend:
             for reference in deaf:
                 ray.cancel(reference, force=True)
         ray.shutdown()
+
+
+@contextmanager
+def _without_dashboard() -> Generator[None]:
+    """Where the dashboard's packages are installed Ray starts its agents even without a dashboard, which takes half of
+    its start. It finds out by importing this module, and has no other switch.
+    """
+    name = "ray.dashboard.optional_deps"
+    there = sys.modules.get(name)
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+        if there is not None:
+            sys.modules[name] = there
 
 
 def ray_options(resources: Resources) -> dict[str, Any]:
