@@ -17,6 +17,7 @@ from marin.lifetime import Rule, parse_lifetime
 from marin.lineage import ADOPT, Output
 from marin.piece import DAY, Piece, PieceKind, extents
 from marin.record import Record
+from marin.store import attempt_directory
 from marin.uses import SHORT as NEEDED
 from marin.uses import Needs
 
@@ -308,10 +309,7 @@ def _own(record: Record) -> str:
     """The directory of its own attempt, which for an alias holds nothing but its record."""
     if not record.alias_of:
         return record.attempt
-    from marin.store import slug
-
-    label = f"{slug(record.label)}-" if record.label else ""
-    return f"{slug(record.op)}/{label}{record.identity[:SHORT]}.{record.token:04d}"
+    return attempt_directory(record.op, record.label, record.identity, record.token)
 
 
 def _last_reads(held: Holdings) -> dict[Output, float]:
