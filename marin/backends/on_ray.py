@@ -109,10 +109,7 @@ class RayBackend:
         if not self.running:
             time.sleep(seconds)  # every step is held by another driver
             return []
-        running = list(self.running)
-        done, _ = ray.wait(running, num_returns=1, timeout=seconds)
-        if done:
-            done, _ = ray.wait(running, num_returns=len(running), timeout=0)
+        done, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
         ended: list[tuple[Job, Outcome]] = []
         for reference in done:
             job = self.running.pop(reference)
@@ -147,8 +144,8 @@ class RayBackend:
 
 @contextmanager
 def _without_dashboard() -> Generator[None]:
-    """Where the dashboard's packages are installed Ray starts its agents even without a dashboard, which takes half of
-    its start. It finds out by importing this module, and has no other switch.
+    """Where the dashboard's packages are installed Ray loads all of its agents even without a dashboard, which takes
+    about a quarter of its start. It finds out by importing this module, and has no other switch.
     """
     name = "ray.dashboard.optional_deps"
     there = sys.modules.get(name)
