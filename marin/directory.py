@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,13 +90,14 @@ class Directory:
     def names(self) -> list[str]:
         """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
         if self.is_local:
-            return sorted(_names_below(self.url))
+            return sorted(name for name, _ in _files_below(self.url))
         return sorted(self.listing())
 
     def listing(self) -> dict[str, Stored]:
         """What ``names`` gives, with the size and the store's own checksum of each: one listing."""
         if self.is_local:
-            return {name: Stored((self.path / name).stat().st_size, "") for name in self.names()}
+            found = sorted(_files_below(self.url), key=lambda held: held[0])
+            return {name: Stored(entry.stat().st_size, "") for name, entry in found}
         from marin.remote import files
         from marin.remote.staging import standing_in
 
@@ -163,11 +164,11 @@ class Directory:
         """
         if not self.is_local:
             return ""
-        found: list[str] = []
         try:
-            _stamps(self.url, "", found)
+            held = [(name, entry.stat()) for name, entry in _walk(self.url)]
         except FileNotFoundError:
             return ""
+        found = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in held]
         return hashlib.sha256("\n".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()[:32]
 
     def _staged(self, name: str) -> Path | None:
@@ -202,17 +203,6 @@ def checked(name: str) -> str:
     return name
 
 
-def _stamps(folder: str, below: str, found: list[str]) -> None:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if below or entry.name != ".marin":
-                    _stamps(entry.path, f"{below}{entry.name}/", found)
-            else:
-                status = entry.stat()
-                found.append(f"{below}{entry.name} {status.st_size} {status.st_mtime_ns}")
-
-
 def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
     """Makes the folder that is to be written to only where it is missing: that is one call less for every file."""
     try:
@@ -224,26 +214,26 @@ def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
     return open(path, mode, encoding=encoding)
 
 
-def _names_below(root: str) -> list[str]:
-    """Without the store's own. Raises OSError for a folder that cannot be listed; one that is not there is empty."""
-    found: list[str] = []
+def _files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
+    """Without the store's own, and without links to folders: what those lead to is listed where it is, or is not part
+    of the output. Raises OSError for a folder that cannot be listed; one that is not there is empty.
+    """
     try:
-        _walk(root, "", found)
+        return [(name, entry) for name, entry in _walk(root) if not (entry.is_symlink() and entry.is_dir())]
     except FileNotFoundError as error:
         if error.filename != root:
             raise
-    return found
+        return []
 
 
-def _walk(folder: str, below: str, found: list[str]) -> None:
-    """A link to a folder is left out: what it leads to is listed where it is, or is not part of the output."""
+def _walk(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Everything that is no folder, the store's own left out."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if below or entry.name != ".marin":
-                    _walk(entry.path, f"{below}{entry.name}/", found)
-            elif not (entry.is_symlink() and entry.is_dir()):
-                found.append(f"{below}{entry.name}")
+            if not entry.is_dir(follow_symlinks=False):
+                yield f"{below}{entry.name}", entry
+            elif below or entry.name != ".marin":
+                yield from _walk(entry.path, f"{below}{entry.name}/")
 
 
 def _unless_gone(_remove: object, _path: str, error: BaseException) -> None:
