@@ -11,8 +11,9 @@ import pytest
 
 from marin.record import Begun, Record
 from marin.store import Store
+from tests.engine.faults.client import Ended
 from tests.engine.faults.hook import Strike
-from tests.engine.faults.project import Ended, Struck, expected
+from tests.engine.faults.project import Struck, expected
 
 PARTS = 4  # so that processes side by side share the work
 REBUILD = ("--rebuild", "say/say", "--on-drift", "rebuild")

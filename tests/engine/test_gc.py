@@ -24,7 +24,7 @@ from marin.lineage import Output, read_lineage
 from marin.marks import Marks
 from marin.piece import PieceKind
 from marin.pin import Pinned
-from marin.record import RECORD, Check, Record
+from marin.record import RECORD, Record
 from marin.revocation import revoke, revoked
 from marin.store import Store, record_name
 from marin.sweep import Clock, Swept, look, sweep
@@ -33,20 +33,11 @@ from tests.engine.aging import DAY, age, tree
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_random_graphs import Graph, graphs, numbers
 from tests.engine.toy import Blob, Fail, Join, Slowly, Write, execute, experiment, planned, ran, run, statuses
+from tests.engine.visible import visible
 
 
 def in_days(days: float) -> Clock:
     return lambda _: time.time() + days * DAY
-
-
-def visible(store: Store) -> dict[str, Record]:
-    """What a fresh look finds committed, by identity; asserts that every byte is what its record says."""
-    fresh = Store(store.prefix)
-    found = [fresh.record(identity) for identity in fresh.identities() | fresh.leased()]
-    records = {record.identity: record for record in found if record is not None}
-    for record in records.values():
-        assert fresh.verify(record, Check.BYTES) == [], record.name
-    return records
 
 
 def directories(store: Store) -> set[str]:

@@ -16,8 +16,8 @@ from marin.exits import Exit
 from marin.store import Store
 from tests.engine.aging import age, tree
 from tests.engine.project import Project
-from tests.engine.test_gc import visible
 from tests.engine.toy import Fail, Join, Write, run
+from tests.engine.visible import visible
 
 
 def gc(*arguments: str, code: int = Exit.OK) -> str:

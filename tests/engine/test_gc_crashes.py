@@ -1,10 +1,6 @@
 """gc dies, or its disk refuses, at every operation on the store: what can be seen is whole, and the next goes on."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,13 +16,13 @@ from marin.record import Record
 from marin.scheduler import Status
 from marin.store import Store, record_name
 from tests.engine.aging import DAY, age
+from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike, state_of
-from tests.engine.faults.project import Ended
-from tests.engine.project import ROOT
 from tests.engine.test_crashes import PARTS as PARTS_OF_WORK
 from tests.engine.test_crashes import changes, share
-from tests.engine.test_gc import directories, visible
+from tests.engine.test_gc import directories
 from tests.engine.toy import Join, Slowly, Write, ran, run
+from tests.engine.visible import visible
 
 SOURCE = Write(text="a", label="source", lifetime=after_use(days=30))
 COPY = Write(text="a", label="copy", encoding="ascii", lifetime=after_use(days=30))
@@ -39,52 +35,23 @@ AGAIN = Write(text="again", label="again")
 STAY = {step.identity for step in (EARLY, END, AGAIN, READ)}
 
 
-class Struck:
+class Struck(Strikes):
     """``marin gc --delete``, as children of one server."""
 
     def __init__(self, first: Path) -> None:
         """first: the store that every strike starts from."""
-        self.first, self.folder, self.store = first, first.parent, first.with_name("store")
-        self.file = first.with_name("gc.py")
+        self.first, self.store = first, first.with_name("store")
         self.began = time.time()
-        self.file.write_text("from marin.cli import main\n\nmain()\n")
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "tests.engine.faults.server", str(self.file), "gc", "--help"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._answer() == {}
-
-    def _answer(self) -> dict[str, int]:
-        assert self.server.stdout is not None
-        return json.loads(self.server.stdout.readline())
+        file = first.with_name("gc.py")
+        file.write_text("from marin.cli import main\n\nmain()\n")
+        super().__init__(first.parent, file, "gc", "--help")
 
     def reset(self) -> None:
         shutil.rmtree(self.store, ignore_errors=True)
         shutil.copytree(self.first, self.store)
 
     def gc(self, strike: Strike = Strike.NOTHING, at: int = -1, error: str = "EIO") -> Ended:
-        said, log = self.folder / "said", self.folder / "log"
-        request = {
-            "file": str(self.file),
-            "folder": str(self.folder),
-            "store": str(self.store),
-            "arguments": ["gc", "--prefix", str(self.store), "--delete"],
-            "said": str(said),
-            "log": str(log),
-            "synced": str(self.folder / "synced"),
-            "costly": False,
-            "strike": strike,
-            "at": at,
-            "error": error,
-        }
-        assert self.server.stdin is not None
-        self.server.stdin.write(json.dumps(request) + "\n")
-        self.server.stdin.flush()
-        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+        return self.strike(self.store, ["gc", "--prefix", str(self.store), "--delete"], strike, at, error)
 
     def visible(self) -> dict[str, Record]:
         return visible(Store(str(self.store)))
@@ -118,7 +85,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
     age(first, 60)
     project = Struck(first)
     yield project
-    project.server.communicate()
+    project.close()
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +110,10 @@ def is_right(struck: Struck) -> None:
 
 def test_a_power_cut_takes_no_record_of_what_was_deleted(struck: Struck) -> None:
     struck.reset()
-    (struck.folder / "synced").unlink(missing_ok=True)
+    struck.synced.unlink(missing_ok=True)
     assert struck.gc().status == 0
     copies = [path for path in (struck.store / ".marin/superseded").iterdir() if path.stat().st_mtime > struck.began]
-    synced = (struck.folder / "synced").read_text().splitlines()
+    synced = struck.synced.read_text().splitlines()
     assert len(copies) == 4
     assert all(state_of(path.stat()) in synced for path in copies)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from marin.store import Store
 from tests.engine.aging import age
 from tests.engine.project import ROOT, gated, wait_for
-from tests.engine.test_gc import visible
+from tests.engine.visible import visible
 
 RUNS = 12
 

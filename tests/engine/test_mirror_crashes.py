@@ -1,11 +1,9 @@
 """A mirror that dies on the way: nothing half is visible, and the next one goes on with what is missing."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +17,13 @@ from marin.mirror_files import VERIFIED
 from marin.mirror_plan import plan_mirroring
 from marin.record import Check
 from marin.store import Store
+from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike
-from tests.engine.faults.project import Ended
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_cli import Command
 from tests.engine.test_mirror import Shards, committed, mirrored, new_prefix
 from tests.engine.toy import Join, Write, ran, run
+from tests.engine.visible import visible_by_name
 
 __all__ = ["new_prefix"]
 
@@ -127,58 +126,25 @@ def test_one_that_stood_still_and_was_taken_over_commits_nothing(
     assert Store(target).verify(done.record, Check.BYTES) == []
 
 
-class Mirrors:
+class Mirrors(Strikes):
     """``marin mirror`` as children of a server, struck at one operation on the target; see tests.engine.faults."""
 
     def __init__(self, folder: Path, source: str) -> None:
-        self.folder, self.target = folder, folder / "target"
-        self.file = folder / "mirror.py"
-        self.file.write_text(SCRIPT)
+        self.target = folder / "target"
+        file = folder / "mirror.py"
+        file.write_text(SCRIPT)
         self.arguments = ["mirror", "join", "--with-inputs", "--from", source, "--to", str(self.target)]
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "tests.engine.faults.server", str(self.file), *self.arguments],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._answer() == {}
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.server.stdout is not None
-        return json.loads(self.server.stdout.readline())
+        super().__init__(folder, file, *self.arguments)
 
     def run(self, strike: Strike = Strike.NOTHING, at: int = -1, error: str = "EIO") -> Ended:
-        said, log = self.folder / "said", self.folder / "log"
-        request = {
-            "file": str(self.file),
-            "folder": str(self.folder),
-            "store": str(self.target),
-            "arguments": self.arguments,
-            "said": str(said),
-            "log": str(log),
-            "synced": str(self.folder / "synced"),
-            "costly": False,
-            "strike": strike,
-            "at": at,
-            "error": error,
-        }
-        assert self.server.stdin is not None
-        self.server.stdin.write(json.dumps(request) + "\n")
-        self.server.stdin.flush()
-        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+        return self.strike(self.target, self.arguments, strike, at, error)
 
     def reset(self) -> None:
         shutil.rmtree(self.target, ignore_errors=True)
 
     def visible(self) -> dict[str, str]:
-        """Root by name of what a fresh process finds committed; asserts that every byte of it is right."""
-        store = Store(str(self.target))
-        found = [store.record(identity) for identity in store.identities() | store.leased()]
-        for record in found:
-            assert record is None or store.verify(record, Check.BYTES) == []
-        return {record.name: record.root for record in found if record is not None}
+        """Root by name."""
+        return {name: record.root for name, record in visible_by_name(Store(str(self.target))).items()}
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +156,7 @@ def mirrors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Mirrors,
     roots = {step.name: held.record.root for step, held in made.results.items() if held.record is not None}
     held = Mirrors(folder, source)
     yield held, roots
-    held.server.communicate()
+    held.close()
 
 
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])

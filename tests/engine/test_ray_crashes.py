@@ -19,6 +19,7 @@ from tests.engine.drivers import Drivers, Where
 from tests.engine.project import ROOT, Project
 from tests.engine.racing import TAKEN, Race
 from tests.engine.test_ray import cluster_address, wait_until_gone
+from tests.engine.visible import visible_by_name
 
 pytestmark = pytest.mark.slow
 
@@ -149,13 +150,7 @@ class Struck(Project):
         return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
 
     def visible(self) -> dict[str, Record]:
-        """What a fresh process finds committed; asserts that every byte of it is what its record says."""
-        store = Store(str(self.store))
-        found = [store.record(identity) for identity in store.identities() | store.leased()]
-        records = {record.name: record for record in found if record is not None}
-        for name, record in records.items():
-            assert store.verify(record, Check.BYTES) == [], name
-        return records
+        return visible_by_name(Store(str(self.store)))
 
     def is_right(self) -> None:
         store, records = Store(str(self.store)), self.visible()

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from marin.record import Check, Record
+from marin.record import Record
 from marin.store import Store
+from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike, state_of
-from tests.engine.project import ROOT
+from tests.engine.visible import visible_by_name
 
 EXPERIMENT = '''
 """Does it survive?"""
@@ -115,47 +110,21 @@ def expected(flavour: str, said: str = "") -> dict[str, dict[str, str]]:
     }
 
 
-@dataclass
-class Ended:
-    """status: exit code, or minus the signal. operations: what it did to the store, in order."""
-
-    status: int
-    said: str
-    operations: list[str]
-
-
-class Struck:
+class Struck(Strikes):
     """One project whose driver runs as children of a server. Folders are cheap: a new store for every strike."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
         folder.mkdir(parents=True)
         self.journal, self.flavour = folder / "journal", folder / "flavour"
-        self.synced = folder / "synced"
-        self.file = folder / "exp1_struck.py"
-        self.file.write_text(EXPERIMENT.format(journal=str(self.journal), flavour=str(self.flavour)))
         self.store = folder / "store"
+        file = folder / "exp1_struck.py"
+        file.write_text(EXPERIMENT.format(journal=str(self.journal), flavour=str(self.flavour)))
         self.set_flavour("A")
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "tests.engine.faults.server", str(self.file), *self._arguments()],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PATH": ""},  # without git: it costs most
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._answer() == {}
+        super().__init__(folder, file, *self._arguments(), environment={"PATH": ""})  # without git: it costs most
         self.reset()
 
     def _arguments(self) -> list[str]:
         return ["--prefix", str(self.store), "--backend", "inline"]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.server.stdout is not None
-        return json.loads(self.server.stdout.readline())
-
-    def close(self) -> None:
-        self.server.communicate()
 
     def set_flavour(self, flavour: str) -> None:
         self.flavour.write_text(flavour)
@@ -177,24 +146,7 @@ class Struck:
         costly: bool = False,
     ) -> Ended:
         """costly: every step counts as one that took long."""
-        said, log = self.folder / "said", self.folder / "log"
-        request = {
-            "file": str(self.file),
-            "folder": str(self.folder),
-            "store": str(self.store),
-            "arguments": [*self._arguments(), *arguments],
-            "said": str(said),
-            "log": str(log),
-            "synced": str(self.synced),
-            "costly": costly,
-            "strike": strike,
-            "at": at,
-            "error": error,
-        }
-        assert self.server.stdin is not None
-        self.server.stdin.write(json.dumps(request) + "\n")
-        self.server.stdin.flush()
-        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+        return self.strike(self.store, [*self._arguments(), *arguments], strike, at, error, costly=costly)
 
     def cut_power(self, *, spare: str = "nothing") -> list[str]:
         """Empty every file that was not synced as it is now, as disks do that lose what they had yet to write.
@@ -217,13 +169,7 @@ class Struck:
         return self.journal.read_text().splitlines() if self.journal.exists() else []
 
     def visible(self) -> dict[str, Record]:
-        """What a fresh process finds committed, by name; asserts that every byte of it is what its record says."""
-        store = Store(str(self.store))
-        found = [store.record(identity) for identity in store.identities() | store.leased()]
-        records = {record.name: record for record in found if record is not None}
-        for name, record in records.items():
-            assert store.verify(record, Check.BYTES) == [], name
-        return records
+        return visible_by_name(Store(str(self.store)))
 
     def files(self, record: Record) -> dict[str, str]:
         output = Store(str(self.store)).output(record)
