@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from marin.artifact import Artifact
 from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes

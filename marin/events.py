@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from marin.errors import MarinError
 from marin.holder import this_process
 from marin.scheduler import StepResult
@@ -31,7 +33,7 @@ class Events:
     def began(self, command: str, git: str, scale: str, todo: int) -> None:
         """todo: how many steps it sets out to make."""
         me = this_process()
-        self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=vars(me))
+        self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=asdict(me))
 
     def stopped(self, error: BaseException) -> None:
         """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""

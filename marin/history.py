@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from marin.document import BadDocument
 from marin.errors import UnknownStep
 from marin.holder import Holder
 from marin.inventory import ambiguous, hint
@@ -126,7 +127,7 @@ def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str
         return (Outcome.FAILED if steps.get("failed") else Outcome.DONE), ""
     try:
         holder = Holder.from_plain(began.get("holder"))
-    except ValueError:
+    except BadDocument:
         return Outcome.SILENT, ""
     if holder.is_gone():
         return Outcome.DIED, "its process is gone"

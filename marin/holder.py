@@ -13,7 +13,7 @@ from marin.document import Document
 UNKNOWN = "unknown"
 
 
-class Holder(Document):
+class Holder(Document, frozen=True, kw_only=True):
     """boot: one start of one kernel. space: the processes it can see there, which a container narrows.
     started: in the kernel's own ticks, so that a process id that was used again is not taken for the old one."""
 

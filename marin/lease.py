@@ -9,7 +9,6 @@ gone. ``token`` grows with every holder. Committing is itself a conditional repl
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 import uuid
@@ -17,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
+
+from msgspec import structs
 
 from marin.document import BadDocument, Document, refuse_future
 from marin.errors import CorruptRecord, LeaseLost, MarinError
@@ -36,7 +37,7 @@ class State(StrEnum):
     RELEASED = "released"
 
 
-class LeaseDocument(Document):
+class LeaseDocument(Document, frozen=True, kw_only=True):
     """What the lease object holds. since: for people only; never compared. claim: no two takings share one.
 
     collected: where ``marin gc`` took it, why the step's output is gone; said by plans until somebody makes it again.
@@ -162,9 +163,7 @@ class Lease:
                 if self._stop:
                     return False
                 try:
-                    self._replace(
-                        dataclasses.replace(self.document, beat=self.document.beat + 1, progress=self._progress)
-                    )
+                    self._replace(structs.replace(self.document, beat=self.document.beat + 1, progress=self._progress))
                 except LeaseLost:
                     on_loss()
                     return False
@@ -196,7 +195,7 @@ class Lease:
     def renew(self) -> None:
         """When this returns, nobody had taken over. Raises LeaseLost."""
         with self._lock:
-            self._replace(dataclasses.replace(self.document, beat=self.document.beat + 1, progress=self._progress))
+            self._replace(structs.replace(self.document, beat=self.document.beat + 1, progress=self._progress))
 
     def report(self, progress: str) -> None:
         """Shown to everybody with the next beat."""
@@ -205,7 +204,7 @@ class Lease:
     def raise_token(self, above: int, attempt_of: Callable[[int], str]) -> None:
         """Before anything is written: somebody removed lease objects, and a record has a later token than ours."""
         token = unused_token(self.objects, above, attempt_of)
-        self._replace(dataclasses.replace(self.document, token=token, attempt=attempt_of(token)))
+        self._replace(structs.replace(self.document, token=token, attempt=attempt_of(token)))
 
     def commit(self) -> None:
         """The point of no return. Raises LeaseLost if somebody took over."""
@@ -229,7 +228,7 @@ class Lease:
     def _finish(self, state: State, collected: str = "") -> None:
         self._stop = True
         with self._lock:
-            self._replace(dataclasses.replace(self.document, state=state, collected=collected))
+            self._replace(structs.replace(self.document, state=state, collected=collected))
         self.stop_beating()
 
     def _replace(self, new: LeaseDocument) -> None:

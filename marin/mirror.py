@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from marin.commit import Claim, commit_mirrored, take
 from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError

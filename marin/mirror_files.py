@@ -37,13 +37,13 @@ WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: less is sooner co
 MARKER, VERIFIED, PARTIAL = ".marin/mirror.json", ".marin/verified.jsonl", ".marin/partial"
 
 
-class Marker(Document):
+class Marker(Document, frozen=True, kw_only=True):
     """root: of the bytes that are being copied, whatever store they come from."""
 
     root: str
 
 
-class Verified(Document):
+class Verified(Document, frozen=True, kw_only=True):
     """A file that has arrived whole. checksum, modified: as the store keeps them, "" and 0 where it keeps none or was
     not asked. md5: of the bytes, "" where they did not pass through this machine."""
 

@@ -7,9 +7,11 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from marin.directory import Directory
 from marin.document import BadDocument, Document, refuse_future
@@ -24,7 +26,7 @@ CHUNK = 1 << 20
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 
-class Input(Document):
+class Input(Document, frozen=True, kw_only=True):
     """One dependency as it was: its identity and the root digest of the bytes that were read."""
 
     name: str
@@ -32,7 +34,7 @@ class Input(Document):
     root: str
 
 
-class Provenance(Document):
+class Provenance(Document, frozen=True, kw_only=True):
     """Who, where, when and from which commit. seconds: wall time of run() and the commit.
 
     because: why an output that there was had to be made again ("" for the first), or why it was adopted.
@@ -47,7 +49,7 @@ class Provenance(Document):
     because: str = ""
 
 
-class Mirrored(Document):
+class Mirrored(Document, frozen=True, kw_only=True):
     """A copy from another store, every byte of it verified. origin: the output there, prefix included."""
 
     origin: str
@@ -59,7 +61,7 @@ class Mirrored(Document):
         return f"mirrored from {self.origin} by {self.who} on {self.when}"
 
 
-class MadeBy(Document):
+class MadeBy(Document, frozen=True, kw_only=True):
     """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
 
     code: str
@@ -67,7 +69,7 @@ class MadeBy(Document):
     outside: dict[str, str]
 
 
-class Begun(MadeBy):
+class Begun(MadeBy, frozen=True, kw_only=True):
     """Kept beside work in progress, because going on with it under other code would mix the two.
 
     replaces: the committed attempt that the work is to replace ("" if none): what a finished attempt left is not
@@ -77,7 +79,7 @@ class Begun(MadeBy):
     replaces: str = ""
 
 
-class Acceptance(MadeBy):
+class Acceptance(MadeBy, frozen=True, kw_only=True):
     """Somebody declared: this output stands, although what would make it now is this.
 
     changes: what had changed, one line each, as the person who accepted it saw it.
@@ -86,13 +88,13 @@ class Acceptance(MadeBy):
     because: str
     who: str
     when: str
-    changes: list[str] = field(default_factory=list[str])
+    changes: list[str] = msgspec.field(default_factory=list[str])
 
     def describe(self) -> str:
         return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
-class Record(Document):
+class Record(Document, frozen=True, kw_only=True):
     """The one file whose presence means "committed".
 
     attempt: the directory of the bytes. alias_of: "" or, where nothing ran because another identity's output was made
@@ -126,7 +128,7 @@ class Record(Document):
     stamp: str = ""
     content: str = ""
     lifetime: str = ""
-    mirrored: list[Mirrored] = field(default_factory=list[Mirrored])
+    mirrored: list[Mirrored] = msgspec.field(default_factory=list[Mirrored])
 
     @property
     def name(self) -> str:
@@ -140,8 +142,8 @@ class Record(Document):
     def to_bytes(self) -> bytes:
         """One field a line. Written twice for every commit."""
         lines = [
-            f"{json.dumps(name)}: {json.dumps(held, ensure_ascii=False, default=vars)}"
-            for name, held in vars(self).items()
+            f"{json.dumps(name)}: {json.dumps(held, ensure_ascii=False, default=asdict)}"
+            for name, held in asdict(self).items()
         ]
         return ("{\n" + ",\n".join(lines) + "\n}").encode()
 
@@ -168,7 +170,7 @@ def _leaves(path: str) -> bool:
     return not path or os.path.isabs(path) or ".." in path.split("/")
 
 
-class FileEntry(Document):
+class FileEntry(Document, frozen=True, kw_only=True):
     """path relative to the output; size in bytes; sha256 in hex. checksum: as the store that holds it keeps it, by
     which it can be checked without reading it; "" where the store keeps none."""
 
@@ -228,7 +230,7 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
     """One file a line."""
-    described = [{name: held for name, held in vars(entry).items() if held != ""} for entry in entries]
+    described = [{name: held for name, held in asdict(entry).items() if held != ""} for entry in entries]
     return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
 
 

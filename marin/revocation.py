@@ -14,7 +14,7 @@ from marin.store import Store
 FOLDER = ".marin/revocations"
 
 
-class Replacement(Document):
+class Replacement(Document, frozen=True, kw_only=True):
     """The output to use instead: what a pin to it would say."""
 
     name: str
@@ -23,7 +23,7 @@ class Replacement(Document):
     at: str
 
 
-class Revocation(Document):
+class Revocation(Document, frozen=True, kw_only=True):
     """root: digest of the bytes, with kind and facts. content: of the files alone; "" where there are none.
 
     identity, name: the output that was pointed at. withdrawn: this entry takes the earlier ones back.

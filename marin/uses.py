@@ -17,7 +17,10 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from marin.document import BadDocument, Document
 from marin.errors import CorruptRecord, MarinError, Outdated
@@ -33,13 +36,13 @@ BEAT_EVERY = 10.0  # seconds; a lease's expiry is several of them
 SHORT = 16  # digits of an identity: a run may need a hundred thousand
 
 
-class Needs(Document):
+class Needs(Document, frozen=True, kw_only=True):
     """identities: their first digits. attempts: directories that are read. code: digests of code that outputs name."""
 
     experiment: str = ""
-    identities: list[str] = field(default_factory=list[str])
-    attempts: list[str] = field(default_factory=list[str])
-    code: list[str] = field(default_factory=list[str])
+    identities: list[str] = msgspec.field(default_factory=list[str])
+    attempts: list[str] = msgspec.field(default_factory=list[str])
+    code: list[str] = msgspec.field(default_factory=list[str])
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(

@@ -15,7 +15,7 @@ from marin.store import Store
 FOLDER = ".marin/verified"
 
 
-class Verified(Document):
+class Verified(Document, frozen=True, kw_only=True):
     """outputs: directories that were right."""
 
     when: str

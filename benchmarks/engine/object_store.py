@@ -20,9 +20,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from rich.table import Table
 
 from benchmarks.engine.cell import samples

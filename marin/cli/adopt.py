@@ -6,6 +6,7 @@ import json
 from typing import Any, cast
 
 import click
+from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_kind, complete_path
@@ -63,7 +64,7 @@ def command(source: str, kind: str, label: str, because: str, facts: str, prefix
                 "files": record.files,
                 "bytes": record.bytes,
                 "source": done.source,
-                **vars(record.provenance),
+                **asdict(record.provenance),
             }
         )
         return Exit.OK

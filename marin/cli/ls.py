@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_held, complete_output
@@ -131,10 +132,10 @@ def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any
         "root": record.root,
         "alias_of": record.alias_of,
         "output": f"{inventory.store.prefix}/{record.attempt}",
-        **vars(record.provenance),
+        **asdict(record.provenance),
     }
     if files:
-        told["manifest"] = [vars(entry) for entry in inventory.store.manifest(record)]
+        told["manifest"] = [asdict(entry) for entry in inventory.store.manifest(record)]
     return told
 
 

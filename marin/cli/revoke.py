@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
@@ -110,8 +111,8 @@ def _as_json(entry: Revocation, groups: dict[str, list[Record]], lineage: Lineag
         ]
         for name, group in groups.items()
     }
-    instead = vars(entry.replacement) if entry.replacement is not None else None
-    revocation = {**vars(entry), "replacement": instead}
+    instead = asdict(entry.replacement) if entry.replacement is not None else None
+    revocation = {**asdict(entry), "replacement": instead}
     return {"dry_run": dry_run, "revocation": revocation, **told, "unreadable": lineage.unreadable}
 
 

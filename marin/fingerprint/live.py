@@ -2,18 +2,22 @@
 
 The fingerprint is read from source. A process can hold something else: a function that was patched, a
 constant that was set from outside, a registry that other code filled, a module imported before its file was
-edited. A worker that imports the step's code afresh would then make something else, and nobody would know:
-each such difference is named, unless code that the step itself reaches makes it.
+edited, or from bytecode that Python takes for the file's. A worker that imports the step's code afresh would
+then make something else, and nobody would know: each such difference is named, unless code that the step
+itself reaches makes it.
 """
 
 from __future__ import annotations
 
 import functools
+import marshal
 import os
 import re
+import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
@@ -61,6 +65,7 @@ class Live:
         self._units = units
         self._process = Process()
         self._edited: dict[Path, bool] = {}
+        self._stale: dict[Path, bool] = {}
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
@@ -72,6 +77,12 @@ class Live:
                 continue
             if self._was_edited(key.module.path, module):
                 found.append(f"{key.module.path} was edited after this process imported it; start a new process")
+                continue
+            if self._is_stale(key.module.path, module):
+                found.append(
+                    f"{key.module.path} was edited within the second in which Python compiled it, so Python still runs "
+                    "it as it was; touch the file and start a new process"
+                )
                 continue
             held = vars(module).get(key.name, _MISSING)
             if held is not _MISSING:
@@ -160,6 +171,21 @@ class Live:
                 held = [code for code in _functions(module) if _is_file(code.co_filename, path)]
                 self._edited[path] = not all(any(_alike(code, other) for other in now) for code in held)
         return self._edited[path]
+
+    def _is_stale(self, path: Path, module: ModuleType) -> bool:
+        """Whether Python imported bytecode of what the file was: it compares whole seconds and the size alone."""
+        if path not in self._stale:
+            self._stale[path] = False
+            cached = getattr(module, "__cached__", None)
+            with suppress(OSError, SyntaxError, ValueError, EOFError, TypeError):
+                file = path.stat()
+                if cached and os.stat(cached).st_mtime_ns < file.st_mtime_ns:
+                    bytecode = Path(cached).read_bytes()
+                    kind, seconds, size = struct.unpack("<III", bytecode[4:16])
+                    if (kind, seconds, size) == (0, int(file.st_mtime) & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF):
+                        now = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+                        self._stale[path] = not _alike(marshal.loads(bytecode[16:]), now)
+        return self._stale[path]
 
 
 def _entries(held: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from marin.errors import BadPrefix, StoreError
 from marin.objects.errors import control_errors
 
+CHUNK = 1 << 16
 LOCK_STRIPES = 64
 LOCK_SECONDS = 30
 MANY = 64  # files: to sync each costs more than to sync the machine
@@ -35,8 +36,7 @@ class LocalObjects:
 
     def read(self, name: str) -> bytes | None:
         try:
-            with open(self._below + name, "rb", buffering=0) as handle:
-                return handle.readall()
+            return _content(self._below + name)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -47,8 +47,7 @@ class LocalObjects:
         found: dict[str, bytes] = {}
         for name in names:
             try:
-                with open(self._below + name, "rb", buffering=0) as handle:
-                    found[name] = handle.readall()
+                found[name] = _content(self._below + name)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -182,6 +181,17 @@ class LocalObjects:
                     ) from None
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+
+
+def _content(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        content = os.read(handle, os.fstat(handle).st_size)
+        while more := os.read(handle, CHUNK):  # appended to meanwhile
+            content += more
+        return content
+    finally:
+        os.close(handle)
 
 
 def _write(path: str, content: bytes, how: int = os.O_TRUNC) -> None:

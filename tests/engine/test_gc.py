@@ -4,13 +4,13 @@ import shutil
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
 from marin.adopt import adopt

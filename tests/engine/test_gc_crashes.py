@@ -3,11 +3,11 @@
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from marin import after_use, unless_read
 from marin.holder import this_process

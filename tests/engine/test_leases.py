@@ -9,10 +9,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from marin import Context, ExecutorStep, execution
 from marin.errors import CorruptRecord, LeaseLost, StoreError

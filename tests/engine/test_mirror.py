@@ -3,11 +3,11 @@
 import json
 import threading
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from marin import Context, ExecutorStep
 from marin.acceptance import accept_planned

@@ -1,5 +1,6 @@
 """The engine as a person meets it: fresh processes, edited code, kill -9, two drivers at once."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,6 +29,29 @@ def test_a_changed_helper_in_another_module_stops_the_run_and_names_it(project: 
     project.run("--on-drift", "rebuild")
     assert project.ran() == ["say/say", "repeat/repeat"]
     project.run()
+
+
+def test_an_edit_that_python_overlooks_is_said_and_nothing_is_made_by_the_old_code(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes bytecode for a file's where its size and whole second of its time are the same."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(project.folder / "compiled"))
+    second = project.words.stat().st_mtime_ns // 10**9 * 10**9
+    os.utime(project.words, ns=(second, second))
+    project.run()
+    (bytecode,) = (project.folder / "compiled").rglob("words.*.pyc")
+    os.utime(bytecode, ns=(second + 1, second + 1))
+    os.utime(project.words, ns=(second + 2, second + 2))  # touched, and otherwise the same
+    assert "2 cached" in project.run()
+    project.edit("MARK * times", "times * MARK")
+    os.utime(project.words, ns=(second + 3, second + 3))
+    said = project.run("--on-drift", "rebuild", expect=4)
+    assert f"{project.words} was edited within the second in which Python compiled it" in said
+    assert "touch the file and start a new process" in said
+    project.words.touch()
+    project.run("--on-drift", "rebuild")
+    assert project.ran() == ["say/say"]
 
 
 def test_a_refactoring_with_the_same_bytes_reruns_only_its_own_step(project: Project) -> None:

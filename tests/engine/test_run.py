@@ -2,10 +2,10 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from marin.acceptance import accept_planned
 from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
