@@ -54,4 +54,9 @@ MISSING
   UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" -e "$here[dev]" >&2
   echo "$wanted" >"$stamp"
 fi
+# Each process of a run imports what takes longer to compile than to run. Who wants no bytecode beside sources gets it here.
+if [ -n "${PYTHONDONTWRITEBYTECODE:-}" ] && [ -z "${PYTHONPYCACHEPREFIX:-}" ]; then
+  unset PYTHONDONTWRITEBYTECODE
+  export PYTHONPYCACHEPREFIX="$venv/bytecode"
+fi
 exec "$venv/bin/python" "$@"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
@@ -34,7 +35,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "packages": dict(today.code.packages),
         "outside": dict(today.entries),
         "diffs": {},
-        "accepted": [vars(held) for held in plan.store.acceptances(step.identity)],
+        "accepted": [asdict(held) for held in plan.store.acceptances(step.identity)],
     }
     if step.pin is not None and (original := plan.aliases.pinned(step.pin)[0]) is not None:
         told["pinned"] = original.attempt
@@ -46,9 +47,9 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             "files": record.files,
             "bytes": record.bytes,
             "facts": record.facts,
-            "inputs": [vars(held) for held in record.inputs],
-            "mirrored": [vars(held) for held in record.mirrored],
-            **vars(record.provenance),
+            "inputs": [asdict(held) for held in record.inputs],
+            "mirrored": [asdict(held) for held in record.mirrored],
+            **asdict(record.provenance),
         }
         stored = plan.store.code(record.code) if record.code != today.code.digest and step.pin is None else None
         if stored is not None:

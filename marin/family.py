@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from msgspec.structs import asdict
+
 from marin.lineage import PINNED, Lineage, Output
 from marin.marks import BAD, MarkKind, Marks
 from marin.record import Record
@@ -140,7 +142,7 @@ def described(record: Record) -> dict[str, Any]:
         "output": record.attempt,
         "facts": record.facts,
         "content": record.content,
-        "inputs": [vars(held) for held in record.inputs],
+        "inputs": [asdict(held) for held in record.inputs],
         "alias_of": record.alias_of,
-        **vars(record.provenance),
+        **asdict(record.provenance),
     }

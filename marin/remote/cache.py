@@ -21,8 +21,9 @@ import shutil
 import tempfile
 import threading
 import uuid
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.record import MANIFEST, FileEntry, parse_manifest

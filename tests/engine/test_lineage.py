@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from marin.errors import BadField, UnknownStep
 from marin.family import Direction, Family
@@ -165,7 +166,7 @@ def test_a_chain_of_thousands_needs_no_recursion(prefix: str) -> None:
     for number in range(3000):
         name = f"{number:064x}"
         inputs = [Input(name=before.name, identity=before.identity, root=before.root)]
-        before = dataclasses.replace(first, identity=name, root=name, content=name, label=f"n{number}", inputs=inputs)
+        before = structs.replace(first, identity=name, root=name, content=name, label=f"n{number}", inputs=inputs)
         store.objects.write(f".marin/records/{name}.json", before.to_bytes())
     revoke(store, first, "bad")
     found = family(prefix, Direction.UP, "n2999")
