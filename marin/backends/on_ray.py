@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -81,7 +82,7 @@ class RayBackend:
         else:
             os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
             # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
-            with _without_dashboard():
+            with _bare():
                 ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
@@ -143,16 +144,23 @@ class RayBackend:
 
 
 @contextmanager
-def _without_dashboard() -> Generator[None]:
-    """Where the dashboard's packages are installed Ray loads all of its agents even without a dashboard, which takes
-    about a quarter of its start. It finds out by importing this module, and has no other switch.
+def _bare() -> Generator[None]:
+    """Ray starts a cluster for one driver without what serves larger ones: the agents of a dashboard that there is not,
+    the autoscaler's monitor (which takes a second to end), and what forwards logs that we asked it not to forward.
+
+    Start and end take about half as long (benchmarks/engine/README.md). ``ray.init`` has no switch for any of these.
     """
-    name = "ray.dashboard.optional_deps"
+    from ray._private import parameter
+
+    name, whole = "ray.dashboard.optional_deps", parameter.RayParams
     there = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]
+    sys.modules[name] = None  # type: ignore[assignment]  # what it finds out by
+    fewer: dict[str, Any] = {"no_monitor": True, "include_log_monitor": False}
+    parameter.RayParams = functools.partial(whole, **fewer)
     try:
         yield
     finally:
+        parameter.RayParams = whole
         del sys.modules[name]
         if there is not None:
             sys.modules[name] = there
