@@ -87,16 +87,17 @@ def _google() -> Any:
 
 
 def _amazon() -> Any:
-    import fsspec
     import s3fs.core
     from fsspec.config import conf
+
+    from marin.objects.s3 import OneClient
 
     given = dict(conf.get("s3", {}))
     settings: dict[str, Any] = {"max_pool_connections": 2 * IN_FLIGHT}
     if "AWS_MAX_ATTEMPTS" not in os.environ and "AWS_RETRY_MODE" not in os.environ:
         settings["retries"] = {"mode": "standard", "max_attempts": 3}
     settings |= given.pop("config_kwargs", {})
-    files = fsspec.filesystem("s3", use_listings_cache=False, config_kwargs=settings, **given)
+    files = OneClient(use_listings_cache=False, config_kwargs=settings, **given)
     files.retries = 8  # of its own, around botocore's: up to half a minute in all
     s3fs.core.set_custom_error_handler(_is_passing)
     return files

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
+
+from s3fs import S3FileSystem
 
 from marin.errors import BadPrefix
 from marin.objects.answers import code_of
@@ -14,6 +17,23 @@ from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFaile
 
 MOST_DELETED = 1000  # in one call
 FAILED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey"}
+
+
+class OneClient(S3FileSystem):
+    """s3fs with one client of botocore's, however many calls there are before the first has its answer.
+
+    s3fs 2026.2 makes another for each of them, 4 MB and a third of a second (its issue 1019).
+    """
+
+    _made: asyncio.Lock | None = None
+
+    async def set_session(self, refresh: bool = False, kwargs: Any = None) -> Any:
+        if self._made is None:
+            self._made = asyncio.Lock()
+        async with self._made:
+            if self._s3 is not None and not refresh and self._s3._endpoint.http_session._sessions == {}:
+                return self._s3  # nothing was sent yet, which s3fs takes for closed
+            return await super().set_session(refresh)
 
 
 class AmazonCalls:

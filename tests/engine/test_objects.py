@@ -1,5 +1,8 @@
 """Control files: what every kind of store must do alike."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +12,7 @@ import pytest
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.objects import Objects, open_objects
+from tests.engine.project import ROOT
 from tests.engine.servers import Act, Kind, Operation, Rule, StoreServer
 
 RACERS = 16
@@ -25,6 +29,34 @@ def test_many_are_read_at_once_and_what_is_absent_is_left_out(objects: Objects) 
     for name, content in written.items():
         objects.write(name, content)
     assert objects.read_many([*written, "a/none", "none"]) == written
+
+
+CLIENTS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from aiobotocore.session import AioSession
+from marin.objects import open_objects
+
+made, make = [], AioSession._create_client
+async def counted(*arguments, **given):
+    made.append(1)
+    return await make(*arguments, **given)
+AioSession._create_client = counted
+objects = open_objects(sys.argv[1])
+with ThreadPoolExecutor(16) as pool:
+    list(pool.map(lambda number: objects.write(f"a/{number}", b"1"), range(64)))
+assert objects.read_many([f"a/{number}" for number in range(64)]).keys() == {f"a/{number}" for number in range(64)}
+print(len(made))
+"""
+
+
+def test_one_client_serves_all_who_come_first() -> None:
+    """Each takes megabytes and a third of a second, so that a hundred would take gigabytes and half a minute."""
+    with StoreServer(Kind.S3) as server:
+        environment = {**os.environ, **server.environment, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", CLIENTS, server.new_prefix()]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "1\n", done.stdout + done.stderr
 
 
 def test_an_object_may_be_empty(objects: Objects) -> None:
