@@ -1,12 +1,10 @@
 """A plan of many committed steps over an object store that takes 20 ms to answer: calls and seconds.
 
-    ./py -m benchmarks.engine.object_store [--kind s3] [--sizes 1000,10000] [--delay 0.02] [--repeats 3]
+    ./py -m benchmarks.engine.object_store [--sizes 1000,10000] [--delay 0.02] [--repeats 3]
 
 The records are those of a real cold run on local disk, put into the store as they are. Planned are whole processes
 (Python's start included): first where every record must be read alone, then with the packs that a run leaves. The
-server is the one of the tests, on this machine: it answers at most a few hundred calls a second whatever the delay,
-which is what the first of these measures, and takes longer for a page of a listing the more objects it holds. So the
-listings alone are measured too: what is left of a plan's time is ours.
+client is the real one, the server quick_s3.py on this machine.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,11 +26,11 @@ from rich.table import Table
 from benchmarks.engine.cell import samples
 from benchmarks.engine.environments import environment
 from benchmarks.engine.peers import dag
+from benchmarks.engine.quick_s3 import Serving, quick_s3
 from benchmarks.engine.report import wide_console
 from benchmarks.engine.tools import TOOLS, Phase
 from marin.record import parse_record
-from marin.store import RECORDS, Store
-from tests.engine.servers import Act, Kind, Rule, StoreServer, environment_set
+from marin.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("records", "actions", "code")
@@ -42,19 +39,17 @@ WRITERS = 16
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kind", choices=[kind.value for kind in Kind], default=Kind.S3.value)
     parser.add_argument("--sizes", default="1000,10000", help="numbers of steps, multiples of ten")
     parser.add_argument("--delay", type=float, default=0.02, help="seconds before each answer")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--alone", type=int, default=1000, help="up to so many steps, also without packs")
     given = parser.parse_args()
     console = wide_console()
-    table = Table(title=f"plan over {given.kind}, {given.delay * 1000:.0f} ms a call", header_style="bold")
-    for heading in ("steps", "records read", "seconds (median)", "least – most", "calls"):
+    table = Table(title=f"plan over s3, {given.delay * 1000:.0f} ms a call", header_style="bold")
+    for heading in ("steps", "records read", "seconds (median)", "least – most", "calls of each"):
         table.add_column(heading, justify="right", no_wrap=True)
-    with StoreServer(Kind(given.kind)) as server, environment_set(server.environment):
+    with quick_s3() as server:
         for steps in map(int, given.sizes.split(",")):
-            for how, seconds, calls in measured(server, steps, given.delay, given.repeats, given.alone):
+            for how, seconds, calls in measured(server, steps, given.delay, given.repeats):
                 said = ", ".join(f"{count} {operation}" for operation, count in sorted(calls.items()))
                 spread = f"{min(seconds):.2f} – {max(seconds):.2f}"
                 table.add_row(f"{steps:,}", how, f"{statistics.median(seconds):.2f}", spread, said)
@@ -62,29 +57,21 @@ def main() -> None:
 
 
 def measured(
-    server: StoreServer, steps: int, delay: float, repeats: int, alone: int
-) -> Iterator[tuple[str, list[float], Counter[str]]]:
+    server: Serving, steps: int, delay: float, repeats: int
+) -> Iterator[tuple[str, list[float], dict[str, int]]]:
     with tempfile.TemporaryDirectory(prefix="marin-bench-") as scratch:
-        server.obey()
-        local, prefix = built(steps, Path(scratch)), server.new_prefix()
+        server.delay(0.0)
+        local, prefix = built(steps, Path(scratch)), f"s3://lab/{steps}"
         put(local / "store", Store(prefix))
-        store = Store(prefix)
-        ways: dict[str, Callable[[], float]] = {
-            "one by one": lambda: planned(local, prefix, steps),
-            "from packs": lambda: planned(local, prefix, steps),
-            "none: the same listings alone": lambda: listed(store),
-        }
-        for how, measure in ways.items():
-            if how == "one by one" and steps > alone:
-                continue
-            server.obey()
-            if how == "from packs":
-                store.pack_records(store.identities())
+        for how in ("one by one", "from packs"):
             seconds: list[float] = []
             for _ in range(repeats):
-                server.obey(Rule(Act.DELAY, seconds=delay))
-                seconds.append(measure())
-            yield how, seconds, Counter(operation.value for operation in server.counts(prefix).elements())
+                server.delay(delay)
+                seconds.append(planned(local, prefix, steps))
+            yield how, seconds, server.calls()
+            server.delay(0.0)
+            store = Store(prefix)
+            store.pack_records(store.identities())
 
 
 def built(steps: int, scratch: Path) -> Path:
@@ -110,14 +97,6 @@ def put(local: Path, store: Store) -> None:
     paths += local.glob("*/*/.marin/record.json")
     with ThreadPoolExecutor(WRITERS) as pool:
         list(pool.map(copy, paths))
-
-
-def listed(store: Store) -> float:
-    """Seconds of the listings that a plan needs, by a client that is set up: what the server takes for them."""
-    began = time.perf_counter()
-    for folder in (RECORDS, "sum", ".marin/actions"):
-        store.objects.names(folder)
-    return time.perf_counter() - began
 
 
 def planned(folder: Path, prefix: str, steps: int) -> float:
