@@ -4,18 +4,17 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
+from marin.backends.bare_ray import bare
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
 from marin.errors import MissingDependency, NoCluster, PlanError
@@ -82,7 +81,7 @@ class RayBackend:
         else:
             os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
             # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
-            with _bare():
+            with bare():
                 ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
@@ -141,29 +140,6 @@ class RayBackend:
             for reference in deaf:
                 ray.cancel(reference, force=True)
         ray.shutdown()
-
-
-@contextmanager
-def _bare() -> Generator[None]:
-    """Ray starts a cluster for one driver without what serves larger ones: the agents of a dashboard that there is not,
-    the autoscaler's monitor (which takes a second to end), and what forwards logs that we asked it not to forward.
-
-    Start and end take about half as long (benchmarks/engine/README.md). ``ray.init`` has no switch for any of these.
-    """
-    from ray._private import parameter
-
-    name, whole = "ray.dashboard.optional_deps", parameter.RayParams
-    there = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]  # what it finds out by
-    fewer: dict[str, Any] = {"no_monitor": True, "include_log_monitor": False}
-    parameter.RayParams = functools.partial(whole, **fewer)
-    try:
-        yield
-    finally:
-        parameter.RayParams = whole
-        del sys.modules[name]
-        if there is not None:
-            sys.modules[name] = there
 
 
 def ray_options(resources: Resources) -> dict[str, Any]:
