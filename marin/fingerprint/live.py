@@ -13,7 +13,6 @@ import functools
 import marshal
 import os
 import re
-import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -64,8 +63,7 @@ class Live:
     def __init__(self, units: Units) -> None:
         self._units = units
         self._process = Process()
-        self._edited: dict[Path, bool] = {}
-        self._stale: dict[Path, bool] = {}
+        self._outdated: dict[Path, str] = {}
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
@@ -75,14 +73,8 @@ class Live:
             module = self._process.module(key.module.path)
             if module is None or unit.piece.shape is None:
                 continue
-            if self._was_edited(key.module.path, module):
-                found.append(f"{key.module.path} was edited after this process imported it; start a new process")
-                continue
-            if self._is_stale(key.module.path, module):
-                found.append(
-                    f"{key.module.path} was edited within the second in which Python compiled it, so Python still runs "
-                    "it as it was; touch the file and start a new process"
-                )
+            if outdated := self._why_outdated(key.module.path, module):
+                found.append(f"{key.module.path} was edited {outdated}")
                 continue
             held = vars(module).get(key.name, _MISSING)
             if held is not _MISSING:
@@ -159,33 +151,42 @@ class Live:
             return Key(made_in, symbol) in reached
         return any(key.module is made_in for key in reached)
 
-    def _was_edited(self, path: Path, module: ModuleType) -> bool:
-        """Whether functions in the process are other ones than the file would define now."""
-        if path not in self._edited:
-            self._edited[path] = False
-            if self._process.is_newer(path):
-                try:
-                    now = list(_codes(compile(path.read_bytes(), str(path), "exec", dont_inherit=True)))
-                except (OSError, SyntaxError, ValueError):
-                    return False  # said elsewhere
-                held = [code for code in _functions(module) if _is_file(code.co_filename, path)]
-                self._edited[path] = not all(any(_alike(code, other) for other in now) for code in held)
-        return self._edited[path]
+    def _why_outdated(self, path: Path, module: ModuleType) -> str:
+        """When a file was edited of which the process holds what it was before, and what to do; "" if it does not."""
+        if path not in self._outdated:
+            self._outdated[path] = ""
+            with suppress(OSError, SyntaxError, ValueError, EOFError, TypeError):  # said elsewhere
+                if self._process.is_newer(path) and _holds_other_functions(path, module):
+                    self._outdated[path] = "after this process imported it; start a new process"
+                elif _came_from_stale_bytecode(path, module):
+                    self._outdated[path] = (
+                        "within the second in which Python compiled it, so Python still runs it as it was; touch the "
+                        "file and start a new process"
+                    )
+        return self._outdated[path]
 
-    def _is_stale(self, path: Path, module: ModuleType) -> bool:
-        """Whether Python imported bytecode of what the file was: it compares whole seconds and the size alone."""
-        if path not in self._stale:
-            self._stale[path] = False
-            cached = getattr(module, "__cached__", None)
-            with suppress(OSError, SyntaxError, ValueError, EOFError, TypeError):
-                file = path.stat()
-                if cached and os.stat(cached).st_mtime_ns < file.st_mtime_ns:
-                    bytecode = Path(cached).read_bytes()
-                    kind, seconds, size = struct.unpack("<III", bytecode[4:16])
-                    if (kind, seconds, size) == (0, int(file.st_mtime) & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF):
-                        now = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-                        self._stale[path] = not _alike(marshal.loads(bytecode[16:]), now)
-        return self._stale[path]
+
+def _holds_other_functions(path: Path, module: ModuleType) -> bool:
+    """Whether functions in the process are other ones than the file would define now."""
+    now = list(_codes(_compiled(path)))
+    held = [code for code in _functions(module) if _is_file(code.co_filename, path)]
+    return not all(any(_alike(code, other) for other in now) for code in held)
+
+
+def _came_from_stale_bytecode(path: Path, module: ModuleType) -> bool:
+    """Whether Python imported bytecode of what the file was: it compares whole seconds and the size alone."""
+    cached, file = getattr(module, "__cached__", None), path.stat()
+    if not cached or os.stat(cached).st_mtime_ns >= file.st_mtime_ns:
+        return False
+    bytecode = Path(cached).read_bytes()
+    kind, seconds, size = (int.from_bytes(bytecode[start : start + 4], "little") for start in (4, 8, 12))
+    if (kind, seconds, size) != (0, int(file.st_mtime) & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF):
+        return False
+    return not _alike(marshal.loads(bytecode[16:]), _compiled(path))
+
+
+def _compiled(path: Path) -> CodeType:
+    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
 def _entries(held: Any) -> list[Any]:
