@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -26,10 +26,11 @@ def bare() -> Generator[None]:
     from ray._private import node, parameter
 
     fewer: dict[str, Any] = {"no_monitor": True, "include_log_monitor": False}
-    with ExitStack() as stack:
-        stack.enter_context(_replaced(parameter, "RayParams", functools.partial(parameter.RayParams, **fewer)))
-        stack.enter_context(_replaced(node.Node, "start_api_server", _start_no_api_server))
-        stack.enter_context(_unimportable("ray.dashboard.optional_deps"))
+    with (
+        _replaced(parameter, "RayParams", functools.partial(parameter.RayParams, **fewer)),
+        _replaced(node.Node, "start_api_server", _start_no_api_server),
+        _unimportable("ray.dashboard.optional_deps"),
+    ):
         yield
 
 
