@@ -46,13 +46,9 @@ class LocalObjects:
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for name in names:
-            try:
-                found[name] = _content(self._below + name)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                with control_errors(self.root / name):
-                    raise error
+            content = self.read(name)
+            if content is not None:
+                found[name] = content
         return found
 
     def write(self, name: str, content: bytes) -> None:
