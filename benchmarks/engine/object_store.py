@@ -62,16 +62,17 @@ def measured(
     with tempfile.TemporaryDirectory(prefix="marin-bench-") as scratch:
         server.delay(0.0)
         local, prefix = built(steps, Path(scratch)), f"s3://lab/{steps}"
-        put(local / "store", Store(prefix))
+        store = Store(prefix)
+        put(local / "store", store)
         for how in ("one by one", "from packs"):
+            if how == "from packs":
+                server.delay(0.0)
+                store.pack_records(store.identities())
             seconds: list[float] = []
             for _ in range(repeats):
                 server.delay(delay)
                 seconds.append(planned(local, prefix, steps))
             yield how, seconds, server.calls()
-            server.delay(0.0)
-            store = Store(prefix)
-            store.pack_records(store.identities())
 
 
 def built(steps: int, scratch: Path) -> Path:

@@ -12,7 +12,6 @@ import asyncio
 import bisect
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import urllib.request
@@ -24,6 +23,8 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from aiohttp import web
+
+from tests.engine.servers import environment_set
 
 PAGE = 1000  # entries, as S3's
 WHEN = "2026-01-01T00:00:00.000Z"
@@ -137,9 +138,8 @@ class Serving(NamedTuple):
 @contextmanager
 def quick_s3() -> Generator[Serving]:
     """The server in a process of its own, and this process's environment set for it."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.engine.quick_s3"], stdout=subprocess.PIPE, text=True, env=os.environ
-    )
+    command = [sys.executable, "-m", "benchmarks.engine.quick_s3"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     url = f"http://127.0.0.1:{server.stdout.readline().strip()}"
     variables = {
@@ -148,16 +148,10 @@ def quick_s3() -> Generator[Serving]:
         "AWS_SECRET_ACCESS_KEY": "benchmark",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
     try:
-        yield Serving(url)
+        with environment_set(variables):
+            yield Serving(url)
     finally:
-        for name, held in before.items():
-            if held is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = held
         server.kill()
         server.wait()
 
