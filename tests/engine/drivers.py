@@ -142,7 +142,7 @@ class Drivers:
         self.count = 0
 
     def __enter__(self) -> Self:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
         self._process = subprocess.Popen(
             [sys.executable, "-c", SERVER],
             stdin=subprocess.PIPE,

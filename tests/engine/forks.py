@@ -64,7 +64,7 @@ class Forks:
         self._modules = modules
 
     def __enter__(self) -> Self:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
         self._process = subprocess.Popen(
             [sys.executable, "-c", "".join(f"import {name}\n" for name in self._modules) + SERVER],
             stdin=subprocess.PIPE,

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 from pydantic import BaseModel, ValidationError, create_model
 
 from marin.document import BadDocument, Document
@@ -56,7 +55,7 @@ JSON = st.recursive(
 def model(kind: type[Document]) -> type[BaseModel]:
     """The same fields for another library to read, to compare."""
     given: dict[str, Any] = {}
-    for spec in structs.fields(kind):
+    for spec in fields(kind):
         default = spec.default if spec.default is not msgspec.NODEFAULT else spec.default_factory
         made = default() if callable(default) else default
         given[spec.name] = (as_model(spec.type), ... if spec.required else made)

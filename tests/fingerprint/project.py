@@ -65,7 +65,7 @@ def read_each(projects: Sequence[Path]) -> list[CodeFingerprint]:
 
 
 def _output(command: Sequence[str], hash_seed: str, cwd: Path) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": ""}
     finished = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout

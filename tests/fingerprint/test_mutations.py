@@ -338,7 +338,7 @@ def every_mutant() -> Iterator[tuple[str, str, str, bool]]:
 
 @pytest.fixture(scope="module")
 def server():
-    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(CHECKOUT)}
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
