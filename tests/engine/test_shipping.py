@@ -35,13 +35,13 @@ class Holding(ExecutorStep[Blob], op="shipping-holding"):
     helper: object = execution(default=None)
 
     def run(self, ctx: Context) -> Blob:
-        raise NotImplementedError
+        raise AssertionError("it is refused before it runs")
 
 
 def local_class() -> ExecutorStep[Any]:
     class Local(ExecutorStep[Blob], op="shipping-local"):
         def run(self, ctx: Context) -> Blob:
-            raise NotImplementedError
+            raise AssertionError("it is refused before it runs")
 
     return Local(label="here")
 
