@@ -205,7 +205,8 @@ def print_results(console: Console, run: Run) -> None:
         elif record.kind == "report" and step not in repeated:
             headlines += record.facts["headline"]
         elif record.kind not in ("scores", "report"):
-            headlines.append(f"{name}: {describe_facts(record.facts)}")
+            facts = describe_facts(record.facts)
+            headlines.append(f"{name}: {facts}" if facts else name)
     if scores:
         table = Table(title="Results", header_style="bold")
         table.add_column("metric")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
-from marin.backends.bare_ray import bare
+from marin.backends.bare_ray import start_bare
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
 from marin.errors import MissingDependency, NoCluster, PlanError
@@ -80,9 +80,7 @@ class RayBackend:
             ray.init(address=self.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **options)
         else:
             os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
-            # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
-            with bare():
-                ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **options)
+            start_bare(object_store_memory=OBJECT_STORE_BYTES, **options)
 
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
         available = [node["Resources"] for node in nodes if node["Alive"]]

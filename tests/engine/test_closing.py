@@ -80,6 +80,21 @@ def test_every_kind_of_ending_is_counted(tmp_path: Path) -> None:
     assert re.search(r"^1 ran, 1 aliased in \d.*s$", project.run(), re.MULTILINE)
 
 
+def test_a_result_is_listed_with_its_numbers_if_it_has_any(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    assert "• end: bytes 1" in project.run().splitlines()
+    project.file.write_text(
+        EXPERIMENT.replace("from marin import ", "from marin import Artifact, ")
+        .replace("class Say(", 'class Mute(Artifact, kind="mute"):\n    """No numbers."""\n\n\nclass Say(')
+        .replace("class Repeat(ExecutorStep[Blob]", "class Repeat(ExecutorStep[Mute]")
+        .replace(
+            'read_text("text.txt") * 2)\n        return Blob(bytes=1)',
+            'read_text("text.txt") * 2)\n        return Mute()',
+        )
+    )
+    assert "• end" in project.run("--on-drift", "rebuild", "--because", "no numbers").splitlines()
+
+
 def test_a_terminal_shows_logs_above_the_live_lines(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", LOUD)
     ours, theirs = pty.openpty()
