@@ -18,11 +18,10 @@ from marin.lineage import ADOPT, Output
 from marin.piece import DAY, Piece, PieceKind, extents
 from marin.record import Record
 from marin.store import attempt_directory
+from marin.uses import RECENT, Needs
 from marin.uses import SHORT as NEEDED
-from marin.uses import Needs
 
 OLDER_THAN = 7.0  # days
-RECENT = 1.0  # days: what a run needed that began since stays; it may have been killed, and be run again
 WORK = 30.0  # days that work in progress stays at least: it may be weeks of training whose machines are away
 
 

@@ -8,11 +8,15 @@ from marin.document import BadDocument
 from marin.errors import CorruptRecord
 from marin.holdings import ACTIONS, CODE, LEASES, STALE, STAMPS, SUPERSEDED, Holdings
 from marin.index import RECORDS
+from marin.outside import FOLDER as OUTSIDE
+from marin.outside import listing
 from marin.piece import DAY, Piece, PieceKind
-from marin.record import Begun
+from marin.record import Begun, MadeBy, Record
 from marin.store import MARKER
 from marin.uses import FOLDER as USES
-from marin.uses import Needs
+from marin.uses import RECENT, Needs
+
+type Old = Callable[[str, Callable[[str], bool]], list[str]]  # names in a folder that fit and are old
 
 
 def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Piece]:
@@ -27,16 +31,18 @@ def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_th
         ]
 
     lasting = {run.name for run in held.lasting(now)}
-    ended = {run.name for run in held.runs if run.name not in lasting and now - held.began(run) > older_than}
+    over = max(older_than, RECENT * DAY)
+    ended = {run.name for run in held.runs if run.name not in lasting and now - held.began(run) > over}
     stamped = {each.directory.replace("/", "--") for each in held.attempts if each.directory not in gone}
     there = {record.identity for record in held.all_records()}
     found = [
         _piece("needs of runs that ended", USES, old(USES, lambda name: name.partition(".")[0] in ended), held),
         _piece("stamps of outputs that are gone", STAMPS, old(STAMPS, lambda name: name not in stamped), held),
         _piece("actions of outputs that are gone", ACTIONS, old(ACTIONS, lambda name: name[-64:] not in there), held),
-        _code(old(CODE, lambda name: not name.startswith(".")), held, needs),
+        _unnamed("sources of code that made", CODE, lambda made: made.code, old, held, needs),
+        _unnamed("lists of outside data of", OUTSIDE, lambda made: listing(made.outside), old, held, needs),
     ]
-    for folder in (RECORDS, LEASES, SUPERSEDED, USES, STAMPS, ACTIONS, CODE):
+    for folder in (RECORDS, LEASES, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
         half = [
             name
             for name in old(folder, lambda name: name.startswith("."))
@@ -60,26 +66,29 @@ def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, code: t
     )
 
 
-def _code(old: list[str], held: Holdings, needs: Needs) -> Piece:
-    """Sources of code that no output, replaced ones included, no work in progress and no acceptance names."""
-    digests = {name.removesuffix(".json") for name in old}
-    digests -= {record.code for record in held.all_records()} | set(needs.code)
+def _unnamed(
+    name: str, folder: str, digest_of: Callable[[MadeBy | Record], str], old: Old, held: Holdings, needs: Needs
+) -> Piece:
+    """Of files that are called by a digest those that no output, replaced ones included, no work in progress and no
+    acceptance names."""
+    digests = {each.removesuffix(".json") for each in old(folder, lambda each: not each.startswith("."))}
+    digests -= {digest_of(record) for record in held.all_records()} | set(needs.code)
     if digests:
-        digests -= {record.code for record in held.superseded}
-        digests -= _named_by_work(held)
+        digests -= {digest_of(record) for record in held.superseded}
+        digests -= {digest_of(begun) for begun in _begun(held)}
         accepted = held.store.accepted_identities() if digests else set[str]()
-        digests -= {entry.code for identity in accepted for entry in held.store.acceptances(identity)}
+        digests -= {digest_of(entry) for identity in accepted for entry in held.store.acceptances(identity)}
     names = [f"{digest}.json" for digest in digests]
-    return _piece("sources of code that made nothing that is known", CODE, names, held, tuple(sorted(digests)))
+    return _piece(f"{name} nothing that is known", folder, names, held, tuple(sorted(digests)))
 
 
-def _named_by_work(held: Holdings) -> set[str]:
-    """Raises CorruptRecord."""
+def _begun(held: Holdings) -> list[Begun]:
+    """What made the work in progress. Raises CorruptRecord."""
     markers = [f".marin/state/{identity}/{MARKER}" for identity in held.in_progress]
-    found: set[str] = set()
+    found: list[Begun] = []
     for name, content in held.store.objects.read_many(markers).items():
         try:
-            found.add(Begun.parse(content).code)
+            found.append(Begun.parse(content))
         except BadDocument as error:
             raise CorruptRecord(
                 f"{held.store.prefix}/{name} is not readable; delete that folder and the step starts over"

@@ -24,7 +24,7 @@ from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_le
 from marin.mirror_files import Copier, Tally, clear_away, earlier_attempts
 from marin.mirror_plan import Mirroring, must_be_same
 from marin.objects.errors import control_errors
-from marin.outside import bring_listings
+from marin.outside import bring_listings, listing
 from marin.page_revocations import stamp_pages
 from marin.record import LOG, FileEntry, Mirrored, Record, manifest_of, root_digest
 from marin.revocation import bring_revocations
@@ -65,11 +65,12 @@ def mirror(
     every = [*plan.there, *plan.todo]
     with ExitStack() as stack:
         codes = {record.code for record in (*every, *plan.ancestors)}
+        named = codes | {name for record in every if (name := listing(record.outside))}
         writing = stack.enter_context(Uses(target, RUN, tell, way.watch))
-        writing.add(needs_of((record.identity for record in every), (), codes, RUN), ())
+        writing.add(needs_of((record.identity for record in every), (), named, RUN), ())
         try:
             reading = stack.enter_context(Uses(source, RUN, tell, way.watch))
-            reading.add(needs_of((), plan.todo, codes, RUN), plan.todo)
+            reading.add(needs_of((), plan.todo, named, RUN), plan.todo)
         except BadPrefix:
             tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
         _bring_code(source, target, codes)

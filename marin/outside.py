@@ -46,6 +46,12 @@ def shortened(entries: Mapping[str, str]) -> dict[str, str]:
     return {LISTING: f"{len(entries):,} entries, {hashlib.sha256(_canonical(entries)).hexdigest()[:32]}"}
 
 
+def listing(short: Mapping[str, str]) -> str:
+    """Digest of the list behind what a record holds of its outside data; "" if a record holds it all."""
+    found = DIGEST.fullmatch(short.get(LISTING, "")) if len(short) == 1 else None
+    return found[1] if found else ""
+
+
 def keep_listing(store: Store, entries: Mapping[str, str]) -> None:
     """Keep what ``shortened`` leaves out."""
     if (name := _name(shortened(entries))) and not store.objects.read(name):
@@ -122,5 +128,4 @@ def _canonical(entries: Mapping[str, str]) -> bytes:
 
 def _name(short: Mapping[str, str]) -> str:
     """Where the store keeps the entries; "" if a record holds them."""
-    found = DIGEST.fullmatch(short.get(LISTING, "")) if len(short) == 1 else None
-    return f"{FOLDER}/{found[1]}.json" if found else ""
+    return f"{FOLDER}/{digest}.json" if (digest := listing(short)) else ""

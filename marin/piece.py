@@ -30,7 +30,7 @@ class PieceKind(StrEnum):
 class Piece:
     """since: when it was last made, read or touched, in seconds since 1970 by the store's clock. records: that go with
     it. folders: the first holds the data of the records. objects: control files. fenced: identities whose lease is
-    taken first, because a writer of it may wake up. code: digests, where the objects are code."""
+    taken first, because a writer of it may wake up. code: digests, where the objects are called by them."""
 
     kind: PieceKind
     name: str

@@ -19,7 +19,7 @@ from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
 from marin.lookout import Lookout
 from marin.meanwhile import may_be_taken
-from marin.outside import keep_listing
+from marin.outside import keep_listing, listing
 from marin.plan import Plan
 from marin.record import Record
 from marin.step import ExecutorStep, action_key
@@ -142,6 +142,7 @@ class Scheduler:
         there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
         there += self.plan.snapshot.invisible
         code = {today.code.digest for today in self.plan.today.values()}
+        code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
         needs = needs_of((step.identity for step in needed), there, code, self.experiment)
         replaced = {held.record.attempt for held in decisions if held.record and held.action is Action.RUN}
         self.uses.add(needs, [record for record in there if record.attempt not in replaced])

@@ -33,11 +33,13 @@ FOLDER = ".marin/uses"
 BATCH = ".marin/gc.json"
 TURN = "gc"  # whose turn it is to delete: a lease like a step's
 BEAT_EVERY = 10.0  # seconds; a lease's expiry is several of them
+RECENT = 1.0  # days: what a run needed that began since stays; it may have been killed, and be run again
 SHORT = 16  # digits of an identity: a run may need a hundred thousand
 
 
 class Needs(Document, frozen=True, kw_only=True):
-    """identities: their first digits. attempts: directories that are read. code: digests of code that outputs name."""
+    """identities: their first digits. attempts: directories that are read. code: digests of code that outputs name, and
+    of lists of the outside data that they name."""
 
     experiment: str = ""
     identities: list[str] = msgspec.field(default_factory=list[str])

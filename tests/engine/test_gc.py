@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
+from marin.acceptance import accept_planned
 from marin.adopt import adopt
+from marin.decision import OnDrift
 from marin.errors import BadField, CorruptRecord, Outdated, StoreError
 from marin.garbage import Asked, Roots, Stays, roots_of
 from marin.holder import this_process
@@ -22,6 +24,7 @@ from marin.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lea
 from marin.lifetime import FOREVER
 from marin.lineage import Output, read_lineage
 from marin.marks import Marks
+from marin.outside import listing
 from marin.piece import PieceKind
 from marin.pin import Pinned
 from marin.record import RECORD, Record
@@ -429,7 +432,10 @@ def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
     age(tmp_path / "store", 30)
     with Uses(store, "a test") as uses:
         uses.add(needs_of([], [made], []), [made])
-    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+    for _ in range(2):
+        age(tmp_path / "store/.marin/uses", 0.2)
+        swept = sweep(store, Asked(older_than=0.1))
+        assert not [piece for piece in swept.gone if piece.records], "also after a gc that takes what is hours old"
     age(tmp_path / "store/.marin/uses", 2)
     assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
 
@@ -595,6 +601,57 @@ def test_control_files_of_what_is_gone_go_too(tmp_path: Path) -> None:
     assert store.code(made.code), "a collected output's own, which lineage knows"
     assert not (place / "records/.half.123").exists()
     assert [path.name for path in (place / "uses").iterdir()] == []
+
+
+class Folder(ExecutorStep[Blob], op="toy-folder"):
+    """Counts the files of a folder that lies outside of the store."""
+
+    path: str
+    fail: bool = execution(default=False)
+
+    def outside(self) -> dict[str, str]:
+        return {file.name: file.read_text() for file in Path(self.path).iterdir()}
+
+    def run(self, ctx: Context) -> Blob:
+        if self.fail:
+            raise ValueError("counts nothing")
+        ctx.out.write_text("text.txt", str(len(self.outside())))
+        return Blob(bytes=1)
+
+
+def test_lists_of_outside_data_go_with_the_last_that_names_them(tmp_path: Path) -> None:
+    store, place = Store(str(tmp_path / "store")), tmp_path / "data"
+    place.mkdir()
+    for number in range(30):
+        (place / str(number)).write_text("")
+    step = Folder(path=str(place), label="step")
+
+    def lists() -> set[str]:
+        return {path.stem for path in (tmp_path / "store/.marin/outside").iterdir()}
+
+    def changed(name: str) -> None:
+        (place / name).write_text("new")
+
+    run(store.prefix, step=step)
+    first = visible(store)[step.identity]
+    changed("failed")
+    run(store.prefix, on_drift=OnDrift.REBUILD, step=Folder(path=str(place), label="step", fail=True))
+    changed("accepted")
+    [accepted] = accept_planned(planned(store.prefix, on_drift=OnDrift.ACCEPT, step=step))
+    changed("rebuilt")
+    run(store.prefix, on_drift=OnDrift.REBUILD, step=step)
+    last = visible(store)[step.identity]
+    (tmp_path / "store/.marin/outside/.half.123").write_text("half")
+    assert len(lists() - {".half"}) == 4
+    age(tmp_path / "store", 0.2)
+    assert not look(store, Asked(older_than=0.1)).goes, "a run of the last day needed it: it may go on"
+    names = {listing(first.outside), listing(last.outside), listing(accepted.entry.outside)}
+    swept = collect(store, 30)
+    assert "lists of outside data of nothing that is known" in {piece.name for piece in swept.gone}
+    assert lists() == names
+    changed("later")
+    [decision] = planned(store.prefix, step=step).decisions
+    assert list(decision.drift) == ["outside data later is new: new"], "the list says what was there before"
 
 
 def test_what_was_never_leased_here_stays_and_is_named(tmp_path: Path) -> None:
