@@ -22,8 +22,9 @@ def work(flow: object) -> None:
 
 
 HEADER = '''"""Written by metaflow_dag.py."""
+from dag import SEED, SEED_VALUE, answer
 from metaflow import FlowSpec, step
-from metaflow_dag import SEED, SEED_VALUE, answer, fan_out, work
+from metaflow_dag import fan_out, work
 
 class Dag(FlowSpec):
     @step
