@@ -98,7 +98,7 @@ def decide(
     needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found)
     return [
         decision
-        if step in needed or decision.action not in REMADE
+        if decision.action not in REMADE or step in needed
         else Decision(step, Action.ABSENT, "not in the store and not needed: what is made from it is committed")
         for step, decision in first.items()
     ]
@@ -209,6 +209,8 @@ def _settle(
     """
     while True:
         needed = _needed(ends, decided)
+        if not any(decision.action in REMADE for decision in decided.values()):
+            return needed  # a rerun of what is all there
         changed = False
         for step, decision in decided.items():
             if not _may_be_spared(step, decision, follows, found):
