@@ -16,8 +16,6 @@ from marin.store import MARKER
 from marin.uses import FOLDER as USES
 from marin.uses import RECENT, Needs
 
-type Old = Callable[[str, Callable[[str], bool]], list[str]]  # names in a folder that fit and are old
-
 
 def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Piece]:
     """older_than: seconds; an hour at least, because what they are for may come after them. gone: directories that go
@@ -35,24 +33,29 @@ def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_th
     ended = {run.name for run in held.runs if run.name not in lasting and now - held.began(run) > over}
     stamped = {each.directory.replace("/", "--") for each in held.attempts if each.directory not in gone}
     there = {record.identity for record in held.all_records()}
+    code = _unnamed(old(CODE, _is_whole), lambda made: made.code, held, needs)
+    lists = _unnamed(old(OUTSIDE, _is_whole), lambda made: listing(made.outside), held, needs)
     found = [
         _piece("needs of runs that ended", USES, old(USES, lambda name: name.partition(".")[0] in ended), held),
         _piece("stamps of outputs that are gone", STAMPS, old(STAMPS, lambda name: name not in stamped), held),
         _piece("actions of outputs that are gone", ACTIONS, old(ACTIONS, lambda name: name[-64:] not in there), held),
-        _unnamed("sources of code that made", CODE, lambda made: made.code, old, held, needs),
-        _unnamed("lists of outside data of", OUTSIDE, lambda made: listing(made.outside), old, held, needs),
+        _piece("sources of code that made nothing that is known", CODE, code, held, by_digest=True),
+        _piece("lists of outside data of nothing that is known", OUTSIDE, lists, held, by_digest=True),
     ]
     for folder in (RECORDS, LEASES, SUPERSEDED, USES, STAMPS, ACTIONS, CODE, OUTSIDE):
         half = [
-            name
-            for name in old(folder, lambda name: name.startswith("."))
-            if now - held.times[f"{folder}/{name}"] > DAY
+            name for name in old(folder, lambda name: not _is_whole(name)) if now - held.times[f"{folder}/{name}"] > DAY
         ]
         found.append(_piece(f"half-written files in {folder}", folder, half, held))
     return [piece for piece in found if piece.objects]
 
 
-def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, code: tuple[str, ...] = ()) -> Piece:
+def _is_whole(name: str) -> bool:
+    return not name.startswith(".")
+
+
+def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, *, by_digest: bool = False) -> Piece:
+    """by_digest: the files are called by digests, which a run may say that it needs."""
     files = held.times.folder(folder)
     every = sorted(names)
     return Piece(
@@ -62,24 +65,23 @@ def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, code: t
         files=len(every),
         since=min((files[each].modified for each in every), default=None),
         objects=tuple(f"{folder}/{each}" for each in every),
-        code=code,
+        code=tuple(each.removesuffix(".json") for each in every) if by_digest else (),
     )
 
 
 def _unnamed(
-    name: str, folder: str, digest_of: Callable[[MadeBy | Record], str], old: Old, held: Holdings, needs: Needs
-) -> Piece:
+    files: Iterable[str], digest_of: Callable[[MadeBy | Record], str], held: Holdings, needs: Needs
+) -> list[str]:
     """Of files that are called by a digest those that no output, replaced ones included, no work in progress and no
     acceptance names."""
-    digests = {each.removesuffix(".json") for each in old(folder, lambda each: not each.startswith("."))}
+    digests = {file.removesuffix(".json") for file in files}
     digests -= {digest_of(record) for record in held.all_records()} | set(needs.code)
     if digests:
         digests -= {digest_of(record) for record in held.superseded}
         digests -= {digest_of(begun) for begun in _begun(held)}
         accepted = held.store.accepted_identities() if digests else set[str]()
         digests -= {digest_of(entry) for identity in accepted for entry in held.store.acceptances(identity)}
-    names = [f"{digest}.json" for digest in digests]
-    return _piece(f"{name} nothing that is known", folder, names, held, tuple(sorted(digests)))
+    return [f"{digest}.json" for digest in digests]
 
 
 def _begun(held: Holdings) -> list[Begun]:

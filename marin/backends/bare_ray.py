@@ -44,7 +44,7 @@ def start_bare(**options: Any) -> None:
     ):
         # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
         ray.init(address="local", include_dashboard=False, _system_config=NO_TASK_EVENTS, **options)
-        worker.global_worker.get_serialization_context()
+        worker.global_worker.get_serialization_context()  # made at its first use, which must be in here
 
 
 def _start_no_api_server(node: Any, **_: Any) -> None:
