@@ -328,6 +328,7 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
         if record.root != root or record.alias_of:
             continue
         if not store.verify(record, Check.CHECKSUMS):
+            store.take_up(record.identity)
             return record, None
         damaged = record if record.op == ADOPT else damaged
     return None, damaged

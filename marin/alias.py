@@ -98,12 +98,10 @@ class Aliases:
         return (None, f"the pinned output {pin.at} is damaged: {wrong}") if wrong else (record, "")
 
     def _trusted(self, identity: str) -> Record | None:
-        record = self.snapshot.records.get(identity)
-        if record is None:
-            try:
-                record = self.snapshot.store.record(identity)
-            except CorruptRecord:
-                return None  # no output to share; `marin verify` reports it
+        try:
+            record = self.snapshot.committed.find(identity)
+        except CorruptRecord:
+            return None  # no output to share; `marin verify` reports it
         if record is None or self.snapshot.untrusted(record)[0] or damage(self.snapshot, record)[0]:
             return None
         return record

@@ -86,9 +86,9 @@ def take(store: Store, claim: Claim) -> Lease | Held | Record:
 
 
 def _committed_since(store: Store, claim: Claim) -> Record | None:
-    """What another driver committed since the plan was made."""
+    """What another driver committed since the plan was made; visible from now on, if its writer died before that."""
     try:
-        record = store.record(claim.identity)
+        record = store.take_up(claim.identity)
     except CorruptRecord:
         return None
     return None if record is None or record.attempt == claim.replaces else record

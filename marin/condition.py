@@ -53,6 +53,7 @@ def _committed(
     store = snapshot.store
     held = Condition(record)
     held.damage, touched = damage(snapshot, record)
+    held.damage = held.damage or snapshot.damage.get(step.identity, "")
     held.untrusted, held.revoked = snapshot.untrusted(record)
     inputs = current_inputs(step, found)
     names = {read.identity: read.name for read in record.inputs}

@@ -157,7 +157,7 @@ class _Search:
         identity, directory = record.identity, record.attempt
         if identity[:NEEDED] in self.needed or directory in self.read:
             return Stays.NEEDED
-        if identity in self.held.invisible:
+        if identity in self.held.committed.invisible:
             return Stays.UNSEEN
         if identity in self.roots.results:
             return Stays.RESULT

@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from marin.attempts import Attempt, parse_attempt
 from marin.collector import paused
+from marin.committed import Committed
 from marin.errors import CorruptRecord
-from marin.lease import LeaseDocument, State, lease_name, parse_lease
+from marin.lease import LeaseDocument, State, lease_name
 from marin.objects.conditional import Stored
 from marin.objects.errors import control_errors
 from marin.record import RECORD, Record, parse_record
@@ -30,9 +31,10 @@ NAMED = 5  # unreadable objects
 class Holdings:
     """As it is now. Raises CorruptRecord if something cannot be read that might say what must stay.
 
-    records: what is committed, by identity. contents: their objects, byte by byte. invisible: identities whose record
-    is not visible yet, its writer being between its two last writes or dead. odd: attempts that no record stands for.
-    leases: of steps without a visible record and of the odd attempts' steps. times: files of control folders, by name.
+    committed: every output, those included whose record is not visible yet, the writer being between its last writes
+    or dead. records: the visible ones, by identity. contents: their objects, byte by byte. odd: attempts that no record
+    stands for. leases: of steps without a visible record and of the odd attempts' steps. times: files of control
+    folders, by name.
     """
 
     @paused()
@@ -43,12 +45,9 @@ class Holdings:
         with self._noting():
             self.runs = read_runs(store)  # first: what a run that ends meanwhile has committed is found below
         self.attempts = self._list_attempts()  # before the records: what is committed meanwhile is no odd one
-        self.leased = store.leased()
-        self.contents = store.record_contents()
-        self.records: dict[str, Record] = {}
-        for identity, content in self.contents.items():
-            with self._noting():
-                self.records[identity] = store.parsed(identity, content)
+        self.committed = Committed(store)
+        self.leased, self.contents = self.committed.leased, self.committed.contents
+        self.records, self.leases = self.committed.visible, self.committed.leases
         own = {(record.identity[:SHORT], record.token) for record in self.records.values()}
         held = {record.attempt for record in self.records.values()}
         odd = [each for each in self.attempts if each.directory not in held and (each.short, each.token) not in own]
@@ -56,13 +55,9 @@ class Holdings:
         for identity in self.leased:
             self._by_short.setdefault(identity[:SHORT], []).append(identity)
         concerned = {identity for each in odd for identity in self.identities_of(each)}
-        self.leases: dict[str, LeaseDocument] = {}
-        self.read_leases(concerned | (self.leased - self.contents.keys()) | self.in_progress)
-        self.invisible: set[str] = set()
-        self._unseen: list[Record] = []
-        self._read_invisible()
+        self.read_leases(concerned | self.in_progress)
         held = {record.attempt for record in self.all_records()}
-        held |= {self.leases[identity].attempt for identity in self.invisible}
+        held |= {self.leases[identity].attempt for identity in self.committed.invisible}
         self.odd = [each for each in odd if each.directory not in held]
         with self._noting():
             self.revocations = revoked(store)
@@ -70,18 +65,14 @@ class Holdings:
 
     def all_records(self) -> list[Record]:
         """Visible ones, and those that are committed and not visible yet."""
-        return [*self.records.values(), *self._unseen]
+        return [*self.records.values(), *self.committed.invisible.values()]
 
     def identities_of(self, attempt: Attempt) -> list[str]:
         """Whose attempt it is, in full: one, but for a collision of 48 bits; none if it was never leased here."""
         return self._by_short.get(attempt.short, [])
 
     def read_leases(self, identities: Iterable[str]) -> None:
-        names = {lease_name(identity): identity for identity in set(identities) & self.leased - self.leases.keys()}
-        for name, content in self.store.objects.read_many(sorted(names)).items():
-            if content:
-                with self._noting():
-                    self.leases[names[name]] = parse_lease(content, f"{self.store.prefix}/{name}")
+        self.committed.read_leases(identities)
         self._refuse()
 
     def is_held(self, identity: str, now: float) -> bool:
@@ -160,29 +151,15 @@ class Holdings:
         names = [f"{op}/{name}" for op in objects.names("") for name in objects.names(op)]
         return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
 
-    def _read_invisible(self) -> None:
-        """Of committed leases whose record is not there, or is an earlier one."""
-        waiting = {
-            f"{lease.attempt}/{RECORD}": identity
-            for identity, lease in self.leases.items()
-            if lease.state is State.COMMITTED
-            and (identity not in self.records or self.records[identity].token < lease.token)
-        }
-        for name, content in self.store.objects.read_many(sorted(waiting)).items():
-            if content:
-                with self._noting():
-                    identity = waiting[name]
-                    self._unseen.append(self.store.parsed_commit(identity, self.leases[identity], content))
-                    self.invisible.add(identity)
-
     def _noting(self) -> _Noting:
         return _Noting(self._wrong)
 
     def _refuse(self) -> None:
-        if self._wrong:
-            more = f"\nand {len(self._wrong) - NAMED} more" if len(self._wrong) > NAMED else ""
+        wrong = [*self._wrong, *self.committed.damage.values()]
+        if wrong:
+            more = f"\nand {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
             raise CorruptRecord(
-                "\n".join(self._wrong[:NAMED])
+                "\n".join(wrong[:NAMED])
                 + f"{more}\nNothing was deleted: what cannot be read may stand for any of the store's files"
             )
 

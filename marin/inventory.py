@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from marin.committed import Committed
 from marin.cost import write_bytes
-from marin.errors import AmbiguousName, BadPrefix, CorruptRecord, UnknownStep
+from marin.errors import AmbiguousName, BadPrefix, UnknownStep
 from marin.record import Record
 from marin.store import Store
 
@@ -17,7 +18,8 @@ CANDIDATES = 10  # listed when a name fits several
 
 @dataclass(frozen=True)
 class Inventory:
-    """records: every committed output, newest first. damage: why a record cannot be read, by identity."""
+    """records: every committed output, newest first. damage: why a record, or the lease that stands for one, cannot be
+    read, by identity."""
 
     store: Store
     records: list[Record]
@@ -28,17 +30,12 @@ class Inventory:
 
 
 def read_inventory(store: Store) -> Inventory:
-    """One listing, and reads side by side. Raises BadPrefix where there is no store."""
+    """Listings, and reads side by side. Raises BadPrefix where there is no store."""
     must_exist(store)
-    records: list[Record] = []
-    damage: dict[str, str] = {}
-    for identity, content in store.record_contents().items():
-        try:
-            records.append(store.parsed(identity, content))
-        except CorruptRecord as error:
-            damage[identity] = str(error)
+    committed = Committed(store)
+    records = list(committed.records.values())
     records.sort(key=lambda record: (record.provenance.started, record.name), reverse=True)
-    return Inventory(store, records, damage)
+    return Inventory(store, records, committed.damage)
 
 
 def must_exist(store: Store) -> None:

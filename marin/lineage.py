@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from marin.collector import paused
+from marin.committed import Committed
 from marin.errors import CorruptRecord
-from marin.lease import lease_name, parse_lease
 from marin.record import Record, parse_record
 from marin.revocation import Revocations
 from marin.store import Store
@@ -157,37 +157,17 @@ class Lineage:
 
 
 @paused()
-def read_lineage(store: Store) -> Lineage:
-    """Every record of the store: a few listings, and concurrent reads."""
-    unreadable: list[str] = []
-    current: dict[str, Record] = {}
-    contents = store.record_contents()
-    for identity, content in contents.items():
-        try:
-            current[identity] = store.parsed(identity, content)
-        except CorruptRecord as error:
-            unreadable.append(str(error))
-    _add_invisible(store, current, store.leased() - contents.keys(), unreadable)
-    earlier: list[Record] = []
+def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
+    """Every record of the store: a few listings, and concurrent reads. every_lease: see Committed."""
+    committed = Committed(store, every_lease=every_lease)
+    unreadable = list(committed.damage.values())
+    replaced = [committed.visible[identity] for identity in committed.invisible if identity in committed.visible]
     for name, content in store.objects.read_many(store.superseded()).items():
         try:
-            earlier.append(parse_record(content, f"{store.prefix}/{name}"))
+            replaced.append(parse_record(content, f"{store.prefix}/{name}"))
         except CorruptRecord as error:
             unreadable.append(str(error))
-    return Lineage(earlier, current, unreadable)
-
-
-def _add_invisible(store: Store, current: dict[str, Record], identities: set[str], unreadable: list[str]) -> None:
-    """Outputs whose writer died between the commit and the record."""
-    names = {lease_name(identity): identity for identity in identities}
-    for name, content in store.objects.read_many(list(names)).items():
-        try:
-            record = store.committed_by(names[name], parse_lease(content, f"{store.prefix}/{name}"))
-        except CorruptRecord as error:
-            unreadable.append(str(error))
-            continue
-        if record is not None:
-            current[record.identity] = record
+    return Lineage(replaced, committed.records, unreadable)
 
 
 def _reach(starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:

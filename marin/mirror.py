@@ -107,6 +107,7 @@ class _Way:
 
 
 def _bring(way: _Way, record: Record) -> Brought:
+    way.source.take_up(record.identity)
     while True:
         lease = _lease(way, record)
         if isinstance(lease, Record):
@@ -175,7 +176,7 @@ def _directory(record: Record, token: int) -> str:
 
 def _original(target: Store, record: Record) -> Record | None:
     """What the target holds of the output that an alias shares; without it the alias gets bytes of its own."""
-    held = target.record(record.alias_of) if record.alias_of else None
+    held = target.take_up(record.alias_of) if record.alias_of else None
     return held if held is not None and held.root == record.root else None
 
 

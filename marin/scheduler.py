@@ -109,7 +109,7 @@ class Scheduler:
                 self.todo[decision.step] = decision.action
                 status = Status.WAITING
             self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
-        invisible = self.plan.snapshot.invisible
+        invisible = self.plan.snapshot.committed.invisible.values()
         if self.todo:
             with self.uses:
                 self._say_needs()
@@ -129,18 +129,16 @@ class Scheduler:
         self.run.seconds = time.monotonic() - began
         return self.run
 
-    def _finish(self, invisible: list[Record]) -> None:
-        """Make visible what was committed, its writer having died before."""
+    def _finish(self, invisible: Iterable[Record]) -> None:
         for record in invisible:
-            with suppress(BadPrefix, StoreFull):
-                self.store.commit(record)
+            self.store.make_visible(record)
 
     def _say_needs(self) -> None:
         """Raises Outdated if something that the plan relies on is gone."""
         needed = {*self.todo, *self.results, *(read for step in self.todo for read in step.dependencies)}
         decisions = [self.plan.of(step) for step in needed]
         there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
-        there += self.plan.snapshot.invisible
+        there += self.plan.snapshot.committed.invisible.values()
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
         needs = needs_of((step.identity for step in needed), there, code, self.experiment)
@@ -249,6 +247,8 @@ class Scheduler:
         except Outdated:
             return False
         accepted = None if step.pin is not None else self.plan.aliases.stands(original, self.plan.today[step])[1]
+        if step.pin is not None or original.identity in self.plan.snapshot.committed.invisible:
+            self.store.take_up(original.identity)
         made = commit_alias(job, original, accepted, self.store)
         if isinstance(made, Held):
             self._hold(step, made.by.describe())
@@ -274,7 +274,7 @@ class Scheduler:
 
     def _adopt_published(self, step: ExecutorStep[Any]) -> bool:
         """A milestone may have been committed by its producer meanwhile."""
-        record = self.store.record(step.identity)
+        record = self.store.take_up(step.identity)
         if record is None or record.attempt == self._replaces(step):
             return False
         training = step.producer.dependencies if step.producer is not None else ()

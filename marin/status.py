@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from marin.attempts import parse_attempt
-from marin.errors import CorruptRecord
-from marin.lease import LeaseDocument, State, lease_name, parse_lease
-from marin.record import FAILURE, LOG, Record
+from marin.committed import Committed
+from marin.lease import State
+from marin.record import FAILURE, LOG
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -57,21 +57,9 @@ def store_statuses(store: Store) -> list[StepStatus]:
 
 class _Found:
     def __init__(self, store: Store, identities: list[str]) -> None:
-        self.store, self.identities = store, identities
-        self.records: dict[str, Record] = {}
-        self.leases: dict[str, LeaseDocument] = {}
-        self.corrupt: dict[str, str] = {}
-        for identity, content in store.record_contents(identities).items():
-            try:
-                self.records[identity] = store.parsed(identity, content)
-            except CorruptRecord as error:
-                self.corrupt[identity] = str(error)
-        names = {lease_name(identity): identity for identity in identities}
-        for name, content in store.objects.read_many(list(names)).items():
-            try:
-                self.leases[names[name]] = parse_lease(content, f"{store.prefix}/{name}")
-            except CorruptRecord as error:
-                self.corrupt[names[name]] = str(error)
+        self.identities = identities
+        committed = Committed(store, identities, every_lease=True)
+        self.records, self.leases, self.corrupt = committed.records, committed.leases, committed.damage
         released = [
             f"{lease.attempt}/{FAILURE}"
             for identity, lease in self.leases.items()

@@ -25,13 +25,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
 from marin.document import BadDocument
-from marin.errors import CorruptOutput, CorruptRecord
+from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
 from marin.objects import open_objects
@@ -99,7 +100,8 @@ class Store:
         return {name.removesuffix(".json") for name in self.objects.names(".marin/leases")}
 
     def record(self, identity: str) -> Record | None:
-        """The committed output, also one whose writer died before its record was visible. Writes nothing.
+        """The committed output, also one whose writer died before its record was visible. Writes nothing. Whoever uses
+        it calls ``take_up``; who wants to know of many, marin.committed.
 
         Raises CorruptRecord if there is one that cannot be read or belongs elsewhere.
         """
@@ -170,7 +172,23 @@ class Store:
         """Like ``committed_by``, and makes the record visible."""
         record = self.committed_by(identity, lease)
         if record is not None:
-            self.commit(record)
+            self.make_visible(record)
+        return record
+
+    def make_visible(self, record: Record) -> None:
+        """Do what the writer of a committed output died before doing. Who may only read does without."""
+        own = attempt_directory(record.op, record.label, record.identity, record.token)
+        with suppress(BadPrefix, StoreFull):
+            self.commit(record, self.objects.read(f"{own}/{RECORD}") or b"")
+            if record.action and not record.alias_of:
+                self.note_action(record)
+            self.objects.settle([lease_name(record.identity), record_name(record.identity)])
+
+    def take_up(self, identity: str) -> Record | None:
+        """Like ``record``, for whoever uses the output: if its writer died before making it visible, it is from now."""
+        record = self.visible(identity)
+        if record is None and (record := self.record(identity)) is not None:
+            self.make_visible(record)
         return record
 
     def superseded(self) -> list[str]:

@@ -131,7 +131,8 @@ class TestCat:
         poems = Poems(texts=tuple(TEXTS), label="poems")
         tokenizer = TrainTokenizer(documents=(poems,), vocabulary=300, label="toy")
         run(str(prefix), tokens=Tokenize(documents=poems, tokenizer=tokenizer, label="poems"))
-        (prefix / f".marin/records/{tokenizer.identity}.json").unlink()
+        for folder in ("records", "leases"):
+            (prefix / f".marin/{folder}/{tokenizer.identity}.json").unlink()
         [first, *_] = [json.loads(line) for line in marin(prefix, "cat", "tokenize", "--json").stdout.splitlines()]
         assert "text" not in first
         assert " ".join(map(str, first["tokens"])) in marin(prefix, "cat", "tokenize").stdout
