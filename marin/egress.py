@@ -1,4 +1,4 @@
-"""What a plan moves between regions, what that costs, and the budget above which a run does not start."""
+"""What a plan moves between regions, and the budget above which a run does not start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from marin.amount import Amount, total
 from marin.cost import write_bytes
-from marin.egress_price import NOTE, dollars_per_gib
 from marin.errors import EgressOverBudget, StoreError, UnknownRegion
 from marin.region import Region, bucket_region
 from marin.step import ExecutorStep
@@ -37,31 +36,19 @@ class Egress:
     def amount(self) -> Amount:
         return total(self.by_route.values())
 
-    @property
-    def dollars(self) -> float | None:
-        """By list prices; None if one of them is not known."""
-        found = [dollars(route, held.bytes) for route, held in self.by_route.items()]
-        known = [held for held in found if held is not None]
-        return sum(known) if len(known) == len(found) else None
-
     def __add__(self, other: Egress) -> Egress:
         return total_egress((self, other))
 
     def to_json(self) -> dict[str, Any]:
         routes = [
-            {
-                "from": str(route.source),
-                "to": str(route.target),
-                "dollars_per_gib": dollars_per_gib(*route),
-                **held.to_json(),
-            }
+            {"from": str(route.source), "to": str(route.target), **held.to_json()}
             for route, held in self.by_route.items()
         ]
-        return {**self.amount.to_json(), "dollars": self.dollars, "routes": routes}
+        return {**self.amount.to_json(), "routes": routes}
 
     def describe(self) -> list[str]:
-        """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB, about $147 (list price, an estimate)``."""
-        return [f"{route}: {write_known(held)}, {write_price(route, held)}" for route, held in self.by_route.items()]
+        """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB``."""
+        return [f"{route}: {write_known(held)}" for route, held in self.by_route.items()]
 
 
 def total_egress(every: Iterable[Egress]) -> Egress:
@@ -70,27 +57,6 @@ def total_egress(every: Iterable[Egress]) -> Egress:
         for way, held in egress.by_route.items():
             by_route.setdefault(way, []).append(held)
     return Egress({way: total(held) for way, held in by_route.items()})
-
-
-def dollars(route: Route, count: int) -> float | None:
-    price = dollars_per_gib(*route)
-    return None if price is None else price * count / 2**30
-
-
-def write_price(route: Route, held: Amount) -> str:
-    """``about $24.58 (list price, an estimate)``; what a GiB costs where nobody knows how many there will be."""
-    price = dollars_per_gib(*route)
-    if price is None:
-        return "at a price that is not known"
-    if not price:
-        return "free of charge"
-    cost = price * held.bytes / 2**30
-    said = f"${price:g} a GiB" if not held.bytes else f"about {write_dollars(cost)}" if cost >= 0.01 else "under $0.01"
-    return f"{said} ({NOTE})"
-
-
-def write_dollars(cost: float) -> str:
-    return f"${cost:,.0f}" if cost >= 100 else f"${cost:,.2f}"
 
 
 def write_known(amount: Amount) -> str:

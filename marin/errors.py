@@ -39,7 +39,7 @@ MarinError
 │   ├── OverRemoval          a filter or dedup removed more of a source than its bound
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
 │   ├── RevokedBytes         a step made the very bytes that were revoked
-│   ├── NonFiniteLoss        the loss became NaN or infinite
+│   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
 │   └── NothingScored        an evaluation scored no item
 ├── NoCluster                Ray did not start here, or the cluster that was named does not answer
 └── MissingDependency        a package or program that is needed is not installed

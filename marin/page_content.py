@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -174,7 +175,9 @@ def _curve(store: Store, result: StepResult, arms: list[str]) -> model.TrainingC
     rows: list[dict[str, Any]] = [json.loads(line) for line in content.splitlines()]
 
     def column(name: str) -> list[float]:
-        return [row[name] for row in rows] if rows and all(row.get(name) is not None for row in rows) else []
+        if not all(name in row for row in rows):
+            return []
+        return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
 
     first, end = _span(result.step)
     events: list[model.Event] = []

@@ -4,53 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 
 from marin.errors import BadField
 
 GOOGLE, AMAZON, LOCAL = "gcp", "aws", "local"
 _WRITTEN = re.compile(r"([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9-]*(?:\+[a-z0-9][a-z0-9-]*)*)")
-
-
-class Continent(StrEnum):
-    NORTH_AMERICA = "North America"
-    SOUTH_AMERICA = "South America"
-    EUROPE = "Europe"
-    ASIA = "Asia"
-    OCEANIA = "Oceania"
-    MIDDLE_EAST = "the Middle East"
-    AFRICA = "Africa"
-
-
-# By the beginning of a region's name, the longest that fits; each provider names its own.
-_CONTINENTS = {
-    GOOGLE: {
-        "us": Continent.NORTH_AMERICA,
-        "northamerica-": Continent.NORTH_AMERICA,
-        "nam": Continent.NORTH_AMERICA,
-        "southamerica-": Continent.SOUTH_AMERICA,
-        "eu": Continent.EUROPE,
-        "asia": Continent.ASIA,
-        "australia-": Continent.OCEANIA,
-        "me-": Continent.MIDDLE_EAST,
-        "africa-": Continent.AFRICA,
-    },
-    AMAZON: {
-        "us-": Continent.NORTH_AMERICA,
-        "ca-": Continent.NORTH_AMERICA,
-        "mx-": Continent.NORTH_AMERICA,
-        "sa-": Continent.SOUTH_AMERICA,
-        "eu-": Continent.EUROPE,
-        "ap-": Continent.ASIA,
-        "cn-": Continent.ASIA,
-        "ap-southeast-2": Continent.OCEANIA,
-        "ap-southeast-4": Continent.OCEANIA,
-        "ap-southeast-6": Continent.OCEANIA,
-        "me-": Continent.MIDDLE_EAST,
-        "il-": Continent.MIDDLE_EAST,
-        "af-": Continent.AFRICA,
-    },
-}
 # A bucket that lies in two regions (https://cloud.google.com/storage/docs/locations).
 _PAIRS = {
     "nam4": ("us-central1", "us-east1"),
@@ -75,13 +33,6 @@ class Region:
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.name}" if self.name else self.provider
-
-    @property
-    def continent(self) -> Continent | None:
-        """None where it is not known."""
-        known = _CONTINENTS.get(self.provider, {})
-        found = [start for start in known if self.name.startswith(start)]
-        return known[max(found, key=len)] if found else None
 
     def is_where(self, other: Region) -> bool:
         """Do bytes stay within a region between the two? A bucket in two regions is in both of them."""

@@ -139,9 +139,6 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 ctx.publish(self.at(done), artifact_of(source), source)
                 published.add(done)
 
-        # Written by an attempt that died before it could publish them.
-        for done in checkpoint.complete_steps(saved):
-            on_checkpoint(done)
         with tempfile.TemporaryDirectory(prefix="marin-training-") as scratch:
             timings = run_training(
                 spec,

@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.text import Text
 
-from marin.amount import Amount
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.options import JSON, echo_json, ends
 from marin.console import Column, open_console, print_table
 from marin.cost import write_bytes
-from marin.egress import Route, dollars, write_price
+from marin.egress import Route
 from marin.errors import StoreError
 from marin.exits import Exit
 from marin.mirror import Brought, mirror
@@ -39,7 +38,7 @@ COLUMNS = (
 @click.option("--from", "prefix", default="store", show_default=True, help="The store.", shell_complete=complete_path)
 @click.option("--to", "target", required=True, help="The store to copy to.", shell_complete=complete_path)
 @click.option("--with-inputs", is_flag=True, help="And everything that they were made from.")
-@click.option("--dry-run", is_flag=True, help="Say what would be copied and what it costs; copy nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be copied, and how much; copy nothing.")
 @JSON
 @ends
 def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool, dry_run: bool, as_json: bool) -> int:
@@ -109,15 +108,13 @@ class _Where:
         if here is not None or there is not None:
             self.route = Route(here or MACHINE, there or MACHINE)
 
-    def describe(self, count: int) -> str:
-        """What the way costs; "" where it is no way between regions."""
+    def describe(self) -> str:
+        """The way that the bytes take; "" where both stores are on this machine."""
         if self.unknown:
-            return f"the egress price is unknown: {self.unknown}"
+            return f"between which regions is unknown: {self.unknown}"
         if self.route is None:
             return ""
-        if self.route.source.is_where(self.route.target):
-            return f"within {self.route.source}, free of charge"
-        return f"{self.route}, {write_price(self.route, Amount(count))}"
+        return f"within {self.route.source}" if self.route.source.is_where(self.route.target) else str(self.route)
 
 
 def _print_plan(console: Console, plan: Mirroring, where: _Where) -> None:
@@ -138,8 +135,8 @@ def _print_plan(console: Console, plan: Mirroring, where: _Where) -> None:
     if not plan.todo:
         console.print(Text("nothing to copy: every output is there"))
         return
-    price = where.describe(plan.bytes)
-    said = f"{_count(len(plan.todo), 'output')}, {write_bytes(plan.bytes)} to copy{f': {price}' if price else ''}"
+    way = where.describe()
+    said = f"{_count(len(plan.todo), 'output')}, {write_bytes(plan.bytes)} to copy{f': {way}' if way else ''}"
     console.print(Text(said), soft_wrap=True)
 
 
@@ -189,7 +186,6 @@ def _as_json(plan: Mirroring, where: _Where, done: list[Brought], *, dry_run: bo
         "dry_run": dry_run,
         "bytes": plan.bytes,
         "regions": None if route is None else {"from": str(route.source), "to": str(route.target)},
-        "dollars": None if route is None else dollars(route, plan.bytes),
         "notes": plan.notes,
         "outputs": [
             *(described(record, "there") for record in plan.there),

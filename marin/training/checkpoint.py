@@ -43,7 +43,8 @@ class Facts:
     """What a checkpoint says of itself.
 
     step: optimizer steps done, all phases. tokens: trained on so far, all phases. loss: of the last
-    step. averaged: whether a moving average of the weights is stored.
+    step. averaged: whether a moving average of the weights is stored. finite: whether every number was
+    looked at before it was written, and none was NaN or infinite; older checkpoints do not know.
     """
 
     step: int
@@ -52,6 +53,7 @@ class Facts:
     model: ModelShape
     vocabulary: int
     averaged: bool
+    finite: bool = False
 
     @property
     def parameters(self) -> int:

@@ -18,6 +18,7 @@ from levanter.trainer_state import TrainerState, saveable_training_mask
 from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
 from marin.training import checkpoint
+from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.levanter_model import array_shapes, build_model
 from marin.training.levanter_optimizer import with_count
 from marin.training.spec import StartMode, TrainingSpec
@@ -75,7 +76,7 @@ class InitialState:
         return self._at_first_step(state), report
 
     def resume(self, source: Directory) -> TrainerState:
-        """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint."""
+        """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint, also for one with NaN in it."""
         checkpoint.verify(source)
         return self._load(self._fresh, source, (self._model_key,))
 
@@ -117,11 +118,17 @@ class InitialState:
             allow_partial=partial,
         )
         try:
-            return loading(*arguments)
+            made = loading(*arguments)
         except (FileNotFoundError, ValueError) as error:
             if source is None:
                 raise
             raise UnreadableCheckpoint(f"{source.url} does not fit this run: {error}") from error
+        if source is not None and (found := non_finite_arrays(made)):
+            raise UnreadableCheckpoint(
+                f"{source.url} holds {write_arrays([f'{subpath}/{path}' if subpath else path for path in found])}; "
+                "nothing can be trained from there: begin from an earlier checkpoint"
+            )
+        return made
 
     def _wanted_shapes(self) -> Shapes:
         return array_shapes(eqx.filter_eval_shape(self._build, self._model_key))

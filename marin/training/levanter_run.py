@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -30,9 +29,10 @@ from marin.errors import NonFiniteLoss, UnreadableCheckpoint
 from marin.training import checkpoint
 from marin.training.batches import Batches
 from marin.training.bucket_address import find_buckets
+from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.initial_state import InitialState
 from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averaging, build_optimizer, rate_used
-from marin.training.metrics import MetricsLog
+from marin.training.metrics import MetricsLog, non_finite
 from marin.training.model import Precision
 from marin.training.spec import TrainingSpec
 
@@ -47,7 +47,8 @@ Emit = Callable[..., None]
 def train(spec: TrainingSpec, emit: Emit) -> None:
     """Train from the last checkpoint in ``spec.state``, or from the start, to ``end_step``.
 
-    emit(event, **facts) is told "begin", "note", "step", "checkpoint" and "end". Raises NonFiniteLoss,
+    emit(event, **facts) is told "begin", "note", "step", "checkpoint" and "end"; "checkpoint" also for those in
+    ``keep_steps`` that an earlier process left, once they are found to be good. Raises NonFiniteLoss,
     UnreadableCheckpoint, and what the token stores raise.
     """
     started = time.monotonic()
@@ -136,9 +137,10 @@ class _Run:
         self._batches, self._schedule = _batches(spec, trainer)
 
     def prepare(self) -> tuple[Any, MetricsLog]:
-        """State and metrics to go on from: of the newest readable checkpoint, else of the start.
+        """State and metrics to go on from: of the newest good checkpoint, else of the start.
 
-        Raises UnreadableCheckpoint if there are checkpoints and none can be read.
+        A good one has all its files, every array that this run needs, and only finite numbers in them. Raises
+        UnreadableCheckpoint if there are checkpoints and none is good.
         """
         for step in checkpoint.half_written_steps(self._checkpoints):
             self._emit("note", text=f"the checkpoint of step {step} was never completed; it is removed, not resumed")
@@ -146,27 +148,49 @@ class _Run:
                 checkpoint.remove(checkpoint.step_directory(self._checkpoints, step))
         initial = InitialState(self._spec, self._trainer)
         steps = checkpoint.complete_steps(self._checkpoints)
+        bad: dict[int, str] = {}
         for step in reversed(steps):
             source = checkpoint.step_directory(self._checkpoints, step)
             try:
                 state = initial.resume(source)
             except UnreadableCheckpoint as error:
+                bad[step] = str(error)
                 self._emit("note", text=f"CANNOT RESUME from step {step}: {error}")
                 continue
-            if self._leads:
-                for later in (held for held in steps if held > step):
-                    checkpoint.remove(checkpoint.step_directory(self._checkpoints, later))
+            if bad:
+                self._emit("note", text=f"going on from step {step} instead; what came after it is trained again")
+            self._remove(bad)
+            self._announce_kept(initial, [held for held in steps if held <= step])
             lines = source.read_text(checkpoint.METRICS).splitlines()
             return state, MetricsLog(self._state_directory, checkpoint.METRICS, lines)
-        if steps:
+        if bad:
             raise UnreadableCheckpoint(
-                f"{self._checkpoints.url} holds checkpoints of the steps {steps} and none can be read; the run will "
-                "not start over by itself: rebuild the step to train it from the beginning"
+                f"none of the checkpoints in {self._checkpoints.url} is good, and the run will not start over by "
+                "itself: rebuild the step (--rebuild) to train it from the beginning\n"
+                + "\n".join(f"  step {step}: {why}" for step, why in sorted(bad.items()))
             )
         state, report = initial.begin()
         if report is not None and self._leads:
             self._state_directory.write_text(WARM_START, json.dumps(report, indent=1))
         return state, MetricsLog(self._state_directory, checkpoint.METRICS, ())
+
+    def _announce_kept(self, initial: InitialState, steps: Sequence[int]) -> None:
+        """Say that milestones are there: who was to publish them may have died before it did."""
+        for step in sorted(set(steps) & set(self._spec.keep_steps)):
+            source = checkpoint.step_directory(self._checkpoints, step)
+            try:
+                checkpoint.verify(source)
+                if not checkpoint.read_facts(source).finite:
+                    initial.resume(source)  # reads every number
+            except UnreadableCheckpoint as error:
+                self._emit("note", text=f"THE MILESTONE of step {step} is lost: its checkpoint is removed: {error}")
+                self._remove([step])
+                continue
+            self._emit("checkpoint", step=step)
+
+    def _remove(self, steps: Iterable[int]) -> None:
+        for step in steps if self._leads else ():
+            checkpoint.remove(checkpoint.step_directory(self._checkpoints, step))
 
     def steps(self, state: Any, log: MetricsLog) -> None:
         spec = self._spec
@@ -174,19 +198,28 @@ class _Run:
         before = time.monotonic()
         for info in self._trainer.training_steps(state, self._batches.from_step(first)):
             step = info.step
-            if not math.isfinite(info.loss):
-                raise NonFiniteLoss(
-                    f"the loss at step {step} is {info.loss}; nothing was saved since step "
-                    f"{(checkpoint.complete_steps(self._checkpoints) or [spec.first_step])[-1]}. Look at grad_norm in "
-                    "metrics.jsonl before it, then lower the learning rate, clip harder, or fork from before it"
-                )
             now = time.monotonic()
-            log.add(self._row(info, seconds=now - before))
+            row = self._row(info, seconds=now - before)
+            log.add(row)
             before = now
+            # Of the update too: what it did to the weights would show in the loss only one step later.
+            if wrong := non_finite(row):
+                what = ", ".join(f"{name} is {held}" for name, held in wrong.items())
+                raise self._diverged(step, what, row["learning_rate"])
             self._emit("step", step=step + 1, loss=info.loss)
             done = step + 1
             if done % spec.checkpoint_every == 0 or done == spec.end_step or done in spec.keep_steps:
                 self._save(info, log)
+
+    def _diverged(self, step: int, what: str, rate: float) -> NonFiniteLoss:
+        good = checkpoint.complete_steps(self._checkpoints)
+        begin = f"The last good checkpoint is of step {good[-1]}" if good else "No checkpoint was saved before it"
+        fork = f"fork from step {good[-1]} or earlier" if good else "begin again"
+        return NonFiniteLoss(
+            f"step {step}: {what}, at a learning rate of {rate:g}. Nothing of this step was saved. {begin}. Run again "
+            "as it is, it ends here again: lower the learning rate or max_grad_norm, or leave out the data that "
+            f"metrics.jsonl shows just before it, and {fork}"
+        )
 
     def _row(self, info: Any, seconds: float) -> dict[str, Any]:
         values = CAPTURED.values
@@ -210,6 +243,9 @@ class _Run:
 
     def _save(self, info: Any, log: MetricsLog) -> None:
         spec, step = self._spec, info.step + 1
+        if found := non_finite_arrays(info.state.saveable_state):
+            what = f"the update left {write_arrays(found)}"
+            raise self._diverged(info.step, what, float(rate_used(info.state.opt_state)))
         target = checkpoint.step_directory(self._checkpoints, step)
         # Waits for the write, so the state that is saved cannot change under it.
         save_checkpoint(info.state.saveable_state, step, target.url, is_temporary=False)
@@ -222,6 +258,7 @@ class _Run:
                 model=spec.model,
                 vocabulary=spec.vocabulary,
                 averaged=spec.optimizer.ema is not None,
+                finite=True,
             )
             checkpoint.complete(target, facts)
             for old in checkpoint.complete_steps(self._checkpoints)[:-RECENT]:

@@ -3,13 +3,16 @@
 A line's ``step`` is the number of updates before it: loss and gradient are those of the weights
 after ``step`` updates. ``tokens`` counts all phases, this step included. ``loss`` includes the
 z-loss term. ``seconds`` and ``tokens_per_second`` are the only values that differ between two
-executions of the same run.
+executions of the same run. A value that is NaN or infinite, which JSON has no word for, is null, and
+``non_finite`` says which it was: ``{"grad_norm": null, "non_finite": {"grad_norm": "inf"}}``.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
 
 TIMINGS = ("seconds", "tokens_per_second")
+NOT_JSON = re.compile("NaN|Infinity")  # as Python wrote them in older checkpoints
 
 
 class MetricsLog:
@@ -25,7 +29,7 @@ class MetricsLog:
 
     def __init__(self, directory: Directory, name: str, lines: Iterable[str]) -> None:
         """Begins with ``lines``; whatever the live file held beyond them is cut."""
-        self._lines = list(lines)
+        self._lines = [as_json(json.loads(line)) if NOT_JSON.search(line) else line for line in lines]
         self._live: Path | None = None
         if directory.is_local:
             path = directory.path / name
@@ -37,7 +41,7 @@ class MetricsLog:
             self._live = path
 
     def add(self, row: dict[str, Any]) -> None:
-        line = json.dumps(row)
+        line = as_json(row)
         self._lines.append(line)
         if self._live is not None:
             with self._live.open("a", encoding="utf-8") as live:
@@ -45,6 +49,17 @@ class MetricsLog:
 
     def text(self) -> str:
         return "".join(line + "\n" for line in self._lines)
+
+
+def non_finite(row: dict[str, Any]) -> dict[str, str]:
+    """The values of a row that are NaN or infinite, as words: ``{"loss": "nan"}``."""
+    return {name: str(held) for name, held in row.items() if isinstance(held, float) and not math.isfinite(held)}
+
+
+def as_json(row: dict[str, Any]) -> str:
+    if named := non_finite(row):
+        row = {**row, **dict.fromkeys(named), "non_finite": named}
+    return json.dumps(row, allow_nan=False)
 
 
 def read_metrics(directory: Directory, name: str = "metrics.jsonl") -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Where bytes lie and steps run: never identity; counted, priced, and refused above a budget before anything starts."""
+"""Where bytes lie and steps run: never identity; counted, and refused above a budget before anything starts."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,10 @@ from marin import Context, ExecutorStep
 from marin.amount import Amount, parse_size
 from marin.costs import in_all, plan_costs
 from marin.egress import BUDGET, Allowance, Egress, Regions, Route, exceeds, must_be_allowed
-from marin.egress_price import dollars_per_gib
 from marin.errors import BadField, EgressOverBudget, UnknownRegion
 from marin.objects.s3 import is_amazon
 from marin.plan import Plan
-from marin.region import MACHINE, Continent, Region, bucket_region, parse_region
+from marin.region import Region, bucket_region, parse_region
 from marin.resources import Resources
 from operators.download import FsspecFiles
 from tests.engine.project import Project
@@ -65,29 +64,7 @@ def test_a_bucket_in_two_regions_is_in_both_and_one_on_a_continent_in_none() -> 
     assert own.is_where(CENTRAL)
     assert EAST.is_where(own)
     assert not Region("gcp", "us").is_where(CENTRAL)
-    assert Region("aws", "ap-southeast-2").continent is Continent.OCEANIA
-    assert Region("aws", "ap-southeast-1").continent is Continent.ASIA
     assert not Region("aws", "us-east5").is_where(EAST)
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "price"),
-    [
-        (CENTRAL, CENTRAL, 0.0),
-        (CENTRAL, EAST, 0.02),
-        (Region("gcp", "us"), CENTRAL, 0.02),
-        (CENTRAL, EUROPE, 0.05),
-        (EUROPE, Region("gcp", "asia-northeast1"), 0.08),
-        (CENTRAL, VIRGINIA, 0.12),
-        (CENTRAL, MACHINE, 0.12),
-        (VIRGINIA, CENTRAL, 0.09),
-        (VIRGINIA, Region("aws", "eu-west-1"), 0.02),
-        (MACHINE, CENTRAL, 0.0),
-        (Region("elsewhere", "x"), CENTRAL, None),
-    ],
-)
-def test_list_prices(source: Region, target: Region, price: float | None) -> None:
-    assert dollars_per_gib(source, target) == price
 
 
 @pytest.mark.parametrize(
@@ -127,7 +104,6 @@ def test_inputs_and_outputs_cross_where_the_step_is_not_where_the_store_is(tmp_p
     sums = in_all(plan, plan_costs(plan, regions(plan, CENTRAL)))
     assert sums.egress is not None
     assert sums.to_json()["egress"]["bytes"] == 10
-    assert sums.egress.dollars == pytest.approx(0.05 * 10 / 2**30)
 
 
 def test_what_nobody_can_know_yet_is_said_and_not_counted(tmp_path: Path) -> None:
@@ -254,7 +230,7 @@ def test_a_run_over_the_budget_stops_before_anything_starts(project: Project) ->
     marin = Command(project)
     far = ("--region", "gcp/us-central2", "--store-region", "aws/eu-west-1", "--egress-budget", "0")
     said = marin.on("run", *far, "--backend", "inline", expect=OVER)
-    assert all(line in said for line in ("say/say", "aws/eu-west-1", "gcp/us-central2", "--allow-egress", "list price"))
+    assert all(line in said for line in ("say/say", "aws/eu-west-1", "gcp/us-central2", "--allow-egress"))
     assert "Nothing was started" in marin.on("run", *far, "--dry-run", expect=OVER)
     assert "Nothing was started" in marin.on("plan", *far, expect=OVER)
     assert not project.store.exists()

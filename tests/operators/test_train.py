@@ -127,6 +127,10 @@ def test_a_run_publishes_its_milestones_and_keeps_them(tmp_path: Path) -> None:
     assert told == [line.rpartition("\r")[2] for line in printed]
     [(milestone, artifact, _)] = ctx.published
     assert (milestone, artifact.step) == (PRETRAIN.at(4), 4)
+    # An attempt that died before it could publish: the next one does, from the checkpoints that are left.
+    again = RunningStep(Directory(str(tmp_path / "again")), ctx.state, inputs, (4,))
+    PRETRAIN.run(again)
+    assert again.published == ctx.published
     # Asked for later, the kept one is there and another is not.
     later: Any = run_step(PRETRAIN.at(4), {PRETRAIN: made}, tmp_path)
     assert later == artifact

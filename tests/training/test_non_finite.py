@@ -1,0 +1,190 @@
+"""What is NaN or infinite stops a run, is never saved or published, and is never gone on from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from marin.directory import Directory
+from marin.errors import NonFiniteLoss, UnreadableCheckpoint
+from marin.training import checkpoint
+from marin.training.metrics import TIMINGS, MetricsLog, read_metrics
+from marin.training.process import Listeners, Timings, compiled_folder, run_training
+from marin.training.schedule import Schedule
+from marin.training.spec import Start, StartMode, TrainingSpec
+from tests.training.broken import LM_HEAD, garble_marker, lose_array, poison, truncate
+from tests.training.runs import small_spec
+
+KEPT = (2, 4, 6, 8, 10, 12)
+HUGE = 1e38
+
+
+def strict_rows(directory: Directory) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, read as JSON is defined: without NaN and Infinity."""
+
+    def refuse(word: str) -> NoReturn:
+        raise AssertionError(f"{word} is not JSON")
+
+    text = directory.read_text("metrics.jsonl")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+
+
+def test_metrics_are_json_whatever_happens(tmp_path: Path) -> None:
+    directory = Directory(str(tmp_path))
+    older = '{"step": 0, "loss": 2.0, "grad_norm": Infinity}'
+    log = MetricsLog(directory, "metrics.jsonl", [older])
+    log.add({"step": 1, "loss": math.nan, "grad_norm": math.inf, "update_norm": -math.inf})
+    log.add({"step": 2, "loss": 1.0, "grad_norm": 0.5})
+    rows = strict_rows(directory)
+    assert rows == [
+        {"step": 0, "loss": 2.0, "grad_norm": None, "non_finite": {"grad_norm": "inf"}},
+        {
+            "step": 1, "loss": None, "grad_norm": None, "update_norm": None,
+            "non_finite": {"loss": "nan", "grad_norm": "inf", "update_norm": "-inf"},
+        },
+        {"step": 2, "loss": 1.0, "grad_norm": 0.5},
+    ]  # fmt: skip
+    assert read_metrics(directory) == rows
+    assert log.text() == directory.read_text("metrics.jsonl")
+
+
+@pytest.mark.filterwarnings("ignore")  # Levanter's own imports warn
+@pytest.mark.slow
+def test_every_array_of_a_state_is_looked_at() -> None:
+    import haliax
+    import jax.numpy as jnp
+
+    from marin.training.finite import non_finite_arrays
+
+    weights = haliax.zeros(haliax.Axis("width", 3))
+    good = {"model": weights, "count": jnp.zeros((), int), "moments": (jnp.ones(2), None)}
+    assert non_finite_arrays(good) == []
+    assert non_finite_arrays({**good, "moments": (jnp.array([1.0, math.inf]), None)}) == ["moments/0"]
+    assert non_finite_arrays({**good, "model": weights + math.nan}) == ["model"]
+
+
+@dataclasses.dataclass
+class Runs:
+    """folder: of this module's runs. spec: of the one that went well, whose every second checkpoint is kept."""
+
+    folder: Path
+    spec: TrainingSpec
+
+    def named(self, name: str, **changes: Any) -> TrainingSpec:
+        return dataclasses.replace(self.spec, state=str(self.folder / name / "state"), **changes)
+
+    def continued(self, name: str, **changes: Any) -> TrainingSpec:
+        """One that begins with all that the good run left."""
+        spec = self.named(name, **changes)
+        shutil.copytree(self.spec.state, spec.state)
+        return spec
+
+    def diverging(self, spec: TrainingSpec, **recipe: Any) -> str:
+        """What the run says that must stop; nothing of it is announced, and its metrics are JSON."""
+        optimizer = dataclasses.replace(spec.optimizer, **recipe)
+        saved: list[int] = []
+        before = checkpoint.complete_steps(Directory(spec.state) / "checkpoints")
+        with pytest.raises(NonFiniteLoss) as stopped:
+            self.train(dataclasses.replace(spec, optimizer=optimizer), checkpoint=saved.append)
+        assert set(saved) <= set(before)
+        assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == before
+        assert strict_rows(Directory(spec.state))[-1]["non_finite"]
+        return str(stopped.value)
+
+    def train(self, spec: TrainingSpec, **listeners: Any) -> Timings:
+        return run_training(spec, Path(spec.state).parent / "training.log", Listeners(**listeners))
+
+    def checkpoint(self, spec: TrainingSpec, step: int) -> Directory:
+        return checkpoint.step_directory(Directory(spec.state) / "checkpoints", step)
+
+    def rows(self, spec: TrainingSpec) -> list[dict[str, Any]]:
+        rows = strict_rows(Directory(spec.state))
+        return [{name: held for name, held in row.items() if name not in TIMINGS} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    folder = tmp_path_factory.mktemp("non-finite")
+    spec = small_spec(folder / "good", keep_steps=KEPT, compiled=str(compiled_folder() / "programs"))
+    made = Runs(folder, spec)
+    made.train(spec)
+    assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == list(KEPT)
+    return made
+
+
+@pytest.mark.slow
+def test_an_update_that_is_not_finite_stops_before_its_weights_are_saved(runs: Runs) -> None:
+    """The loss of that step is fine: it is of the weights before."""
+    spec = runs.named("first update", schedule=Schedule(), end_step=1, keep_steps=(1,))
+    said = runs.diverging(spec, peak_lr=HUGE)
+    for fact in ("step 0", "update_norm is inf", "learning rate of 1e+38", "No checkpoint was saved", "lower the"):
+        assert fact in said, said
+
+
+@pytest.mark.slow
+def test_a_gradient_that_is_not_finite_stops_it_and_the_last_good_checkpoint_is_named(runs: Runs) -> None:
+    said = runs.diverging(runs.continued("gradient", end_step=16), z_loss=1e37)
+    for fact in ("step 12", "grad_norm is inf", "last good checkpoint is of step 12", "fork from step 12"):
+        assert fact in said, said
+
+
+@pytest.mark.slow
+def test_it_goes_on_from_the_last_good_checkpoint_and_says_so(runs: Runs) -> None:
+    spec = runs.continued("bad checkpoints")
+    breakages: dict[int, tuple[Callable[[Directory], None], str]] = {
+        12: (poison, f"NaN or infinite numbers in {LM_HEAD}"),
+        10: (truncate, "bytes"),
+        8: (lose_array, LM_HEAD),
+        6: (garble_marker, "garbled"),
+        4: (lambda at: poison(at, "model_averaging/model/lm_head/weight"), "model_averaging/model/lm_head/weight"),
+    }
+    for step, (damage, _) in breakages.items():
+        damage(runs.checkpoint(spec, step))
+    announced: list[int] = []
+    timings = runs.train(spec, checkpoint=announced.append)
+    assert timings.began_at == 2
+    for note, (step, (_, fact)) in zip(timings.notes, breakages.items(), strict=False):
+        assert f"CANNOT RESUME from step {step}" in note
+        assert fact in note
+    assert "from step 2" in timings.notes[-1]
+    # A milestone is announced when it is good: at once, or when it was trained again.
+    assert announced == list(KEPT)
+    assert runs.rows(spec) == runs.rows(runs.spec)
+    for step in KEPT:
+        damaged = runs.checkpoint(spec, step)
+        poison(damaged)
+    with pytest.raises(UnreadableCheckpoint, match="will not start over by itself") as refused:
+        runs.train(spec)
+    assert all(f"step {step}: " in str(refused.value) for step in KEPT)
+    assert "--rebuild" in str(refused.value)
+    assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == list(KEPT), "nothing is thrown away"
+
+
+@pytest.mark.slow
+def test_a_milestone_that_was_left_behind_is_published_only_if_it_is_good(runs: Runs) -> None:
+    spec = runs.continued("left behind")
+    poison(runs.checkpoint(spec, 6))
+    truncate(runs.checkpoint(spec, 4))
+    announced: list[int] = []
+    timings = runs.train(spec, checkpoint=announced.append)
+    assert timings.began_at == 12
+    assert announced == [2, 8, 10, 12]
+    assert all(any(f"step {step} " in note for note in timings.notes) for step in (4, 6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [StartMode.WARM, StartMode.ALL])
+def test_another_run_is_not_begun_from_weights_that_are_not_finite(runs: Runs, mode: StartMode) -> None:
+    source = runs.folder / f"source {mode.value}"
+    shutil.copytree(runs.checkpoint(runs.spec, 8).path, source)
+    poison(Directory(str(source)))
+    spec = runs.named(f"begun {mode.value}", first_step=8, start=Start(mode=mode, checkpoint=str(source)))
+    with pytest.raises(UnreadableCheckpoint, match=f"NaN or infinite numbers in {LM_HEAD}"):
+        runs.train(spec)
