@@ -56,7 +56,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
             with store_errors(store.prefix):
                 context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
                 check_code(job)
-                context.check_inputs()
+                context.input_check.begin()
                 outside = must_be_planned(step, job.outside)
                 with capture(store, log), context.staged():
                     artifact = step.run(context)
@@ -66,11 +66,15 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
                         )
                     must_be_the_same(step, outside)
                     context.deliver()
-                    record = commit(job, store, lease, artifact, started)
+                    context.input_check.end()
+                    record = commit(job, store, lease, artifact, started, context.input_check.checked)
         finally:
             stop.disarm(lease.stop_beating)
     except BaseException as error:
         stop.disarm(lease.stop_beating)
+        if context.used_state and not lease.lost and context.input_check.was_rewritten():
+            with suppress(MarinError, OSError):  # nobody knows which bytes the work in progress was made from
+                store.clear_state(step.identity)
         outcome = _failed(job, store, lease, error, log, time.time() - started)
         lease.release()
         if isinstance(error, KeyboardInterrupt | SystemExit):

@@ -22,7 +22,7 @@ from marin.fingerprint import CodeFingerprint
 from marin.lineage import ADOPT, PINNED, Lineage, Output, read_lineage
 from marin.marks import BAD, MarkKind, Marks
 from marin.plan import Plan
-from marin.record import Record
+from marin.record import Checked, Record
 from marin.revocation import revoked
 from marin.snapshot import Snapshot
 from marin.store import Store
@@ -30,6 +30,10 @@ from marin.undecontaminated import DECONTAMINATE, undecontaminated
 from marin.verified import last_verified
 
 DAYS = 30
+PARTLY = {
+    Checked.SIZES: "only names and sizes were compared with its manifest before it was read",
+    Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
+}
 TEXT = ("documents", "tokens")  # kinds of artifacts that hold training data
 
 
@@ -223,6 +227,9 @@ class _Auditor:
         if record.provenance.git.endswith("+dirty"):
             text = f"the work tree at {record.provenance.git[:10]} had changes that were not committed"
             yield Claim(Grade.DOUBTFUL, "dirty git tree", text)
+        for held in record.inputs:
+            if held.checked in PARTLY:
+                yield Claim(Grade.DOUBTFUL, "inputs not read", f"{held.name}: {PARTLY[held.checked]}, --check-inputs")
         for name, then in record.packages.items():
             now = _version(name)
             if now != then:

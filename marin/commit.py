@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from marin.record import (
     RECORD,
     Acceptance,
     Check,
+    Checked,
     FileEntry,
     Input,
     Provenance,
@@ -94,10 +95,19 @@ def _committed_since(store: Store, claim: Claim) -> Record | None:
     return None if record is None or record.attempt == claim.replaces else record
 
 
-def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float, *, costly: bool = False) -> Record:
+def commit(
+    job: Job,
+    store: Store,
+    lease: Lease,
+    artifact: Artifact,
+    started: float,
+    checked: Mapping[str, Checked],
+    *,
+    costly: bool = False,
+) -> Record:
     """Describe the attempt's files and make them the committed output. Raises LeaseLost.
 
-    costly: it was more work than ``started`` tells.
+    checked: how each input was checked, by identity. costly: it was more work than ``started`` tells.
     """
     step, name = job.step, lease.document.attempt
     output = store.directory / name
@@ -121,7 +131,10 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         kind=artifact.kind,
         facts=facts,
         config=json.loads(json.dumps(describe_fields(step))),
-        inputs=[Input(name=held.name, identity=held.identity, root=held.root) for held in job.inputs.values()],
+        inputs=[
+            Input(name=held.name, identity=held.identity, root=held.root, checked=checked[held.identity])
+            for held in job.inputs.values()
+        ],
         outside=job.outside,
         code=job.code,
         packages=job.packages,

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from marin.errors import BadName
 from marin.objects.conditional import Stored
@@ -18,6 +18,26 @@ from marin.objects.conditional import Stored
 LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
 OWN = ".marin/"
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name is
+
+
+class FileStamp(NamedTuple):
+    """What a file's system says of it without reading it: equal stamps, and nobody wrote to it in between.
+
+    written: when, in ns; of an object its checksum, or when it was made where the store keeps none. changed: when its
+    bytes or anything said of it changed last, in ns; no program can set that. access: mode, owner, group, hard links.
+    """
+
+    size: int
+    written: int | float | str
+    changed: int = 0
+    inode: int = 0
+    access: tuple[int, ...] = ()
+
+    def was_written(self, now: FileStamp | None) -> bool:
+        """May its bytes have been touched since? Not where its mode, owner or links explain what moved."""
+        if now is None or (now.size, now.written) != (self.size, self.written):
+            return True
+        return now.changed != self.changed and now.access == self.access
 
 
 @dataclass(frozen=True)
@@ -109,6 +129,13 @@ class Directory:
                 if name.startswith(below):
                     found[name.removeprefix(below)] = Stored((here[0].folder / name).stat().st_size, "")
         return found
+
+    def file_stamps(self) -> dict[str, FileStamp]:
+        """What ``listing`` gives, with all that tells whether somebody wrote to a file meanwhile."""
+        if not self.is_local:
+            listed = self.listing()
+            return {name: FileStamp(held.size, held.checksum or held.modified) for name, held in listed.items()}
+        return {name: _file_stamp(entry.stat()) for name, entry in _files_below(self.url)}
 
     def size(self, name: str) -> int:
         """Bytes of one file."""
@@ -212,6 +239,11 @@ def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
             raise
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return open(path, mode, encoding=encoding)
+
+
+def _file_stamp(held: os.stat_result) -> FileStamp:
+    access = (held.st_mode, held.st_uid, held.st_gid, held.st_nlink)
+    return FileStamp(held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino, access)
 
 
 def _files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:

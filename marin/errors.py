@@ -22,6 +22,7 @@ MarinError
 │   ├── BadName              a file name that no store can keep, or that leaves its directory
 │   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
+│   │   └── InputRewritten   an input was written to while a step read it
 │   ├── StoreFull            no space left
 │   └── LeaseLost            another driver took this step over; this attempt may not commit
 ├── CodeChanged              a step's code was edited between planning and running it
@@ -115,6 +116,9 @@ class CorruptRecord(StoreError): ...
 
 
 class CorruptOutput(StoreError): ...
+
+
+class InputRewritten(CorruptOutput): ...
 
 
 class StoreFull(StoreError): ...

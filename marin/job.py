@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from marin.lease import EXPIRY, LeaseDocument
-from marin.record import Record
+from marin.record import EVERY_BYTE, Record
 from marin.step import ExecutorStep
 
 
@@ -21,7 +21,7 @@ class Job:
     to commit at which optimizer step, while running. keep_state: go on with work in progress that other code began
     (accepted by a person); otherwise such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the
     driver watched stand still. expiry: seconds after which a lease that stands still is dead.
-    lifetime: see marin.lifetime; "" for good.
+    lifetime: see marin.lifetime; "" for good. check_inputs, run: see marin.input_check.
     """
 
     prefix: str
@@ -40,6 +40,8 @@ class Job:
     experiment: str = ""
     git: str = ""
     because: str = ""
+    check_inputs: int = EVERY_BYTE
+    run: str = ""
 
     def may_take_over(self, lease: LeaseDocument) -> bool:
         return lease.holder.is_gone() or (lease.token, lease.beat) == self.presumed_dead

@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -23,15 +26,28 @@ RECORD = ".marin/record.json"
 FAILURE = ".marin/failure.json"
 LOG = ".marin/log.txt"
 CHUNK = 1 << 20
+EVERY_BYTE = sys.maxsize  # as a bound on how much is read
+WORTH_THREADS = 16 << 20  # bytes; less is read sooner than threads are started
+HASH_THREADS = min(8, os.cpu_count() or 1)
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 
+class Checked(StrEnum):
+    """How the files of an input were compared with its manifest before a step read them, names and sizes always."""
+
+    UNKNOWN = ""  # nothing was read (an alias), or by a marin that compared names and sizes and did not say so
+    SIZES = "sizes"
+    SAMPLE = "sample"  # some whole files
+    FULL = "full"  # every byte, or the checksum that the store keeps of it
+
+
 class Input(Document, frozen=True, kw_only=True):
-    """One dependency as it was: its identity and the root digest of the bytes that were read."""
+    """One dependency as it was: its identity, the root digest of its manifest, and how its bytes were checked."""
 
     name: str
     identity: str
     root: str
+    checked: Checked = Checked.UNKNOWN
 
 
 class Provenance(Document, frozen=True, kw_only=True):
@@ -246,9 +262,23 @@ def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
     return entries
 
 
-def differences(directory: Directory, entries: Iterable[FileEntry], check: Check) -> list[str]:
-    """What is wrong with an output against its manifest; empty when all is well."""
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """wrong: how an output differs from its manifest. checked: how well that is known."""
+
+    wrong: list[str]
+    checked: Checked
+
+
+def examine(
+    directory: Directory, entries: Sequence[FileEntry], check: Check, at_most: int = EVERY_BYTE, seed: str = ""
+) -> Examined:
+    """Compare an output with its manifest.
+
+    at_most: bytes to read. Where there are more, whole files that fit in are read, chosen by ``seed``.
+    """
     found: list[str] = []
+    unread: list[FileEntry] = []
     present = directory.listing()
     for entry in entries:
         held = present.pop(entry.path, None)
@@ -257,9 +287,36 @@ def differences(directory: Directory, entries: Iterable[FileEntry], check: Check
         elif held.size != entry.size:
             word = "truncated" if held.size < entry.size else "longer"
             found.append(f"{word}: {entry.path} has {held.size} bytes, the manifest says {entry.size}")
-        elif check is Check.SIZES or (check is Check.CHECKSUMS and held.checksum and held.checksum == entry.checksum):
-            continue
-        elif file_entry(directory, entry.path).sha256 != entry.sha256:
-            found.append(f"changed: {entry.path} (same size, other bytes)")
+        elif check is Check.BYTES or not held.checksum or held.checksum != entry.checksum:
+            unread.append(entry)
+    chosen = [] if check is Check.SIZES else _sample(unread, at_most, seed)
+    sums = _sha256_of(directory, chosen)
+    found += [f"changed: {entry.path} (same size, other bytes)" for entry in chosen if sums[entry.path] != entry.sha256]
     found += [f"extra: {path}" for path in sorted(present)]
-    return found
+    if len(chosen) == len(unread):
+        return Examined(wrong=found, checked=Checked.FULL)
+    return Examined(wrong=found, checked=Checked.SAMPLE if chosen or len(unread) < len(entries) else Checked.SIZES)
+
+
+def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry]:
+    """Whole files of no more than so many bytes together: the same ones for the same seed, others for another."""
+    if sum(entry.size for entry in entries) <= at_most:
+        return entries
+    chosen: list[FileEntry] = []
+    for entry in sorted(entries, key=lambda held: hashlib.sha256(f"{seed} {held.path}".encode()).digest()):
+        if 0 < entry.size <= at_most:
+            chosen.append(entry)
+            at_most -= entry.size
+    return chosen
+
+
+def _sha256_of(directory: Directory, entries: list[FileEntry]) -> dict[str, str]:
+    """By path. Several files at once where there is much to read: hashing leaves other threads room."""
+
+    def digest(entry: FileEntry) -> str:
+        return file_entry(directory, entry.path).sha256
+
+    if len(entries) > 1 and sum(entry.size for entry in entries) >= WORTH_THREADS:
+        with ThreadPoolExecutor(HASH_THREADS) as pool:
+            return {entry.path: found for entry, found in zip(entries, pool.map(digest, entries), strict=True)}
+    return {entry.path: digest(entry) for entry in entries}

@@ -13,7 +13,7 @@ from marin.errors import BadField
 from marin.region import Region, parse_region
 
 
-class _Parsed[T](click.ParamType[T]):
+class Parsed[T](click.ParamType[T]):
     """parse: raises BadField, which is a wrong command line here."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
@@ -28,8 +28,8 @@ class _Parsed[T](click.ParamType[T]):
             self.fail(str(error), param, ctx)
 
 
-REGION: _Parsed[Region] = _Parsed("region", parse_region)
-SIZE: _Parsed[int] = _Parsed("size", parse_size)
+REGION: Parsed[Region] = Parsed("region", parse_region)
+SIZE: Parsed[int] = Parsed("size", parse_size)
 
 
 def region_options(command: Callable[..., Any]) -> Callable[..., Any]:

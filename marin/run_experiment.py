@@ -30,9 +30,11 @@ from marin.events import Events, git_revision
 from marin.exits import Exit
 from marin.experiment import Experiment
 from marin.experiment_file import Build, built_by
+from marin.input_check import parse_bound
 from marin.plan import Plan, make_plan
+from marin.record import EVERY_BYTE
 from marin.region import Region
-from marin.region_options import region_options
+from marin.region_options import Parsed, region_options
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Store, open_store
@@ -54,6 +56,7 @@ class Options:
     store_region: Region | None = None
     egress_budget: int = BUDGET
     allow_egress: str = ""
+    check_inputs: int = EVERY_BYTE
     backend: BackendName = BackendName.RAY
     address: str = ""
     every_step: bool = False
@@ -90,6 +93,14 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         _choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
         click.option("--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."),
         region_options,
+        click.option(
+            "--check-inputs",
+            type=Parsed("all|sizes|SIZE", parse_bound),
+            default=EVERY_BYTE,
+            metavar="all|sizes|SIZE",
+            show_default="all",
+            help="Bytes of each input to compare with its manifest before a step reads it.",
+        ),
         _choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
         click.option("--address", default="", help="A running Ray cluster; without it a local one is started."),
         click.option("--logs", is_flag=True, help="Print what running steps log, each line behind its step's name."),
@@ -222,7 +233,9 @@ def execute(
                 from marin.backends.metered import MeteredBackend
 
                 backend = MeteredBackend(backend, store, regions, _allowance(options))
-            run = Scheduler(plan, backend, listen, source.stem, git, tell=tell).execute()
+            run = Scheduler(
+                plan, backend, listen, source.stem, git, tell=tell, check_inputs=options.check_inputs
+            ).execute()
     except BaseException as error:
         events.stopped(error)
         raise

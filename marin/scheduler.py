@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any
 
 from marin.alias import roots_of, why_shared
@@ -21,48 +21,12 @@ from marin.lookout import Lookout
 from marin.meanwhile import may_be_taken
 from marin.outside import keep_listing, listing
 from marin.plan import Plan
-from marin.record import Record
+from marin.record import EVERY_BYTE, Record
+from marin.results import Run, Status, StepResult
 from marin.step import ExecutorStep, action_key
 from marin.uses import Uses, needs_of
 
 POLL_SECONDS = 0.2
-
-
-class Status(StrEnum):
-    CACHED = "cached"
-    ALIAS = "alias"
-    RAN = "ran"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    ABSENT = "absent"
-    WAITING = "waiting"
-    RUNNING = "running"
-
-
-@dataclass
-class StepResult:
-    """reason: why it ran, or why it did not. undecided: it failed because a person must say what to do about drift."""
-
-    step: ExecutorStep[Any]
-    status: Status
-    reason: str
-    record: Record | None = None
-    seconds: float = 0.0
-    error: str = ""
-    log: str = ""
-    undecided: bool = False
-
-
-@dataclass
-class Run:
-    """What happened. results: by step, in plan order."""
-
-    plan: Plan
-    results: dict[ExecutorStep[Any], StepResult] = field(default_factory=dict[ExecutorStep[Any], StepResult])
-    seconds: float = 0.0
-
-    def having(self, *statuses: Status) -> list[StepResult]:
-        return [result for result in self.results.values() if result.status in statuses]
 
 
 type Listener = Callable[[str, StepResult], None]
@@ -70,7 +34,7 @@ type Listener = Callable[[str, StepResult], None]
 
 class Scheduler:
     """listener(event, result) is told of every change: started, held, ended. watch: judges the leases of others.
-    tell: what everything waits for.
+    tell: what everything waits for. check_inputs: bytes of each input that are checked before a step reads it.
     """
 
     def __init__(
@@ -82,6 +46,7 @@ class Scheduler:
         git: str = "",
         watch: Watch | None = None,
         tell: Callable[[str], None] = lambda _: None,
+        check_inputs: int = EVERY_BYTE,
     ) -> None:
         self.plan, self.backend, self.listener = plan, backend, listener
         self.experiment, self.git = experiment, git
@@ -90,6 +55,7 @@ class Scheduler:
         self.results = set(plan.experiment.results.values())  # kept for good, whatever lifetime is declared
         self.uses = Uses(self.store, experiment, tell, self.watch)
         self.lookout = Lookout(self.store, plan.snapshot.records)
+        self.check_inputs, self.id = check_inputs, uuid.uuid4().hex
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
@@ -344,6 +310,8 @@ class Scheduler:
             experiment=self.experiment,
             git=self.git,
             because=self._because(decision),
+            check_inputs=self.check_inputs,
+            run=self.id,
         )
 
     def _because(self, decision: Decision) -> str:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from marin.artifact import Artifact, Checkpoint
 from marin.commit import commit, take_lease
 from marin.directory import Directory
-from marin.errors import CorruptOutput, LeaseLost, MarinError, StoreError
+from marin.errors import LeaseLost, MarinError, StoreError
+from marin.input_check import InputCheck
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
-from marin.record import LOG, Begun, Check, Record
+from marin.record import LOG, Begun, Record
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -36,6 +37,7 @@ class StepContext:
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
+        self.input_check = InputCheck(store, job)
 
     @property
     def state(self) -> Directory:
@@ -64,16 +66,6 @@ class StepContext:
         if step.identity not in self._inputs:
             raise KeyError(f"{self._job.step.name} reads {step.name}, which is not one of its fields")
         return self._store.artifact(self._inputs[step.identity])  # pyright: ignore[reportReturnType]
-
-    def check_inputs(self) -> None:
-        """Names and sizes of every input against its manifest, before run() reads a byte. Raises CorruptOutput."""
-        for record in self._inputs.values():
-            wrong = self._store.verify(record, Check.SIZES)
-            if wrong:
-                raise CorruptOutput(
-                    f"input {record.name} of {self._job.step.name} is damaged: "
-                    f"{'; '.join(wrong[:3])}; {self._store.remedy(record)}"
-                )
 
     def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         if self.out.is_local:
@@ -140,7 +132,8 @@ class StepContext:
             line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
             self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
             copy_files(source, self._store.directory / lease.document.attempt)
-            commit(job, self._store, lease, artifact, started, costly=True)
+            self.input_check.end()
+            commit(job, self._store, lease, artifact, started, self.input_check.checked, costly=True)
         except BaseException:
             lease.release()
             raise

@@ -37,15 +37,18 @@ from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
 from marin.objects import open_objects
 from marin.record import (
+    EVERY_BYTE,
     FAILURE,
     MANIFEST,
     RECORD,
     Acceptance,
     Begun,
     Check,
+    Checked,
+    Examined,
     FileEntry,
     Record,
-    differences,
+    examine,
     parse_manifest,
     parse_record,
     root_digest,
@@ -226,14 +229,19 @@ class Store:
 
     def verify(self, record: Record, check: Check) -> list[str]:
         """What is wrong with a committed output; empty when all is well."""
+        return self.examine(record, check).wrong
+
+    def examine(self, record: Record, check: Check, at_most: int = EVERY_BYTE, seed: str = "") -> Examined:
+        """What is wrong with a committed output, and how well that is known; see ``marin.record.examine``."""
         try:
             entries = self.manifest(record)
         except (CorruptOutput, CorruptRecord) as error:
-            return [str(error)]
-        found = differences(self.output(record), entries, check)
+            return Examined(wrong=[str(error)], checked=Checked.UNKNOWN)
+        found = examine(self.output(record), entries, check, at_most, seed)
         root = root_digest(entries, record.kind, record.facts)
         if root != record.root:
-            found.append(f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}")
+            edited = f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}"
+            found.wrong.append(edited)
         return found
 
     def stamp(self, record: Record) -> str:

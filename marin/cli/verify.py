@@ -16,9 +16,11 @@ from marin.cost import write_bytes
 from marin.errors import BadPrefix, StoreFull
 from marin.exits import Exit
 from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory, unknown
+from marin.lineage import read_lineage
 from marin.record import Check, Record
-from marin.store import open_store
-from marin.verified import note_verified
+from marin.store import Store, open_store
+from marin.suspects import Suspects, suspects_of
+from marin.verified import last_verified, note_verified
 
 
 @click.command()
@@ -32,7 +34,8 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     """Compare committed outputs with their manifests: missing, changed, truncated and extra files.
 
     All of them, or only STEP: op/label, label, operator, identity or path. On a disk every byte is read; on gs:// and
-    s3:// the store's own checksums are compared. Exit code 5 if one is damaged.
+    s3:// the store's own checksums are compared. Says what was made from a damaged output since it was last known to
+    be right. Exit code 5 if one is damaged.
     """
     if sizes_only and every_byte:
         raise click.UsageError("--sizes-only reads nothing, --bytes reads everything; give one of them")
@@ -41,21 +44,27 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     wrong = {identity: [error] for identity, error in inventory.damage.items() if _is_asked(identity, steps)}
     records = _asked(inventory, steps, wrong)
     right: list[Record] = []
+    damaged: list[Record] = []
     for record in _with_progress(records):
         if found := inventory.store.verify(record, check):
-            wrong[f"{record.name} {record.identity[:12]}"] = found
+            wrong[_called(record)] = found
+            damaged.append(record)
         else:
             right.append(record)
     checked = len(records)
+    suspects = _suspects(inventory.store, damaged)
     _note(inventory, check, right)
     if as_json:
-        echo_json({"checked": checked, "wrong": wrong})
+        made = {name: [_called(record) for record in held.made_since] for name, held in suspects.items()}
+        echo_json({"checked": checked, "wrong": wrong, "made_from_it": made})
         return Exit.STORE if wrong else Exit.OK
     console = open_console()
     for name, found in wrong.items():
         console.print(Text(name, style="red"), soft_wrap=True)
         for line in found:
             console.print(Text(f"    {line}"), soft_wrap=True)
+        if name in suspects:
+            console.print(Text(f"    {_about(suspects[name])}"), soft_wrap=True)
     size = sum({record.attempt: record.bytes for record in records}.values())
     how = {
         Check.SIZES: "names and sizes of",
@@ -68,7 +77,33 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     console.print(Text(said), soft_wrap=True)
     if wrong:
         console.print("make a damaged output again with --rebuild STEP when running its experiment", soft_wrap=True)
+    if any(held.made_since for held in suspects.values()):
+        console.print(
+            "what may have been made from the damage is made again by --rebuild too; if other bytes come out, what was "
+            "made from it follows. What cannot be made again: `marin revoke STEP --because REASON`",
+            soft_wrap=True,
+        )
     return Exit.STORE if wrong else Exit.OK
+
+
+def _called(record: Record) -> str:
+    return f"{record.name} {record.identity[:12]}"
+
+
+def _suspects(store: Store, damaged: list[Record]) -> dict[str, Suspects]:
+    """What was made from each, by what it is called."""
+    if not damaged:
+        return {}
+    lineage, verified = read_lineage(store), last_verified(store)
+    return {_called(record): suspects_of(lineage, record, verified) for record in damaged}
+
+
+def _about(suspects: Suspects) -> str:
+    right = f"last known to be right on {suspects.right_on}"
+    if not suspects.made_since:
+        return f"{right}; nothing was made from it since without a check of every byte"
+    names = ", ".join(_called(record) for record in suspects.made_since)
+    return f"{right}; may have been made from the damage since: {names}"
 
 
 def _note(inventory: Inventory, check: Check, right: list[Record]) -> None:

@@ -130,7 +130,7 @@ def test_status_says_committed_failed_and_absent(project: Project, marin: Comman
 
 def test_verify_finds_one_tampered_byte(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
-    assert json.loads(marin.verify("--json")) == {"checked": 2, "wrong": {}}
+    assert json.loads(marin.verify("--json")) == {"checked": 2, "wrong": {}, "made_from_it": {}}
     [output] = (project.store / "say").iterdir()
     content = bytearray((output / "text.txt").read_bytes())
     content[0] ^= 1

@@ -10,6 +10,7 @@ from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execut
 from marin.backends.inline import InlineBackend
 from marin.experiment import Experiment
 from marin.plan import OnDrift, Plan, make_plan
+from marin.record import EVERY_BYTE
 from marin.scheduler import Run, Scheduler
 from marin.store import Store
 
@@ -119,8 +120,8 @@ def run(store: str, rebuild: tuple[str, ...] = (), on_drift: OnDrift = OnDrift.S
     return execute(plan)
 
 
-def execute(plan: Plan) -> Run:
-    return Scheduler(plan, InlineBackend(), lambda *_: None).execute()
+def execute(plan: Plan, check_inputs: int = EVERY_BYTE) -> Run:
+    return Scheduler(plan, InlineBackend(), lambda *_: None, check_inputs=check_inputs).execute()
 
 
 def ran(run: Run) -> set[str]:
