@@ -20,6 +20,7 @@ MarinError
 ├── StoreError               what the store holds or refuses
 │   ├── BadPrefix            missing, malformed or unwritable prefix
 │   ├── BadName              a file name that no store can keep, or that leaves its directory
+│   ├── NotAFile             an output holds what no store can keep: a pipe, a device, a link that leaves it
 │   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
 │   ├── StoreFull            no space left
@@ -109,6 +110,9 @@ class BadPrefix(StoreError): ...
 
 
 class BadName(StoreError): ...
+
+
+class NotAFile(StoreError): ...
 
 
 class CorruptRecord(StoreError): ...
