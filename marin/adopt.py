@@ -7,7 +7,6 @@ import difflib
 import hashlib
 import importlib
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -30,6 +29,7 @@ from marin.judge import Judge
 from marin.lease import LOOK_SECONDS, Watch, read_lease
 from marin.lineage import ADOPT
 from marin.opened import facts_of
+from marin.output_files import not_files
 from marin.record import CHUNK, RECORD, Check, FileEntry, Record, content_digest, file_entry, parse_record, root_digest
 from marin.revocation import revoked
 from marin.step import ExecutorStep
@@ -218,12 +218,8 @@ def _download(source: str, folder: Path) -> None:
 
 def _names(folder: Directory) -> list[str]:
     """Every file. Raises InputError if there is none, or if some would be missed."""
-    for place, below, _ in os.walk(folder.path):
-        for name in below:
-            if (Path(place) / name).is_symlink():
-                raise InputError(
-                    f"{place}/{name} is a link to a folder, which is not followed; copy it or leave it out"
-                )
+    for name, why in not_files(folder, copied=True):
+        raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     names = folder.names()
     if not names:
         raise InputError(f"{folder.url} holds no file; nothing was adopted")

@@ -192,7 +192,7 @@ class Directory:
         if not self.is_local:
             return ""
         try:
-            held = [(name, entry.stat()) for name, entry in _walk(self.url)]
+            held = [(name, _status(entry)) for name, entry in entries_below(self.url)]
         except FileNotFoundError:
             return ""
         found = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in held]
@@ -247,25 +247,38 @@ def _file_stamp(held: os.stat_result) -> FileStamp:
 
 
 def _files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """Without the store's own, and without links to folders: what those lead to is listed where it is, or is not part
-    of the output. Raises OSError for a folder that cannot be listed; one that is not there is empty.
+    """Files and links to files, without the store's own; ``marin.output_files`` tells what else is there.
+
+    Raises OSError for a folder that cannot be listed; one that is not there is empty.
     """
     try:
-        return [(name, entry) for name, entry in _walk(root) if not (entry.is_symlink() and entry.is_dir())]
+        return [(name, entry) for name, entry in entries_below(root) if _is_file(entry)]
     except FileNotFoundError as error:
         if error.filename != root:
             raise
         return []
 
 
-def _walk(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) or (entry.is_symlink() and os.path.isfile(entry.path))
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result:
+    """Of what a link leads to, or of the link where that is nothing."""
+    try:
+        return entry.stat()
+    except OSError:
+        return entry.stat(follow_symlinks=False)
+
+
+def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Everything that is no folder, the store's own left out."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield f"{below}{entry.name}", entry
             elif below or entry.name != ".marin":
-                yield from _walk(entry.path, f"{below}{entry.name}/")
+                yield from entries_below(entry.path, f"{below}{entry.name}/")
 
 
 def _unless_gone(_remove: object, _path: str, error: BaseException) -> None:

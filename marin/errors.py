@@ -20,6 +20,7 @@ MarinError
 ├── StoreError               what the store holds or refuses
 │   ├── BadPrefix            missing, malformed or unwritable prefix
 │   ├── BadName              a file name that no store can keep, or that leaves its directory
+│   ├── NotAFile             an output holds what no store can keep: a pipe, a device, a link that leaves it
 │   ├── CorruptRecord        a record, lease or manifest that cannot be read as what it must be
 │   ├── CorruptOutput        files of a committed output are missing, changed or truncated
 │   │   └── InputRewritten   an input was written to while a step read it
@@ -110,6 +111,9 @@ class BadPrefix(StoreError): ...
 
 
 class BadName(StoreError): ...
+
+
+class NotAFile(StoreError): ...
 
 
 class CorruptRecord(StoreError): ...

@@ -29,6 +29,7 @@ from marin.directory import Directory
 from marin.document import BadDocument, Document
 from marin.errors import CorruptOutput, StoreError
 from marin.objects.conditional import Stored
+from marin.output_files import must_hold_files
 from marin.record import CHUNK, RECORD, FileEntry, Record, file_entry
 from marin.store import Store
 
@@ -134,7 +135,11 @@ class Copier:
         self._stop = threading.Event()
 
     def copy(self, entries: list[FileEntry], root: str) -> None:
-        """Raises CorruptOutput for a file that is not what its manifest says; it does not appear in the target."""
+        """Raises CorruptOutput for a file that is not what its manifest says; it does not appear in the target.
+
+        Raises NotAFile for a source that holds something else than files.
+        """
+        must_hold_files(self.source)
         self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
         self.store.objects.write(f"{self.attempt}/{MARKER}", Marker(root=root).to_json())
         pool = ThreadPoolExecutor(AT_A_TIME)

@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 from marin.directory import Directory
 from marin.document import BadDocument, Document, refuse_future
 from marin.errors import CorruptRecord
+from marin.output_files import must_hold_files, not_files
 
 FORMAT = 1
 MANIFEST = ".marin/manifest.json"
@@ -216,7 +217,11 @@ def file_entry(directory: Directory, path: str) -> FileEntry:
 
 
 def manifest_of(directory: Directory) -> list[FileEntry]:
-    """One entry per file of an output, sorted by path. Reads no file that this attempt itself sent to the store."""
+    """One entry per file of an output, sorted by path. Reads no file that this attempt itself sent to the store.
+
+    Raises NotAFile, before it reads anything.
+    """
+    must_hold_files(directory)
     if directory.is_local:
         return [file_entry(directory, path) for path in directory.names()]
     from marin.remote.files import side_by_side
@@ -277,11 +282,14 @@ def examine(
 
     at_most: bytes to read. Where there are more, whole files that fit in are read, chosen by ``seed``.
     """
-    found: list[str] = []
+    odd = dict(not_files(directory))
+    found = [f"no file: {name} is {why}" for name, why in odd.items()]
     unread: list[FileEntry] = []
-    present = directory.listing()
+    present = {name: held for name, held in directory.listing().items() if name not in odd}
     for entry in entries:
         held = present.pop(entry.path, None)
+        if entry.path in odd:
+            continue
         if held is None:
             found.append(f"missing: {entry.path}")
         elif held.size != entry.size:

@@ -17,6 +17,7 @@ from marin.errors import LeaseLost, MarinError, StoreError
 from marin.input_check import InputCheck
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
+from marin.output_files import must_hold_files
 from marin.record import LOG, Begun, Record
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -103,6 +104,7 @@ class StepContext:
         """Upload what run() wrote below ``out.path``, where that is not the output itself."""
         self._still_ours()
         if self._staging is not None:
+            self._staging.must_hold_files()
             self._staging.deliver()
 
     @property
@@ -157,7 +159,8 @@ class StepContext:
 
 
 def copy_files(source: Directory, target: Directory) -> None:
-    """Every file below source: hard-linked on one local disk, copied by the store within one store."""
+    """Every file below source: hard-linked on one local disk, copied by the store within one store. Raises NotAFile."""
+    must_hold_files(source)
     if source.is_local and target.is_local:
         for name in source.names():
             destination = target.path / name

@@ -14,6 +14,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from marin.directory import Directory
+from marin.output_files import must_hold_files
 from marin.remote import files, ledger
 from marin.remote.ledger import Written
 
@@ -56,6 +58,11 @@ class Staging:
         if folder is None:
             return []
         return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+    def must_hold_files(self) -> None:
+        """Before it is delivered as an output. Raises NotAFile."""
+        if self._folder is not None:
+            must_hold_files(Directory(str(self._folder)), self.url)
 
     def deliver(self) -> None:
         """Upload every file that is here; afterwards they are only there."""

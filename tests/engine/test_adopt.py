@@ -1,11 +1,10 @@
 """Outside data comes in once, whole, with its kind proved by opening it, and can be pinned."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-import threading
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from marin.record import Check
 from marin.revocation import revoke, revoked, withdraw
 from marin.store import Store
 from operators.generate import GenerateItems
-from tests.engine.project import Project, wait_for
+from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
 from tests.engine.test_dolmino import CLEAN, DOLMINO, TOKENIZER
 from tests.engine.test_lineage import family
@@ -143,7 +142,7 @@ def test_what_is_no_outside_data_is_refused(prefix: str, folder: Path, tmp_path:
     refused(prefix, folder, InputError, "link to a folder")
     (folder / "linked").unlink()
     (folder / "dangling").symlink_to(tmp_path / "none")
-    refused(prefix, folder, InputError, "cannot be read whole: .*dangling")
+    refused(prefix, folder, InputError, "dangling is a link to .*none, which leads nowhere")
     (folder / "dangling").unlink()
     record = take(prefix, folder).record
     with pytest.raises(BadField, match=f'as adopt/out; pin it:\n.*at="{record.attempt}"'):
@@ -246,44 +245,54 @@ def test_lineage_says_where_it_came_from_and_that_its_bytes_were_made_here(prefi
 
 
 def test_what_changes_under_the_copy_is_not_committed(prefix: str, tmp_path: Path) -> None:
-    pipe = _pipe(tmp_path)
+    changing = _changing(tmp_path)
+    copying = Path(prefix) / "adopt"
+    changed: list[bool] = []
 
-    def write() -> None:
-        pipe.write_text("as it was")
-        wait_for(Path(prefix) / "adopt")
-        pipe.write_text("changed")
+    def change(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and arguments[0] == str(changing) and copying.is_dir() and not changed:
+            changed.append(True)
+            changing.write_text("changed")
 
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
+    sys.addaudithook(change)
     with pytest.raises(MarinError, match="changed while it was being copied"):
-        take(prefix, pipe.parent)
-    writer.join()
+        take(prefix, changing.parent)
+    assert changed
     assert not Store(prefix).objects.names(".marin/records")
 
 
-def _pipe(tmp_path: Path) -> Path:
-    """A file that is read once for its digest, and whose second reading waits for a second writer."""
+def _changing(tmp_path: Path) -> Path:
+    """A file that is read for its digest, and once more when it is copied."""
     (tmp_path / "slow").mkdir()
-    pipe = tmp_path / "slow/b.txt"
-    os.mkfifo(pipe)
-    return pipe
+    (tmp_path / "slow/b.txt").write_text("second")
+    return tmp_path / "slow/b.txt"
+
+
+KILLED_COPYING = """
+import os, signal, sys
+
+def end(event, arguments):
+    if event == "open" and arguments[0] == os.environ["KILLED_AT"] and os.path.isdir(os.environ["KILLED_SINCE"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(end)
+"""
 
 
 def test_killed_in_the_middle_it_comes_in_whole_the_next_time(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
-    marin, pipe = Command(project), _pipe(tmp_path)
-    (pipe.parent / "a.txt").write_text("first")
-    arguments = ("adopt", str(pipe.parent), "--kind", "raw_files", "--label", "x", "--because", "y", "--json")
+    marin, changing = Command(project), _changing(tmp_path)
+    (changing.parent / "a.txt").write_text("first")
+    arguments = ("adopt", str(changing.parent), "--kind", "raw_files", "--label", "x", "--because", "y", "--json")
     where = ("--prefix", str(project.store))
-    begun = subprocess.Popen([*marin.program(), *arguments, *where], env=project.environment())
-    pipe.write_text("second")
-    (attempt,) = _wait_for_one(project.store / "adopt")
-    wait_for(attempt / "a.txt")
-    begun.send_signal(signal.SIGKILL)
-    begun.wait()
+    (project.folder / "sitecustomize.py").write_text(KILLED_COPYING)
+    killed = {"KILLED_AT": str(changing), "KILLED_SINCE": str(project.store / "adopt")}
+    begun = subprocess.run([*marin.program(), *arguments, *where], env={**project.environment(), **killed}, check=False)
+    assert begun.returncode == -signal.SIGKILL
+    (project.folder / "sitecustomize.py").unlink()
+    (attempt,) = (project.store / "adopt").iterdir()
+    assert (attempt / "a.txt").exists()
     assert marin("ls", *where).startswith("0 outputs")
-    pipe.unlink()
-    pipe.write_text("second")
     done = json.loads(marin(*arguments, *where))
     assert done["new"]
     assert done["at"].endswith(".0002")
@@ -303,11 +312,6 @@ def test_of_two_who_adopt_the_same_at_one_moment_one_does(tmp_path: Path, folder
     told = [json.loads(each.communicate(timeout=60)[0]) for each in both]
     assert sorted(held["new"] for held in told) == [False, True]
     assert told[0]["at"] == told[1]["at"]
-
-
-def _wait_for_one(folder: Path) -> list[Path]:
-    wait_for(folder)
-    return list(folder.iterdir())
 
 
 def test_the_command_prints_the_line_that_pins_it(tmp_path: Path, folder: Path) -> None:
