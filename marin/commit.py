@@ -223,4 +223,5 @@ def _provenance(job: Job, started: float) -> Provenance:
         experiment=job.experiment,
         git=job.git,
         because=job.because,
+        scale=job.scale,
     )

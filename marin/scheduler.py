@@ -344,6 +344,7 @@ class Scheduler:
             experiment=self.experiment,
             git=self.git,
             because=self._because(decision),
+            scale=self.plan.snapshot.scale,
         )
 
     def _because(self, decision: Decision) -> str:

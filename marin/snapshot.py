@@ -12,6 +12,7 @@ from marin.lease import LeaseDocument, State, lease_name, parse_lease
 from marin.pinned_code import PinnedCode
 from marin.record import RECORD, Record
 from marin.revocation import revoked
+from marin.scale import Scale
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -20,11 +21,13 @@ class Snapshot:
     """records, damage: what is committed, or why it cannot be read, by identity. leases: of steps without a record.
 
     invisible: outputs whose writer died between the commit and the record; a run makes them visible.
-    last_outputs: as far as somebody has looked (marin.reasons), the latest output of each step's operator and label.
+    scale: the experiment's, as records have it. last_outputs: as far as somebody has looked (marin.reasons), the latest
+    output of each step's operator and label at that scale.
     """
 
-    def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]]) -> None:
+    def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
         self.store = store
+        self.scale = scale.value if scale is not None else ""
         self.records: dict[str, Record] = {}
         self.damage: dict[str, str] = {}
         self.leases: dict[str, LeaseDocument] = {}
