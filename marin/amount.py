@@ -19,7 +19,7 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)")
 
 @dataclass(frozen=True)
 class Amount:
-    """Bytes. estimated: how many of them are only as many as the last output of that name had.
+    """Bytes. estimated: how many of them are an estimate: see marin.costs.
 
     unknown: names of the outputs whose size nobody can know before they are made.
     """

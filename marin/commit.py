@@ -236,4 +236,5 @@ def _provenance(job: Job, started: float) -> Provenance:
         experiment=job.experiment,
         git=job.git,
         because=job.because,
+        scale=job.scale,
     )

@@ -92,11 +92,12 @@ def _legend(whole: Sum) -> list[str]:
     lines: list[str] = []
     both = whole.reads + whole.writes
     if both.estimated:
-        lines.append("~ as large as the last output of the same name")
+        lines.append("~ expected: by fields and published counts, or as large as the last output with the same fields")
     if both.unknown:
         known = "≥ " if both.bytes else ""
         lines.append(
-            f"{known}how large {len(both.unknown)} outputs will be is not known: they are made for the first time"
+            f"{known}how large {len(both.unknown)} outputs will be is not known: neither their fields nor an earlier "
+            "output with the same fields at this scale tells"
         )
     if Action.RECHECK in whole.actions:
         lines.append("1–3 steps: some run only if an input gets other bytes; the rest of a line counts them all")

@@ -1,8 +1,13 @@
-"""What a plan costs before it runs: tokens, floating-point operations, chip-hours, bytes read, written and moved."""
+"""What a plan costs before it runs: tokens, floating-point operations, chip-hours, bytes read, written and moved.
+
+How large an output will be that is not there yet: as large as the output that it replaces; else what the step says from
+its fields and the sizes of what it reads; else as large as the last output of its name at this scale with the same
+fields, if the sizes of what it reads are known. Else nobody knows, and the plan says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +16,12 @@ from marin.cost import training_cost
 from marin.decision import REMADE, Action, Decision
 from marin.egress import Egress, Regions, total_egress
 from marin.plan import Plan
-from marin.reasons import last_outputs
+from marin.reasons import field_changes, last_outputs
 from marin.record import Record
-from marin.resources import Work
+from marin.resources import Size, Work
 from marin.step import ExecutorStep
+
+TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer makes fewer tokens of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,29 +122,60 @@ class Sum:
 def plan_costs(plan: Plan, regions: Regions | None = None) -> list[StepCost]:
     """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion."""
     made_before = last_outputs([held.step for held in plan.having(*REMADE) if held.record is None], plan.snapshot)
-    sizes: dict[ExecutorStep[Any], Amount] = {}
+    sizes: dict[ExecutorStep[Any], Size] = {}
+    there: set[ExecutorStep[Any]] = set()
     costs: list[StepCost] = []
     for decision in plan.decisions:
         step = decision.step
         if decision.action not in REMADE:
             record = decision.record or decision.same_as
             if record is not None:
-                sizes[step] = Amount(record.bytes)
+                sizes[step] = _size_of(record)
+                there.add(step)
             continue
-        sizes[step] = _expected(step, decision.record or made_before.get(step))
-        published = step.producer is not None and step.producer in sizes and plan.of(step.producer).action in REMADE
+        expected = _expected(decision, {each: sizes[each] for each in step.dependencies if each in sizes}, made_before)
+        if expected is not None:
+            sizes[step] = expected
+        published = step.producer is not None and plan.of(step.producer).action in REMADE
         inputs = () if published else step.dependencies  # its training run writes it
-        known = {each: sizes.get(each, Amount(unknown=(each.name,))) for each in inputs}
-        reads, writes = total(known.values()), sizes[step]
+        reads, writes = total(_amount(each, sizes, there) for each in inputs), _amount(step, sizes, there)
         writer = step.producer if published and step.producer is not None else step
         egress = None if regions is None else regions.egress(writer, reads, writes, outside=not published)
         costs.append(StepCost(decision=decision, reads=reads, writes=writes, egress=egress, training=training_of(step)))
     return costs
 
 
-def _expected(step: ExecutorStep[Any], last: Record | None) -> Amount:
-    """Size of an output that is not there yet: that of the last one of its name."""
-    return Amount(unknown=(step.name,)) if last is None else Amount(last.bytes, last.bytes)
+def _expected(
+    decision: Decision, inputs: Mapping[ExecutorStep[Any], Size], made_before: Mapping[ExecutorStep[Any], Record]
+) -> Size | None:
+    step, last = decision.step, made_before.get(decision.step)
+    if decision.record is not None:
+        return _size_of(decision.record)
+    told = step.expected_size(inputs)
+    if told is not None or last is None or len(inputs) < len(step.dependencies) or field_changes(step, last):
+        return told
+    return _size_of(last)
+
+
+def _size_of(record: Record) -> Size:
+    """tokens: those of a token store; of documents about so many, by their text."""
+    match record.kind:
+        case "tokens":
+            tokens = record.facts.get("tokens")
+        case "documents":
+            text = record.facts.get("bytes")
+            tokens = text // TEXT_BYTES_PER_TOKEN if isinstance(text, int) else None
+        case _:
+            tokens = None
+    return Size(bytes=record.bytes, tokens=tokens if isinstance(tokens, int) else None)
+
+
+def _amount(
+    step: ExecutorStep[Any], sizes: Mapping[ExecutorStep[Any], Size], there: Container[ExecutorStep[Any]]
+) -> Amount:
+    if step not in sizes:
+        return Amount(unknown=(step.name,))
+    return Amount(sizes[step].bytes, 0 if step in there else sizes[step].bytes)
 
 
 def training_of(step: ExecutorStep[Any]) -> Training | None:

@@ -143,15 +143,20 @@ def _bucket(url: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """budget: bytes that may cross regions. because: why a run may exceed it; "" if it may not."""
+    """stated: bytes that may cross regions, as somebody said; None: BUDGET, if all sizes are known before. because: why
+    a run may exceed it; "" if it may not."""
 
-    budget: int = BUDGET
+    stated: int | None = None
     because: str = ""
+
+    @property
+    def budget(self) -> int:
+        return BUDGET if self.stated is None else self.stated
 
 
 def exceeds(amount: Amount, allowance: Allowance) -> bool:
-    """More than the budget for certain. With a budget of 0 what nobody can know is too much as well."""
-    return amount.bytes > allowance.budget or (not allowance.budget and bool(amount))
+    """More than the budget for certain; or nobody can know how much, and nobody stated a budget above 0 for it."""
+    return amount.bytes > allowance.budget or (not allowance.stated and bool(amount.unknown))
 
 
 def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance, regions: Regions) -> None:
@@ -166,9 +171,15 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
     largest = sorted(moved, key=lambda pair: (-pair[1].amount.bytes, pair[0]))
     width = max(len(name) for name, _ in largest[:NAMED])
     store = regions.store()
+    unknown = whole.amount.unknown
+    about_unknown = (
+        f"How large {len(unknown)} outputs will be is not known: {', '.join(unknown[:NAMED])}"
+        f"{f' and {len(unknown) - NAMED} more' if len(unknown) > NAMED else ''}. State how much may cross"
+    )
     lines = [
         f"{write_known(whole.amount)} would cross regions, the budget is {write_bytes(allowance.budget)}. "
         "Nothing was started.",
+        *([about_unknown] if unknown else []),
         *(f"  {line}" for line in whole.describe()),
         "Most of it:",
         *(f"  {name:{width}}  {write_known(held.amount)}" for name, held in largest[:NAMED]),
@@ -176,7 +187,7 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
         "Ways on:",
         *([f"  run where the store is: --region {store}, and Resources.region of steps that say it"] if store else []),
         f"  marin mirror STEP… --from {regions.prefix} --to P: copy what is read to a store there; then --prefix P",
-        "  --egress-budget SIZE: raise the budget",
+        "  --egress-budget SIZE: state what may cross; a run that turns out to move more starts no further step",
         '  --allow-egress "REASON": go on, this once; the reason is recorded',
     ]
     raise EgressOverBudget("\n".join(lines))

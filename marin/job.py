@@ -21,7 +21,8 @@ class Job:
     to commit at which optimizer step, while running. keep_state: go on with work in progress that other code began
     (accepted by a person); otherwise such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the
     driver watched stand still. expiry: seconds after which a lease that stands still is dead.
-    lifetime: see marin.lifetime; "" for good. check_inputs, run: see marin.input_check.
+    lifetime: see marin.lifetime; "" for good. check_inputs, run: see marin.input_check. scale: "" where no experiment
+    makes it.
     """
 
     prefix: str
@@ -42,6 +43,7 @@ class Job:
     because: str = ""
     check_inputs: int = EVERY_BYTE
     run: str = ""
+    scale: str = ""
 
     def may_take_over(self, lease: LeaseDocument) -> bool:
         return lease.holder.is_gone() or (lease.token, lease.beat) == self.presumed_dead

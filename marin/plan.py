@@ -19,6 +19,7 @@ from marin.experiment import Experiment
 from marin.fingerprint import code_fingerprint
 from marin.outside import outside_of, shortened
 from marin.pinned_kind import check_kinds
+from marin.scale import Scale
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -117,14 +118,18 @@ def make_plan(
     on_drift: OnDrift = OnDrift.STOP,
     because: str = "",
     rebuild: Collection[str] = (),
+    scale: Scale | None = None,
 ) -> Plan:
-    """Decide about every step. Raises UnknownStep for a --rebuild that names no step, BadPrefix, BadField."""
+    """Decide about every step. scale: what the experiment was built at.
+
+    Raises UnknownStep for a --rebuild that names no step, BadPrefix, BadField.
+    """
     if on_drift is OnDrift.ACCEPT and not because.strip():
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
     today = {step: _today(step) for step in steps}
-    snapshot = Snapshot(store, steps)
+    snapshot = Snapshot(store, steps, scale)
     found = conditions(steps, snapshot, today)
     ends = list(experiment.results.values())
     decisions = decide(found, ends, snapshot, Aliases(snapshot, today), forced, on_drift)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
@@ -41,25 +41,27 @@ def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[
             found[step] = Missing(_unfinished(step, mine, snapshot))
         else:
             unmade.append(step)
-    siblings = _siblings(unmade, by_op, snapshot)
-    snapshot.last_outputs.update({step: siblings.get(step) for step in unmade})
+    earlier = _earlier(unmade, by_op, snapshot)
     for step in unmade:
-        if step not in siblings:
-            found[step] = Missing("never built")
+        sibling = _last(earlier[step], snapshot.scale)
+        snapshot.last_outputs[step] = sibling
+        if sibling is None:
+            found[step] = Missing(_new_at_this_scale(earlier[step]))
             continue
-        changes = _field_changes(step, siblings[step])
-        found[step] = Missing("; ".join(changes) or "what it reads is new", follows=not changes)
+        version = [f"version {sibling.version} → {step.version}"] if sibling.version != step.version else []
+        changes = [*version, *field_changes(step, sibling)]
+        more = [f"{len(changes) - 3} more"] if len(changes) > 3 else []
+        found[step] = Missing("; ".join([*changes[:3], *more]) or "what it reads is new", follows=not changes)
     return found
 
 
 def last_outputs(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Record]:
-    """The latest output of the same operator and label as each step, where there is one."""
+    """The latest output at this scale of the same operator and label as each step, where there is one."""
     known = snapshot.last_outputs
     asked = list(steps)
     unknown = [step for step in asked if step not in known]
     by_op = {op: _Attempts(snapshot.attempts(op)) for op in {step.op for step in unknown}}
-    found = _siblings(unknown, by_op, snapshot)
-    known.update({step: found.get(step) for step in unknown})
+    known.update({step: _last(held, snapshot.scale) for step, held in _earlier(unknown, by_op, snapshot).items()})
     return {step: record for step in asked if (record := known[step]) is not None}
 
 
@@ -94,10 +96,23 @@ def _unfinished(step: ExecutorStep[Any], mine: list[str], snapshot: Snapshot) ->
     return f"an earlier attempt did not finish ({mine[-1]})"
 
 
-def _siblings(
+def _last(records: Iterable[Record], scale: str) -> Record | None:
+    """The latest of them that was made at that scale: another scale's fields and sizes say nothing about this one."""
+    here = [record for record in records if record.provenance.scale == scale]
+    return max(here, key=lambda record: (record.provenance.started, record.token), default=None)
+
+
+def _new_at_this_scale(elsewhere: Sequence[Record]) -> str:
+    if any(record.provenance.scale for record in elsewhere):
+        return "never built at this scale"
+    # Records from before the scale was written down.
+    return "never built with these fields" if elsewhere else "never built"
+
+
+def _earlier(
     steps: Iterable[ExecutorStep[Any]], by_op: Mapping[str, _Attempts], snapshot: Snapshot
-) -> dict[ExecutorStep[Any], Record]:
-    """The latest output of the same operator and label, where there is one: read all at once."""
+) -> dict[ExecutorStep[Any], list[Record]]:
+    """Every output of the same operator and label, at any scale: read all at once."""
     attempts = {step: by_op[step.op].of_label(step.label) for step in steps}
     names = {f"{attempt}/{RECORD}" for held in attempts.values() for attempt in held}
     records: dict[str, Record] = {}
@@ -106,24 +121,18 @@ def _siblings(
             records[name.removesuffix(f"/{RECORD}")] = parse_record(content, name)
         except CorruptRecord:
             continue  # only a hint for people: verify reports damaged attempts
-    found: dict[ExecutorStep[Any], Record] = {}
-    for step, held in attempts.items():
-        readable = [records[attempt] for attempt in held if attempt in records]
-        if readable:
-            found[step] = max(readable, key=lambda record: (record.provenance.started, record.token))
-    return found
+    return {step: [records[attempt] for attempt in held if attempt in records] for step, held in attempts.items()}
 
 
-def _field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
+def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
+    """``place: old → new`` for each field that differs by more than the identity of what is read."""
     changes: list[str] = []
-    if sibling.version != step.version:
-        changes.append(f"version {sibling.version} → {step.version}")
     now = json.loads(json.dumps(describe_fields(step)))
     for name in sorted(now.keys() | sibling.config.keys()):
         for place, old, new in leaf_changes(name, sibling.config.get(name), now.get(name)):
             if not _same_step(old, new):
                 changes.append(f"{place}: {_short(old)} → {_short(new)}")
-    return changes[:3] + ([f"{len(changes) - 3} more"] if len(changes) > 3 else [])
+    return changes
 
 
 def leaf_changes(place: str, old: Any, new: Any) -> list[tuple[str, Any, Any]]:

@@ -54,7 +54,8 @@ class Input(Document, frozen=True, kw_only=True):
 class Provenance(Document, frozen=True, kw_only=True):
     """Who, where, when and from which commit. seconds: wall time of run() and the commit.
 
-    because: why an output that there was had to be made again ("" for the first), or why it was adopted.
+    because: why an output that there was had to be made again ("" for the first), or why it was adopted. scale: of the
+    experiment that made it; "" in records from before it was written down, and for what no experiment made.
     """
 
     who: str
@@ -64,6 +65,7 @@ class Provenance(Document, frozen=True, kw_only=True):
     experiment: str = ""
     git: str = ""
     because: str = ""
+    scale: str = ""
 
 
 class Mirrored(Document, frozen=True, kw_only=True):

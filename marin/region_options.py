@@ -47,10 +47,8 @@ def region_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--egress-budget",
             type=SIZE,
-            default=BUDGET,
             metavar="SIZE",
-            show_default=f"{BUDGET >> 30}GiB",
-            help="Bytes that may cross regions.",
+            help=f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
         ),
         click.option(
             "--allow-egress", default="", metavar="REASON", help="Go on above that budget, this once; recorded."

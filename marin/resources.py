@@ -42,6 +42,14 @@ CPU = Resources()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Size:
+    """How large an output is, or about to be. bytes: of its files. tokens: of the text in it, None where unknown."""
+
+    bytes: int
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Work:
     """What a training step will do: optimizer steps, tokens read, floating-point operations."""
 

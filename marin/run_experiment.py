@@ -24,7 +24,7 @@ from marin.collector import paused
 from marin.console import open_console
 from marin.costs import StepCost, crossing, plan_costs
 from marin.decision import Action, OnDrift
-from marin.egress import BUDGET, Allowance, Egress, Regions, must_be_allowed
+from marin.egress import Allowance, Egress, Regions, must_be_allowed
 from marin.errors import BadPrefix, Outdated, StoreFull
 from marin.events import Events, git_revision
 from marin.exits import Exit
@@ -54,7 +54,7 @@ class Options:
     because: str = ""
     region: Region | None = None
     store_region: Region | None = None
-    egress_budget: int = BUDGET
+    egress_budget: int | None = None
     allow_egress: str = ""
     check_inputs: int = EVERY_BYTE
     backend: BackendName = BackendName.RAY
@@ -172,7 +172,14 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
 
 
 def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
-    plan = make_plan(experiment, store, on_drift=options.on_drift, because=options.because, rebuild=options.rebuild)
+    plan = make_plan(
+        experiment,
+        store,
+        on_drift=options.on_drift,
+        because=options.because,
+        rebuild=options.rebuild,
+        scale=options.scale,
+    )
     if not _runs_here(options):
         must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
     return plan
@@ -190,7 +197,7 @@ def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Region
 
 
 def _allowance(options: Options) -> Allowance:
-    return Allowance(budget=options.egress_budget, because=options.allow_egress)
+    return Allowance(stated=options.egress_budget, because=options.allow_egress)
 
 
 def execute(
@@ -217,7 +224,7 @@ def execute(
     events = Events(store, source.stem)
     events.began(options.command, git, options.scale.value, len(todo))
     if egress is not None and egress.by_route:
-        events.note("egress", **egress.to_json(), budget=options.egress_budget, allowed=options.allow_egress)
+        events.note("egress", **egress.to_json(), budget=_allowance(options).budget, allowed=options.allow_egress)
     try:
         with Progress(console, store, len(todo)) as progress, _stream(options, console, store) as logs:
 

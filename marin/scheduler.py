@@ -312,6 +312,7 @@ class Scheduler:
             because=self._because(decision),
             check_inputs=self.check_inputs,
             run=self.id,
+            scale=self.plan.snapshot.scale,
         )
 
     def _because(self, decision: Decision) -> str:

@@ -11,6 +11,7 @@ from marin.judge import Judge
 from marin.pinned_code import PinnedCode
 from marin.record import Record
 from marin.revocation import revoked
+from marin.scale import Scale
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -19,11 +20,13 @@ class Snapshot:
     """committed: what the store holds of these steps; records, leases and damage are its own.
 
     On an object store no lease beside a visible record is read: those are as many round trips as there are steps.
-    last_outputs: as far as somebody has looked (marin.reasons), the latest output of each step's operator and label.
+    scale: the experiment's, as records have it. last_outputs: as far as somebody has looked (marin.reasons), the latest
+    output of each step's operator and label at that scale.
     """
 
-    def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]]) -> None:
+    def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
         self.store = store
+        self.scale = scale.value if scale is not None else ""
         wanted = {step.identity for step in steps}
         self.committed = Committed(store, wanted, every_lease=not store.objects.is_remote)
         self.records, self.damage = self.committed.records, self.committed.damage

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 from marin.artifact import Artifact
 from marin.errors import BadField, ExperimentError
 from marin.lifetime import FOREVER, Lifetime
-from marin.resources import CPU, Resources, Work
+from marin.resources import CPU, Resources, Size, Work
 from marin.value import (
     EXECUTION,
     Identified,
@@ -134,6 +134,13 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     def work(self) -> Work | None:
         """How much training this step is, known from its fields alone; None for steps that do not train."""
+        return None
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        """How large the output will be, or can be at most, from fields and inputs; None where those do not tell.
+
+        inputs: the dependencies whose size is known or expected itself.
+        """
         return None
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents, Items
 from marin.context import Context
 from marin.directory import Directory
 from marin.errors import BadField
+from marin.resources import Size
 from marin.step import ExecutorStep
 from marin.text.overlap_rule import Overlap
 
@@ -43,6 +45,9 @@ class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=1):
             raise BadField("Decontaminate.against is empty; give the items of at least one evaluation")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"Decontaminate.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import shard_names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents, Items, RawFiles
@@ -11,8 +11,9 @@ from marin.context import Context
 from marin.data.http_file import HttpFile
 from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision
+from marin.resources import Size
 from marin.step import ExecutorStep
-from marin.value import value
+from marin.value import execution, value
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
@@ -26,12 +27,17 @@ class HuggingFace(ExecutorStep[RawFiles], op="download-hf", version=1):
     """Files of a dataset on the Hugging Face hub, at one commit.
 
     revision: 40 hex digits; a branch or tag moves, so it is refused. patterns: globs over paths in the
-    repository, ``**`` crosses folders. Raises MissingRevision at construction for anything but a commit.
+    repository, ``**`` crosses folders. size: as published, where somebody counted; plans go by it.
+    Raises MissingRevision at construction for anything but a commit.
     """
 
     repo: str
     revision: str
     patterns: tuple[str, ...] = ("**",)
+    size: Size | None = execution(default=None)
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return self.size
 
     def check(self) -> None:
         if not COMMIT.fullmatch(self.revision):
@@ -75,12 +81,16 @@ class HttpIndex(ExecutorStep[RawFiles], op="download-http-index", version=1):
     """The files that a pinned listing names, filtered by globs over its paths: how Common Crawl publishes.
 
     base: what each path is appended to. The listing's checksum pins names, not contents; the output's
-    manifest has the checksum of every file that came.
+    manifest has the checksum of every file that came. size: as published, where somebody counted.
     """
 
     index: HttpFile
     base: str
     patterns: tuple[str, ...]
+    size: Size | None = execution(default=None)
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return self.size
 
     def check(self) -> None:
         _check_files("HttpIndex", (self.index,))
@@ -182,6 +192,9 @@ class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=1):
     text_field: str = "text"
     template: str = ""
     keep: tuple[Keep, ...] = ()
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.files)  # both are compressed
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.raw_records import is_readable

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents
 from marin.context import Context
 from marin.errors import BadField
+from marin.resources import Size
 from marin.step import ExecutorStep
 from marin.value import value
 
@@ -43,6 +45,9 @@ class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
             raise BadField(f"ExactDedup.paragraph_words is {self.paragraph_words}; wanted at least 1")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"ExactDedup.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import Document, shard_names

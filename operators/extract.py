@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents, RawFiles
 from marin.context import Context
 from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument
+from marin.resources import Size
 from marin.step import ExecutorStep
 from marin.text.extract import Content, Extractor
 
@@ -41,6 +42,9 @@ class Extract(ExecutorStep[Documents], op="extract", version=1):
             raise BadField(f"Extract.shards is {self.shards}; wanted at least 1")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"Extract.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.raw)  # at most
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.dropped import check_removed, total

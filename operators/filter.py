@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents
 from marin.context import Context
 from marin.directory import Directory
 from marin.errors import BadField
+from marin.resources import Size
 from marin.step import ExecutorStep
 from marin.text.quality import Quality
 
@@ -32,6 +34,9 @@ class Filter(ExecutorStep[Documents], op="filter", version=1):
             raise BadField("Filter.quality has no rule; give a preset, or leave the step out")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"Filter.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import shard_names

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents
 from marin.context import Context
 from marin.errors import BadField
+from marin.resources import Size
 from marin.step import ExecutorStep
 from marin.text.near_rule import NearDuplicates
 
@@ -31,6 +32,9 @@ class NearDedup(ExecutorStep[Documents], op="near-dedup", version=1):
     def check(self) -> None:
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"NearDedup.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import read_documents, read_shard, shard_names

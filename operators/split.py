@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marin.artifact import Documents
 from marin.context import Context
 from marin.directory import Directory
 from marin.errors import BadField, OverRemoval
+from marin.resources import Size
 from marin.step import ExecutorStep
 from marin.value import value
 
@@ -43,6 +44,9 @@ class Split(ExecutorStep[Documents], op="split", version=1):
             raise BadField(f"Split.holdout is {self.holdout}; wanted a fraction between 0 and 1")
         if not 0 <= self.seed < 2**64:
             raise BadField(f"Split.seed is {self.seed}; wanted an unsigned 64-bit number")
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import shard_names

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from marin import Context, Documents, ExecutorStep, Tokenizer, Tokens
+from marin.resources import Size
+
+BYTES_PER_ID = 4  # 2 with a vocabulary of at most 65,536
 
 
 class Tokenize(ExecutorStep[Tokens], op="tokenize"):
@@ -12,6 +16,12 @@ class Tokenize(ExecutorStep[Tokens], op="tokenize"):
 
     documents: ExecutorStep[Documents]
     tokenizer: ExecutorStep[Tokenizer]
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        documents = inputs.get(self.documents)
+        if documents is None or documents.tokens is None:
+            return None
+        return Size(bytes=BYTES_PER_ID * documents.tokens, tokens=documents.tokens)
 
     def run(self, ctx: Context) -> Tokens:
         from marin.data.documents import read_documents

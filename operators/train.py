@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Any
@@ -10,7 +11,7 @@ from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, executio
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.lifetime import FOREVER, Lifetime
-from marin.resources import Work
+from marin.resources import Size, Work
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
@@ -115,6 +116,11 @@ class Train(ExecutorStep[Checkpoint], op="train"):
 
     def work(self) -> Work:
         return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
+        """Of the checkpoint: float32 weights, Adam's two moments, and the moving average if there is one."""
+        copies = 3 if self.optimizer.ema is None else 4
+        return Size(bytes=4 * copies * self.model.parameters(self.vocabulary))
 
     def run(self, ctx: Context) -> Checkpoint:
         import tempfile
@@ -244,6 +250,9 @@ class Milestone(ExecutorStep[Checkpoint], op="milestone"):
     @property
     def producer(self) -> Train:
         return self.training
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
+        return self.training.expected_size(inputs)
 
     def run(self, ctx: Context) -> Checkpoint:
         from marin.training import checkpoint

@@ -12,9 +12,13 @@ from typing import Any
 from marin.artifact import Documents, RawFiles
 from marin.data.http_file import HttpFile
 from marin.errors import MissingRevision
+from marin.resources import Size
 from marin.scale import Scale
 from marin.step import ExecutorStep
 from operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments
+
+# Of compressed text: Nemotron-CC's 10.7 TiB hold 6.3 T tokens.
+COMPRESSED_BYTES_PER_TOKEN = 1.87
 
 type Raw = ExecutorStep[Documents] | ExecutorStep[RawFiles]
 
@@ -30,14 +34,14 @@ class Hub:
     template: str = ""
     keep: tuple[Keep, ...] = ()
 
-    def documents(self, label: str) -> ExecutorStep[Documents]:
-        """Raises MissingRevision, naming the dataset, if no commit is pinned."""
+    def documents(self, label: str, size: Size | None = None) -> ExecutorStep[Documents]:
+        """size: of the files, as published. Raises MissingRevision, naming the dataset, if no commit is pinned."""
         if self.revision is None:
             raise MissingRevision(
                 f"{label}: no public commit of {self.repo} is known; look one up on its page under Files → History, "
                 "write it into experiments/datasets, or plan with --scale rehearsal"
             )
-        files = HuggingFace(repo=self.repo, revision=self.revision, patterns=self.patterns, label=label)
+        files = HuggingFace(repo=self.repo, revision=self.revision, patterns=self.patterns, size=size, label=label)
         return ReadDocuments(
             files=files, text_field=self.text_field, template=self.template, keep=self.keep, label=label
         )
@@ -51,8 +55,8 @@ class Listing:
     base: str
     patterns: tuple[str, ...]
 
-    def documents(self, label: str) -> ExecutorStep[Documents]:
-        files = HttpIndex(index=self.index, base=self.base, patterns=self.patterns, label=label)
+    def documents(self, label: str, size: Size | None = None) -> ExecutorStep[Documents]:
+        files = HttpIndex(index=self.index, base=self.base, patterns=self.patterns, size=size, label=label)
         return ReadDocuments(files=files, label=label)
 
 
@@ -75,7 +79,14 @@ class Corpus:
 
     def raw(self, scale: Scale) -> Raw:
         """The step that brings the text: Documents, or RawFiles of HTML still to be extracted."""
-        return self.full.documents(self.name) if scale is Scale.FULL else self.rehearsal
+        return self.full.documents(self.name, self.size) if scale is Scale.FULL else self.rehearsal
+
+    @property
+    def size(self) -> Size | None:
+        """Of its compressed text, by the published count of its tokens."""
+        if self.tokens is None:
+            return None
+        return Size(bytes=round(self.tokens * COMPRESSED_BYTES_PER_TOKEN), tokens=round(self.tokens))
 
 
 def by_name(*corpora: Corpus) -> dict[str, Corpus]:

@@ -67,4 +67,4 @@ def plan_of(experiment: str, scale: Scale, prefix: str) -> Plan:
 
     with paused():
         build, source = load_build(experiment)
-        return make_plan(built_by(build, source, scale), open_store(prefix))
+        return make_plan(built_by(build, source, scale), open_store(prefix), scale=scale)

@@ -34,7 +34,7 @@ def command(
     prefix: str,
     region: Region | None,
     store_region: Region | None,
-    egress_budget: int,
+    egress_budget: int | None,
     allow_egress: str,
     every_step: bool,
     as_json: bool,
@@ -58,7 +58,7 @@ def command(
         print_costs(console, made, costs, regions)
     if made.having(Action.STOP):
         return Exit.DRIFT
-    must_be_allowed(crossing(costs), Allowance(budget=egress_budget, because=allow_egress), regions)
+    must_be_allowed(crossing(costs), Allowance(stated=egress_budget, because=allow_egress), regions)
     return Exit.OK
 
 

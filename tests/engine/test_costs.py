@@ -1,4 +1,4 @@
-"""What a plan costs: bytes from records where there are any, estimates where there was something of that name."""
+"""What a plan costs: bytes from records where there are any, else by fields, else as before if nothing else changed."""
 
 from __future__ import annotations
 
@@ -43,11 +43,16 @@ def test_bytes_are_known_estimated_or_unknown(tmp_path: Path) -> None:
     }
     run(store, end=joined)
     assert written(store, end=joined) == {}
-    # One input is new but was there under its name, one is committed, the output was there under its name.
+    # Of another field nobody knows what it changes; nor of what reads it.
     longer = Write(text="123456789", label="a")
     assert written(store, end=Join(parts=(longer, b), label="join")) == {
-        "toy-write/a": (Amount(), Amount(5, estimated=5)),
-        "toy-join/join": (Amount(8, estimated=5), Amount(9, estimated=9)),
+        "toy-write/a": (Amount(), Amount(unknown=("toy-write/a",))),
+        "toy-join/join": (Amount(3, unknown=("toy-write/a",)), Amount(unknown=("toy-join/join",))),
+    }
+    # Only what it reads changed, and that is there: as large as before.
+    run(store, longer=longer)
+    assert written(store, end=Join(parts=(longer, b), label="join")) == {
+        "toy-join/join": (Amount(12), Amount(9, estimated=9)),
     }
     # Another name: nothing to go by.
     other = Write(text="x", label="other")

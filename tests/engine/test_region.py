@@ -92,8 +92,8 @@ def test_identity_is_the_same_in_every_region_and_nothing_runs_again(tmp_path: P
 def test_inputs_and_outputs_cross_where_the_step_is_not_where_the_store_is(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     run(store, end=joined())
-    far = joined(separator="-", resources=Resources(region=str(EUROPE)))
-    plan = planned(store, end=far)
+    far = joined(resources=Resources(region=str(EUROPE)))
+    plan = planned(store, rebuild=("join",), end=far)
     once = {"gcp/us-central2 → gcp/europe-west4": Amount(5), "gcp/europe-west4 → gcp/us-central2": Amount(5, 5)}
     assert moved(plan, regions(plan, CENTRAL)) == {"toy-join/join": once}
     assert moved(plan, regions(plan, None)) == {"toy-join/join": once}
@@ -110,8 +110,9 @@ def test_what_nobody_can_know_yet_is_said_and_not_counted(tmp_path: Path) -> Non
     plan = planned(str(tmp_path / "store"), end=joined())
     found = moved(plan, regions(plan, EAST))
     assert found["toy-write/a"] == {"gcp/us-east5 → gcp/us-central2": Amount(unknown=("toy-write/a",))}
-    assert exceeds(Amount(unknown=("x",)), Allowance(budget=0))
-    assert not exceeds(Amount(unknown=("x",)), Allowance(budget=1))
+    unknown = Amount(unknown=("x",))
+    assert [exceeds(unknown, Allowance(stated=stated)) for stated in (None, 0, 1)] == [True, True, False]
+    assert not exceeds(Amount(1), Allowance())
 
 
 def test_a_milestone_is_written_where_its_training_run_is(tmp_path: Path) -> None:
@@ -128,11 +129,11 @@ def test_a_milestone_is_written_where_its_training_run_is(tmp_path: Path) -> Non
 def test_the_budget_may_be_met_and_not_exceeded(tmp_path: Path) -> None:
     where = Regions(str(tmp_path / "store"), EAST, CENTRAL)
     ten = [("toy/a", Egress({Route(CENTRAL, EAST): TEN}))]
-    must_be_allowed(ten, Allowance(budget=10), where)
-    must_be_allowed(ten, Allowance(budget=0, because="once"), where)
-    must_be_allowed([("toy/a", Egress())], Allowance(budget=0), where)
+    must_be_allowed(ten, Allowance(stated=10), where)
+    must_be_allowed(ten, Allowance(stated=0, because="once"), where)
+    must_be_allowed([("toy/a", Egress())], Allowance(stated=0), where)
     with pytest.raises(EgressOverBudget) as refused:
-        must_be_allowed([*ten, ("toy/b", Egress({Route(EAST, CENTRAL): Amount(1)}))], Allowance(budget=10), where)
+        must_be_allowed([*ten, ("toy/b", Egress({Route(EAST, CENTRAL): Amount(1)}))], Allowance(stated=10), where)
     for said in ("11 B", "10 B", "toy/a", "marin mirror", "--egress-budget", "--allow-egress", "gcp/us-central2"):
         assert said in str(refused.value)
     assert Allowance().budget == BUDGET == 10 << 30
@@ -178,7 +179,7 @@ def test_buckets_are_asked_once_and_only_where_a_region_is_known(server: StoreSe
     prefix = server.new_bucket(name)
     there = Region({Kind.GS: "gcp", Kind.S3: "aws"}[server.kind], name)
     run(prefix, end=joined())
-    plan = planned(prefix, end=joined(separator="-"))
+    plan = planned(prefix, rebuild=("join",), end=joined())
     server.obey()
     assert list(moved(plan, Regions(prefix)).values()) == [None]
     assert Operation.OTHER not in {operation for operation, _, _ in server.calls()}
@@ -265,7 +266,7 @@ def test_a_plan_on_a_bucket_says_that_it_does_not_know_where_steps_run(
     where = ("--prefix", server.new_bucket("eu-west-1"))
     marin, file = Command(project), str(project.file)
     assert "region unknown: egress not checked" in marin("plan", file, *where)
-    assert "aws/eu-west-1 → local" in marin("plan", file, *where, "--region", "local")
+    assert "aws/eu-west-1 → local" in marin("plan", file, *where, "--region", "local", "--egress-budget", "1MiB")
 
 
 @pytest.mark.parametrize("given", [("--region", "nowhere"), ("--egress-budget", "some"), ("--store-region", "")])
