@@ -40,6 +40,7 @@ MarinError
 │   ├── OverRemoval          a filter or dedup removed more of a source than its bound
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
 │   ├── RevokedBytes         a step made the very bytes that were revoked
+│   ├── DifferentRebuild     a deleted output came out different when it was made again
 │   ├── NonFiniteLoss        the loss became NaN or infinite
 │   └── NothingScored        an evaluation scored no item
 ├── NoCluster                Ray did not start here, or the cluster that was named does not answer
@@ -170,6 +171,9 @@ class UnreadableCheckpoint(GateError): ...
 
 
 class RevokedBytes(GateError): ...
+
+
+class DifferentRebuild(GateError): ...
 
 
 class NonFiniteLoss(GateError): ...
