@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from marin.condition import damage
+from marin.condition import state_of_files
 from marin.drift import Today, same
 from marin.errors import CorruptRecord
 from marin.record import RECORD, Acceptance, Record, parse_record
@@ -94,7 +94,7 @@ class Aliases:
                 f"the pinned output {pin.at} holds {record.root[:12]}, the pin says {pin.digest[:12]}: it was made "
                 "again since, or the pin is of something else; look at it, then pin the digest that you mean"
             )
-        wrong, _ = damage(self.snapshot, record)
+        wrong = state_of_files(self.snapshot, record).wrong
         return (None, f"the pinned output {pin.at} is damaged: {wrong}") if wrong else (record, "")
 
     def _trusted(self, identity: str) -> Record | None:
@@ -102,6 +102,6 @@ class Aliases:
             record = self.snapshot.committed.find(identity)
         except CorruptRecord:
             return None  # no output to share; `marin verify` reports it
-        if record is None or self.snapshot.untrusted(record)[0] or damage(self.snapshot, record)[0]:
+        if record is None or self.snapshot.untrusted(record)[0] or state_of_files(self.snapshot, record).wrong:
             return None
         return record

@@ -15,7 +15,7 @@ from enum import StrEnum
 from importlib import metadata
 from typing import NamedTuple
 
-from marin.condition import damage
+from marin.condition import FilesState, state_of_files
 from marin.decision import Action, Trust
 from marin.errors import CorruptRecord
 from marin.fingerprint import CodeFingerprint
@@ -197,16 +197,19 @@ class _Auditor:
 
     def _about_bytes(self) -> None:
         snapshot = Snapshot(self.store, ())
-        seen: dict[str, tuple[str, list[str]]] = {}
+        seen: dict[str, FilesState] = {}
         for output, record in self.records.items():
             if self.lineage.is_superseded(output):
                 continue
             if record.attempt not in seen:
-                seen[record.attempt] = damage(snapshot, record)
-            wrong, notes = seen[record.attempt]
-            if wrong:
-                self.made.add(Claim(Grade.UNTRUSTED, "damaged", wrong), [output])
-            for note in notes:
+                seen[record.attempt] = state_of_files(snapshot, record)
+            files = seen[record.attempt]
+            if files.deleted:
+                text = f"somebody deleted {record.attempt}; it is made again when something needs it"
+                self.made.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
+            elif files.wrong:
+                self.made.add(Claim(Grade.UNTRUSTED, "damaged", files.wrong), [output])
+            for note in files.notes:
                 self.made.add(Claim(Grade.KNOWN, "touched", note), [output])
 
     def _about_verification(self) -> None:

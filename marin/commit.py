@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
 from marin.artifact import Artifact
-from marin.errors import CorruptOutput, CorruptRecord, MarinError, RevokedBytes
+from marin.errors import CorruptOutput, CorruptRecord, DifferentRebuild, MarinError, RevokedBytes
 from marin.holder import this_process
 from marin.job import Job
 from marin.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
@@ -120,6 +121,8 @@ def commit(
             f"{step.name} made the very bytes that were {said.describe()}. They are not committed: "
             "change what makes them"
         )
+    if job.restores is not None and root != job.restores.root:
+        raise DifferentRebuild(_about_rebuild(job.restores, name, facts, entries))
     record = Record(
         format=FORMAT,
         identity=step.identity,
@@ -153,6 +156,18 @@ def commit(
     if record.action:
         store.note_action(record)
     return record
+
+
+def _about_rebuild(deleted: Record, attempt: str, facts: dict[str, Any], entries: list[FileEntry]) -> str:
+    then = {**deleted.facts, "files": deleted.files, "bytes of all files": deleted.bytes}
+    now = {**facts, "files": len(entries), "bytes of all files": sum(entry.size for entry in entries)}
+    other = [f"{key} {then.get(key)} → {now.get(key)}" for key in {**then, **now} if then.get(key) != now.get(key)]
+    different = ", ".join(other[:4]) or "as many files and bytes, with other content"
+    return (
+        f"{deleted.name}: its output {deleted.attempt} was deleted, and made again it is different: {different}. It is "
+        f"not committed; what came out is in {attempt}. Put the old folder back from a copy, or take what comes out "
+        f"now with --rebuild {deleted.name}: what was made from the old bytes is then made again, too"
+    )
 
 
 def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | Held:

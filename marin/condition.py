@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +19,14 @@ type Conditions = dict[ExecutorStep[Any], Condition]
 
 @dataclass
 class Condition:
-    """drift: what changed since it was made. damage: why it cannot be read. unfinished: why work in progress must not
-    simply be gone on with; goes_on: somebody accepted that it is. untrusted: why its bytes are not to be used; revoked:
-    they are revoked themselves.
+    """drift: what changed since it was made. damage: why it cannot be read; deleted: all of it is gone. unfinished: why
+    work in progress must not simply be gone on with; goes_on: somebody accepted that it is. untrusted: why its bytes
+    are not to be used; revoked: they are revoked themselves.
     """
 
     record: Record | None = None
     damage: str = ""
+    deleted: bool = False
     drift: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     goes_on: bool = False
@@ -52,13 +54,13 @@ def _committed(
 ) -> Condition:
     store = snapshot.store
     held = Condition(record)
-    held.damage, touched = damage(snapshot, record)
-    held.damage = held.damage or snapshot.damage.get(step.identity, "")
+    files = state_of_files(snapshot, record)
+    held.damage, held.deleted = files.wrong or snapshot.damage.get(step.identity, ""), files.deleted
     held.untrusted, held.revoked = snapshot.untrusted(record)
     inputs = current_inputs(step, found)
     names = {read.identity: read.name for read in record.inputs}
     drift = changes(store, record.made_by, today, inputs, names)
-    notes = [*package_changes(record.packages, today.code.packages), *touched]
+    notes = [*package_changes(record.packages, today.code.packages), *files.notes]
     if drift and (acceptance := accepted(store, step, today, inputs)) is not None:
         notes.append(acceptance.describe())
         drift = []
@@ -83,28 +85,47 @@ def since_pinned(step: ExecutorStep[Any], record: Record, snapshot: Snapshot) ->
     return tuple(changes), notes
 
 
-def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:
-    """(what is wrong with an output's files, or ""; what is worth a note).
+@dataclass(frozen=True, kw_only=True)
+class FilesState:
+    """wrong: what is wrong with an output's files, "" if nothing is. deleted: there is no file of it any more, and none
+    of the store's own beside them. notes: what is worth saying."""
+
+    wrong: str = ""
+    deleted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
+    """Are a committed output's files there, and what they were?
 
     Where the store has times: names, sizes and times as the commit left them mean that nobody touched the output;
     otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read.
     """
     output, store = snapshot.store.output(record), snapshot.store
+    missing = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
     if not output.is_local:
-        op = record.attempt.rpartition("/")[0]
-        gone = record.attempt not in snapshot.attempts(op)
-        return (f"the output {record.attempt} is missing from the store; {store.remedy(record)}" if gone else ""), []
+        there = record.attempt in snapshot.attempts(record.attempt.rpartition("/")[0])
+        return FilesState() if there else FilesState(wrong=missing, deleted=True)
     stamp = output.stamp()
     if stamp == record.stamp and stamp:
-        return "", []
+        return FilesState()
     if not output.exists(".marin/record.json"):
-        return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
+        return FilesState(wrong=missing, deleted=_is_deleted(output.url))
     if not record.stamp or stamp == store.stamp(record):
-        return "", []
+        return FilesState()
     wrong = store.verify(record, Check.CHECKSUMS)
     if wrong:
-        return f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}", []
-    return "", ["its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"]
+        return FilesState(wrong=f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}")
+    touched = "its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"
+    return FilesState(notes=(touched,))
+
+
+def _is_deleted(path: str) -> bool:
+    """Is nothing there under this name? A link to a disk that is away is something."""
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return above != path and os.path.isdir(above)
 
 
 def accepted(store: Store, step: ExecutorStep[Any], today: Today, inputs: Mapping[str, str]) -> Acceptance | None:

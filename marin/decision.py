@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -27,7 +27,7 @@ class OnDrift(StrEnum):
 class Action(StrEnum):
     """CACHED: use what is there. ALIAS: use what the same action made under another identity. RUN: make it.
     RECHECK: an input is being made again; runs only if its bytes change. STOP: drifted, damaged or revoked, and
-    nobody has said what to do. ABSENT: not there and not needed."""
+    nobody has said what to do. ABSENT: not there (any more) and not needed."""
 
     CACHED = "cached"
     ALIAS = "alias"
@@ -57,7 +57,8 @@ class Decision:
     """reason: one line for people. notes: further lines (package drift, accepted drift, opaque code).
 
     trust: None where nothing is committed. same_as: the output that an ALIAS shares. anew: must be made even if an
-    equal action has an output elsewhere.
+    equal action has an output elsewhere. deleted: its output is gone from the store although its record is there; made
+    again, the same bytes must come out, unless it is made anew or what it reads has changed.
     """
 
     step: ExecutorStep[Any]
@@ -69,6 +70,7 @@ class Decision:
     trust: Trust | None = None
     same_as: Record | None = None
     anew: bool = False
+    deleted: bool = False
 
     @property
     def reason_apart(self) -> str:
@@ -95,13 +97,22 @@ def decide(
             first[step] = dataclasses.replace(decision, notes=(*condition.notes, *decision.notes))
         else:
             first[step] = _present(step, condition, step in forced, on_drift)
-    needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found)
+    deleted = {step for step, decision in first.items() if decision.trust is Trust.INCOMPLETE and decision.deleted}
+    needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found, deleted)
     return [
         decision
-        if decision.action not in REMADE or step in needed
-        else Decision(step, Action.ABSENT, "not in the store and not needed: what is made from it is committed")
+        if step in needed or (decision.action not in REMADE and step not in deleted)
+        else _absent(step, decision)
         for step, decision in first.items()
     ]
+
+
+def _absent(step: ExecutorStep[Any], decision: Decision) -> Decision:
+    if not decision.deleted or decision.record is None:
+        return Decision(step, Action.ABSENT, "not in the store and not needed: what is made from it is committed")
+    reason = "its output was deleted and is not needed: what is made from it is committed"
+    notes = (*decision.notes, f"{decision.record.attempt} was deleted; it is made again when something needs it")
+    return Decision(step, Action.ABSENT, reason, notes=notes)
 
 
 def _is_missing(condition: Condition) -> bool:
@@ -151,10 +162,15 @@ def _settled_record(decision: Decision) -> Record | None:
 
 
 def _present(step: ExecutorStep[Any], condition: Condition, forced: bool, on_drift: OnDrift) -> Decision:
+    decision = _of_record(step, condition, forced, on_drift)
+    return dataclasses.replace(decision, deleted=condition.deleted)
+
+
+def _of_record(step: ExecutorStep[Any], condition: Condition, forced: bool, on_drift: OnDrift) -> Decision:
     record, notes, drift = condition.record, condition.notes, condition.drift
     if forced:
         return Decision(step, Action.RUN, "asked for by --rebuild", record, drift, notes, _trust(condition), anew=True)
-    if condition.damage:
+    if condition.damage and not condition.deleted:
         return Decision(step, Action.STOP, condition.damage, record, (), notes, Trust.CORRUPT)
     if record is None:
         return _about_unfinished(step, condition.unfinished, on_drift)
@@ -167,10 +183,30 @@ def _present(step: ExecutorStep[Any], condition: Condition, forced: bool, on_dri
             reason = f"drifted: {_summary(drift)}"
             return Decision(step, Action.RUN, reason, record, drift, notes, Trust.DRIFTED, anew=True)
         notes = (*notes, f"drift accepted now: {_summary(drift)}")
+        if condition.deleted:
+            return _deleted(step, record, condition.damage, notes)
         return Decision(step, Action.CACHED, "drift accepted", record, drift, notes, Trust.DRIFTED)
+    if condition.deleted:
+        return _deleted(step, record, condition.damage, notes)
     alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
     reason = f"committed {record.provenance.started}{alias}"
     return Decision(step, Action.CACHED, reason, record, (), notes, Trust.FRESH)
+
+
+def _deleted(step: ExecutorStep[Any], record: Record, missing: str, notes: tuple[str, ...]) -> Decision:
+    """What nobody changed but its files are gone: it is made again, if that can be done here and it is needed."""
+    if step.pin is not None:
+        way = (
+            "put that folder back from a copy, or bring the data in again (`marin adopt`, `marin mirror`) and pin that"
+        )
+        reason = f"the pinned output {record.attempt} was deleted: {way}"
+        return Decision(step, Action.STOP, reason, record, (), notes, Trust.INCOMPLETE)
+    if record.mirrored:
+        way = f"copy {record.mirrored[-1].origin} there, or make it here with --rebuild {record.name}"
+        reason = f"the output {record.attempt} was deleted; it was mirrored: {way}"
+        return Decision(step, Action.STOP, reason, record, (), notes, Trust.INCOMPLETE)
+    reason = "its output was deleted; made again, and must come out as its record says"
+    return Decision(step, Action.RUN, reason, record, (), (*notes, missing), Trust.INCOMPLETE)
 
 
 def _trust(condition: Condition) -> Trust | None:
@@ -202,25 +238,33 @@ def _settle(
     decided: dict[ExecutorStep[Any], Decision],
     follows: set[ExecutorStep[Any]],
     found: Conditions,
+    deleted: set[ExecutorStep[Any]],
 ) -> set[ExecutorStep[Any]]:
     """Whatever reads what will be made again becomes RECHECK; returns the steps that must exist.
 
-    follows: missing steps that differ from an earlier output only by what they read.
+    follows: missing steps that differ from an earlier output only by what they read. deleted: outputs that are made
+    again only if they are needed, with the bytes that they had; those whose inputs may change are taken out of it.
     """
     while True:
-        needed = _needed(ends, decided)
+        needed = _needed(ends, decided, deleted)
         if not any(decision.action in REMADE for decision in decided.values()):
             return needed  # a rerun of what is all there
         changed = False
         for step, decision in decided.items():
-            if not _may_be_spared(step, decision, follows, found):
+            if step not in deleted and not _may_be_spared(step, decision, follows, found):
                 continue
             remade = [
                 held
                 for held in step.dependencies
-                if held in needed and decided[held].action in REMADE and not _published_earlier(decision, held, decided)
+                if held in needed
+                and held not in deleted
+                and decided[held].action in REMADE
+                and not _published_earlier(decision, held, decided)
             ]
-            if remade:
+            if remade and step in deleted:
+                deleted.discard(step)
+                changed = True
+            elif remade:
                 names = ", ".join(held.name for held in remade[:3]) + (" …" if len(remade) > 3 else "")
                 reason = f"runs only if other bytes come from {names}"
                 decided[step] = dataclasses.replace(decision, action=Action.RECHECK, reason=reason, same_as=None)
@@ -255,10 +299,15 @@ def _may_be_spared(
     return decision.action in (Action.CACHED, Action.ALIAS)
 
 
-def _needed(ends: Iterable[ExecutorStep[Any]], decided: Mapping[ExecutorStep[Any], Decision]) -> set[ExecutorStep[Any]]:
+def _needed(
+    ends: Iterable[ExecutorStep[Any]],
+    decided: Mapping[ExecutorStep[Any], Decision],
+    deleted: Collection[ExecutorStep[Any]],
+) -> set[ExecutorStep[Any]]:
     """Steps that must exist: results, and what running steps read. A cached output needs nothing."""
     needed: set[ExecutorStep[Any]] = set()
-    open_ends = [*ends, *(step for step, decision in decided.items() if decision.record is not None)]
+    there = (step for step, decision in decided.items() if decision.record is not None and step not in deleted)
+    open_ends = [*ends, *there]
     while open_ends:
         step = open_ends.pop()
         if step in needed:

@@ -42,6 +42,7 @@ MarinError
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
 │   ├── RevokedBytes         a step made the very bytes that were revoked
 │   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
+│   ├── DifferentRebuild     a deleted output came out different when it was made again
 │   └── NothingScored        an evaluation scored no item
 ├── NoCluster                Ray did not start here, or the cluster that was named does not answer
 └── MissingDependency        a package or program that is needed is not installed
@@ -174,6 +175,9 @@ class UnreadableCheckpoint(GateError): ...
 
 
 class RevokedBytes(GateError): ...
+
+
+class DifferentRebuild(GateError): ...
 
 
 class NonFiniteLoss(GateError): ...

@@ -1,10 +1,12 @@
-"""Are a step's inputs what their manifests say when it starts, and did nobody write to them until it commits?"""
+"""Are a step's inputs what their manifests say when it starts, and did nobody write to them until it commits?
+
+Writes are noticed by the files' times. Linux before 6.13 counts those in ticks of up to 10 ms: a file that is written
+again within the tick in which it was made looks the same.
+"""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from marin.amount import parse_size
 from marin.directory import FileStamp
@@ -13,8 +15,6 @@ from marin.job import Job
 from marin.record import EVERY_BYTE, Check, Checked, Record
 from marin.store import Store
 
-RACY = 0.05  # seconds: a write that soon after another may leave a file with the same times
-
 type Stamps = dict[str, FileStamp]
 
 
@@ -22,19 +22,6 @@ def parse_bound(text: str) -> int:
     """Bytes to read of each input: ``all``, ``sizes`` or a size. Raises BadField."""
     named = {"all": EVERY_BYTE, "sizes": 0}.get(text.strip().lower())
     return parse_size(text) if named is None else named
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """The stamps of an input's files at one time."""
-
-    stamps: Stamps
-    at: float
-
-    @property
-    def is_racy(self) -> bool:
-        """Could a write that came after the look have left the same stamps?"""
-        return any(held.changed > (self.at - RACY) * 1e9 for held in self.stamps.values())
 
 
 class _Memory:
@@ -63,7 +50,7 @@ class InputCheck:
 
     def __init__(self, store: Store, job: Job) -> None:
         self._store, self._job = store, job
-        self._looked: dict[str, _Looked] = {}
+        self._stamps: dict[str, Stamps] = {}
         self._checked: dict[str, Checked] = {}
 
     @property
@@ -75,37 +62,36 @@ class InputCheck:
         known = _memory.of(self._job.run)
         for record in self._job.inputs.values():
             output = self._store.output(record)
-            looked = self._looked[record.identity] = _Looked(output.file_stamps(), time.time())
+            stamps = self._stamps[record.identity] = output.file_stamps()
             key = (output.url, record.root)
-            if known.get(key) == looked.stamps:
+            if known.get(key) == stamps:
                 self._checked[record.identity] = Checked.FULL
                 continue
             checked = self._checked[record.identity] = self._compare(record)
-            if checked is Checked.FULL and not looked.is_racy:
-                known[key] = looked.stamps
+            if checked is Checked.FULL:
+                known[key] = stamps
 
     def end(self) -> None:
         """Before anything that was made from the inputs is committed. Raises CorruptOutput."""
         for record in self._job.inputs.values():
-            before = self._looked[record.identity]
-            now = _Looked(self._store.output(record).file_stamps(), time.time())
-            written = _written(before.stamps, now.stamps)
+            before, now = self._stamps[record.identity], self._store.output(record).file_stamps()
+            written = _written(before, now)
             if written:
                 raise InputRewritten(
                     f"input {record.name} of {self._job.step.name} was written to while it was read: "
                     f"{', '.join(written[:3])} in {record.attempt}. Nothing was committed; find out who writes to "
                     "committed outputs, see with `marin verify` what is wrong, and run again"
                 )
-            if now.stamps != before.stamps or before.is_racy:
+            if now != before:
                 self._compare(record)
-                self._looked[record.identity] = now
+                self._stamps[record.identity] = now
 
     def was_rewritten(self) -> bool:
         """Has somebody written to an input since the start? Reads no file; false where the store does not answer."""
         try:
             return any(
-                _written(looked.stamps, self._store.output(self._job.inputs[identity]).file_stamps())
-                for identity, looked in self._looked.items()
+                _written(stamps, self._store.output(self._job.inputs[identity]).file_stamps())
+                for identity, stamps in self._stamps.items()
             )
         except (StoreError, OSError):
             return False

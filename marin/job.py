@@ -17,12 +17,12 @@ class Job:
 
     code, packages, outside: what builds it, as fingerprinted by the driver. action: see marin.step.action_key; "" where
     it is not known. inputs: the dependencies' records, by identity. replaces: the attempt that the plan saw committed
-    ("" if none); another one found at run time is newer and stands. because: why that is made again. milestones: what
-    to commit at which optimizer step, while running. keep_state: go on with work in progress that other code began
-    (accepted by a person); otherwise such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the
-    driver watched stand still. expiry: seconds after which a lease that stands still is dead.
-    lifetime: see marin.lifetime; "" for good. check_inputs, run: see marin.input_check. scale: "" where no experiment
-    makes it.
+    ("" if none); another one found at run time is newer and stands. because: why that is made again. restores: the
+    record of a deleted output, whose bytes must come out again. milestones: what to commit at which optimizer step,
+    while running. keep_state: go on with work in progress that other code began (accepted by a person); otherwise such
+    work is thrown away. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still. expiry:
+    seconds after which a lease that stands still is dead. lifetime: see marin.lifetime; "" for good. check_inputs, run:
+    see marin.input_check. scale: "" where no experiment makes it.
     """
 
     prefix: str
@@ -33,6 +33,7 @@ class Job:
     action: str = ""
     inputs: dict[str, Record]
     replaces: str
+    restores: Record | None = None
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])
     keep_state: bool = False
     presumed_dead: tuple[int, int] | None = None

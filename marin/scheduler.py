@@ -108,7 +108,9 @@ class Scheduler:
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
         needs = needs_of((step.identity for step in needed), there, code, self.experiment)
-        replaced = {held.record.attempt for held in decisions if held.record and held.action is Action.RUN}
+        replaced = {
+            held.record.attempt for held in decisions if held.record and (held.deleted or held.action is Action.RUN)
+        }
         self.uses.add(needs, [record for record in there if record.attempt not in replaced])
 
     def _keep_code(self) -> None:
@@ -170,7 +172,7 @@ class Scheduler:
             cause = broken.reason if broken.status is Status.SKIPPED else f"{broken.step.name} failed"
             return self._settle(step, Status.SKIPPED, cause)
         result = self.run.results[step]
-        if self.todo[step] is Action.RECHECK and result.record is not None:
+        if self.todo[step] is Action.RECHECK and result.record is not None and not self.plan.of(step).deleted:
             if self._inputs_unchanged(step, result.record):
                 return self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
             result.reason = "an input has other bytes now"
@@ -207,6 +209,8 @@ class Scheduler:
         if step.pin is None:
             original = self.plan.aliases.find(step, job.action)
         if original is None or self.lookout.untrusted(original):
+            return False
+        if job.restores is not None and job.restores.root != original.root:
             return False
         try:
             self.uses.add(needs_of((), [original], ()), [original])
@@ -304,6 +308,7 @@ class Scheduler:
             action=self._action(step),
             inputs=inputs,
             replaces=self._replaces(step),
+            restores=self._restores(decision, inputs),
             keep_state=step.identity in self.plan.keep_state,
             expiry=self.watch.expiry,
             lifetime="" if step in self.results else str(step.lifetime),
@@ -314,6 +319,14 @@ class Scheduler:
             run=self.id,
             scale=self.plan.snapshot.scale,
         )
+
+    def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
+        """The record of a deleted output that must come out the same, because nothing that it is made from changed."""
+        record = decision.record
+        if record is None or not decision.deleted or decision.anew or decision.step in self.replaced:
+            return None
+        changed = any(held.identity in inputs and inputs[held.identity].root != held.root for held in record.inputs)
+        return None if changed or decision.action is not Action.RUN else record
 
     def _because(self, decision: Decision) -> str:
         """Why an output that there is, or was before it was damaged, is made again; "" for the first."""

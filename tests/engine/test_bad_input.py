@@ -12,7 +12,6 @@ import pytest
 
 from marin import Context, ExecutorStep
 from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
-from marin.plan import Action
 from marin.record import Check, Record
 from marin.scheduler import Run
 from marin.store import Store
@@ -285,20 +284,6 @@ def test_a_record_of_a_later_format_says_so_whatever_its_fields(prefix: str) -> 
     (Path(prefix) / ".marin/records" / f"{a.identity}.json").write_text('{"format": 2, "id": "x"}')
     with pytest.raises(CorruptRecord, match="record format 2, this marin reads up to 1; update marin"):
         run(prefix, end=a)
-
-
-def test_an_output_deleted_behind_the_stores_back_is_named_and_made_again(prefix: str) -> None:
-    a = Write(text="hello", label="a")
-    end = Join(parts=(a,), label="end")
-    record = record_of(run(prefix, end=end), a)
-    shutil.rmtree(Path(prefix) / record.attempt)
-    decision = planned(prefix, end=end).of(a)
-    assert decision.action is Action.STOP
-    with pytest.raises(CorruptRecord, match=r"toy-write/a: .*is missing from the store; .*--rebuild toy-write/a"):
-        run(prefix, end=end)
-    again = run(prefix, rebuild=("toy-write/a",), end=end)
-    assert statuses(again) == {"toy-write/a": "ran", "toy-join/end": "cached"}
-    assert everything_verifies(Store(prefix))
 
 
 NAMES = [

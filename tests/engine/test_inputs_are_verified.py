@@ -94,6 +94,7 @@ class Meddle(ExecutorStep[Blob], op="toy-meddle"):
             ctx.state.write_text("begun.txt", "")
         text = ctx[self.source].directory.read_text("text.txt")
         if self.file:
+            wait_until_settled(Path(self.file))
             MEDDLING[self.how](Path(self.file))
         ctx.out.write_text("text.txt", text)
         return Blob(bytes=len(text))
@@ -186,8 +187,8 @@ def test_an_input_that_changed_after_another_step_of_this_run_read_it_is_read_ag
 
 def wait_until_settled(path: Path) -> None:
     """Until its times would move with the next write to it."""
-    while time.time() - path.stat().st_ctime < 0.2:
-        time.sleep(0.01)
+    while time.time() - path.stat().st_ctime < 0.02:
+        time.sleep(0.001)
 
 
 _opened: list[str] = []

@@ -1,0 +1,100 @@
+"""What somebody asked to have made again takes the place of what was there, and nothing goes on with the old."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin import Checkpoint, Context, ExecutorStep, execution
+from marin.decision import Action
+from marin.record import Record
+from marin.store import Store
+from tests.engine.test_deleted_outputs import Lottery
+from tests.engine.toy import Blob, Milestone, checkpoint, planned, ran, run, statuses
+from tests.engine.visible import visible
+
+
+@pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
+    record = Store(prefix).record(step.identity)
+    assert record is not None
+    return record
+
+
+class Training(ExecutorStep[Checkpoint], op="toy-training"):
+    """Publishes one milestone, then dies as long as a file is there. What it publishes is what another file says."""
+
+    broken: str = execution(default="")
+    weights: str = execution(default="")
+
+    def published(self) -> Published:
+        return Published(of=self, step=1, label="one")
+
+    def run(self, ctx: Context) -> Checkpoint:
+        kept = ctx.state / "one"
+        if not kept.exists("count.txt"):
+            kept.write_text("count.txt", Path(self.weights).read_text())
+        if ctx.milestones:
+            ctx.publish(self.published(), checkpoint(1), kept)
+        if Path(self.broken).exists():
+            raise RuntimeError("the power went out")
+        ctx.out.write_text("count.txt", kept.read_text("count.txt"))
+        return checkpoint(2)
+
+
+class Published(ExecutorStep[Checkpoint], op="toy-published"):
+    of: Training
+    step: int
+
+    @property
+    def producer(self) -> Training:
+        return self.of
+
+    run = Milestone.run
+
+
+class Score(ExecutorStep[Blob], op="toy-score"):
+    of: ExecutorStep[Checkpoint]
+
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", ctx[self.of].directory.read_text("count.txt"))
+        return Blob(bytes=1)
+
+
+def test_a_reader_of_a_milestone_waits_for_a_training_run_that_is_made_anew(prefix: str, tmp_path: Path) -> None:
+    """It may start at once only while the run that published the milestone goes on."""
+    broken, weights = tmp_path / "broken", tmp_path / "weights"
+    broken.touch()
+    weights.write_text("old")
+    training = Training(broken=str(broken), weights=str(weights), label="training")
+    middle = training.published()
+    score = Score(of=middle, label="score")
+    assert statuses(run(prefix, end=training, score=score))["toy-score/score"] == "ran"
+    plan = planned(prefix, end=training, score=score)
+    assert [plan.of(step).action for step in (training, middle, score)] == [Action.RUN, Action.CACHED, Action.CACHED]
+    anew = planned(prefix, rebuild=("training",), end=training, score=score)
+    assert [anew.of(step).action for step in (training, middle, score)] == [Action.RUN, *[Action.RECHECK] * 2]
+
+
+def test_a_rebuild_is_seen_where_leases_and_the_folder_are_gone(prefix: str, tmp_path: Path) -> None:
+    """Its token would be that of the record which it replaces; the record would stay, and with it the old digest."""
+    drawn = tmp_path / "drawn.txt"
+    drawn.write_text("one")
+    draw = Lottery(path=str(drawn), label="draw")
+    run(prefix, end=draw)
+    before = record_of(prefix, draw)
+    shutil.rmtree(Path(prefix) / ".marin/leases")
+    shutil.rmtree(Path(prefix) / before.attempt)
+    drawn.write_text("other")
+    assert ran(run(prefix, rebuild=("draw",), end=draw)) == {"toy-lottery/draw"}
+    after = record_of(prefix, draw)
+    assert (after.root != before.root, after.token) == (True, before.token + 1)
+    assert (Path(prefix) / after.attempt / "text.txt").read_text() == "other"
+    assert visible(Store(prefix))
