@@ -99,7 +99,7 @@ class Audit:
 
 def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Of everything that is committed now, and what that was made from."""
-    lineage = read_lineage(store)
+    lineage = read_lineage(store, every_lease=True)
     starts = [Output(record.identity, record.root) for record in lineage.current.values()]
     made = Audit(lineage, frozenset([*starts, *lineage.up_of(starts)]))
     _Auditor(store, made, days).look()
@@ -109,7 +109,7 @@ def audit_store(store: Store, days: int = DAYS) -> Audit:
 
 def audit_plans(store: Store, plans: Iterable[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
-    lineage, held = read_lineage(store), list(plans)
+    lineage, held = read_lineage(store, every_lease=True), list(plans)
     results: list[Result] = []
     scope: set[Output] = set()
     for plan in held:
@@ -193,10 +193,16 @@ class _Auditor:
 
     def _about_bytes(self) -> None:
         snapshot = Snapshot(self.store, ())
-        seen: dict[str, tuple[str, list[str]]] = {}
-        for output, record in self.records.items():
-            if self.lineage.is_superseded(output):
-                continue
+        current = {output: record for output, record in self.records.items() if not self.lineage.is_superseded(output)}
+        edited = self.store.disagreements(current.values())
+        if self.store.objects.is_remote:
+            torn = self.store.bad_manifests(current.values())
+            seen = {attempt: (wrong, list[str]()) for attempt, wrong in torn.items()}
+        else:
+            seen = {}
+        for output, record in current.items():
+            if wrong := edited.get(record.identity):
+                self.made.add(Claim(Grade.UNTRUSTED, "edited record", wrong), [output])
             if record.attempt not in seen:
                 seen[record.attempt] = damage(snapshot, record)
             wrong, notes = seen[record.attempt]

@@ -16,7 +16,6 @@ from marin.job import Job
 from marin.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
 from marin.reasons import describe_fields
 from marin.record import (
-    FORMAT,
     MANIFEST,
     RECORD,
     Acceptance,
@@ -111,7 +110,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
             "change what makes them"
         )
     record = Record(
-        format=FORMAT,
+        format=Record.LATEST,
         identity=step.identity,
         op=step.op,
         version=step.version,

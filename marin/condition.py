@@ -87,16 +87,19 @@ def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:
     """(what is wrong with an output's files, or ""; what is worth a note).
 
     Where the store has times: names, sizes and times as the commit left them mean that nobody touched the output;
-    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read.
+    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read,
+    and its manifest, too, where reading is a round trip.
     """
     output, store = snapshot.store.output(record), snapshot.store
     if not output.is_local:
         op = record.attempt.rpartition("/")[0]
         gone = record.attempt not in snapshot.attempts(op)
-        return (f"the output {record.attempt} is missing from the store; {store.remedy(record)}" if gone else ""), []
+        if gone:
+            return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
+        return "" if store.objects.is_remote else store.bad_manifests([record]).get(record.attempt, ""), []
     stamp = output.stamp()
     if stamp == record.stamp and stamp:
-        return "", []
+        return store.bad_manifests([record]).get(record.attempt, ""), []
     if not output.exists(".marin/record.json"):
         return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
     if not record.stamp or stamp == store.stamp(record):
