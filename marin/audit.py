@@ -103,7 +103,7 @@ class Audit:
 
 def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Of everything that is committed now, and what that was made from."""
-    lineage = read_lineage(store)
+    lineage = read_lineage(store, every_lease=True)
     starts = [Output(record.identity, record.root) for record in lineage.current.values()]
     made = Audit(lineage, frozenset([*starts, *lineage.up_of(starts)]))
     _Auditor(store, made, days).look()
@@ -113,7 +113,7 @@ def audit_store(store: Store, days: int = DAYS) -> Audit:
 
 def audit_plans(store: Store, plans: Iterable[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
-    lineage, held = read_lineage(store), list(plans)
+    lineage, held = read_lineage(store, every_lease=True), list(plans)
     results: list[Result] = []
     scope: set[Output] = set()
     for plan in held:
@@ -198,17 +198,21 @@ class _Auditor:
     def _about_bytes(self) -> None:
         snapshot = Snapshot(self.store, ())
         seen: dict[str, FilesState] = {}
-        for output, record in self.records.items():
-            if self.lineage.is_superseded(output):
-                continue
+        current = {output: record for output, record in self.records.items() if not self.lineage.is_superseded(output)}
+        edited = self.store.disagreements(current.values())
+        torn = self.store.bad_manifests(current.values()) if self.store.objects.is_remote else {}
+        for output, record in current.items():
             if record.attempt not in seen:
                 seen[record.attempt] = state_of_files(snapshot, record)
             files = seen[record.attempt]
             if files.deleted:
                 text = f"somebody deleted {record.attempt}; it is made again when something needs it"
                 self.made.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
-            elif files.wrong:
-                self.made.add(Claim(Grade.UNTRUSTED, "damaged", files.wrong), [output])
+                continue
+            if wrong := edited.get(record.identity):
+                self.made.add(Claim(Grade.UNTRUSTED, "edited record", wrong), [output])
+            if wrong := files.wrong or torn.get(record.attempt):
+                self.made.add(Claim(Grade.UNTRUSTED, "damaged", wrong), [output])
             for note in files.notes:
                 self.made.add(Claim(Grade.KNOWN, "touched", note), [output])
 

@@ -17,7 +17,6 @@ from marin.job import Job
 from marin.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
 from marin.reasons import describe_fields
 from marin.record import (
-    FORMAT,
     MANIFEST,
     RECORD,
     Acceptance,
@@ -124,7 +123,7 @@ def commit(
     if job.restores is not None and root != job.restores.root:
         raise DifferentRebuild(_about_rebuild(job.restores, name, facts, entries))
     record = Record(
-        format=FORMAT,
+        format=Record.LATEST,
         identity=step.identity,
         op=step.op,
         version=step.version,

@@ -99,16 +99,18 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
     """Are a committed output's files there, and what they were?
 
     Where the store has times: names, sizes and times as the commit left them mean that nobody touched the output;
-    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read.
+    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read,
+    and its manifest, too, where reading is a round trip.
     """
     output, store = snapshot.store.output(record), snapshot.store
     missing = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
     if not output.is_local:
-        there = record.attempt in snapshot.attempts(record.attempt.rpartition("/")[0])
-        return FilesState() if there else FilesState(wrong=missing, deleted=True)
+        if record.attempt not in snapshot.attempts(record.attempt.rpartition("/")[0]):
+            return FilesState(wrong=missing, deleted=True)
+        return FilesState() if store.objects.is_remote else _manifest_state(store, record)
     stamp = output.stamp()
     if stamp == record.stamp and stamp:
-        return FilesState()
+        return _manifest_state(store, record)
     if not output.exists(".marin/record.json"):
         return FilesState(wrong=missing, deleted=_is_deleted(output.url))
     if not record.stamp or stamp == store.stamp(record):
@@ -118,6 +120,10 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
         return FilesState(wrong=f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}")
     touched = "its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"
     return FilesState(notes=(touched,))
+
+
+def _manifest_state(store: Store, record: Record) -> FilesState:
+    return FilesState(wrong=store.bad_manifests([record]).get(record.attempt, ""))
 
 
 def _is_deleted(path: str) -> bool:

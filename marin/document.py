@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 from msgspec.structs import asdict
@@ -27,7 +27,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Its fields are JSON-able values, enums and documents. Unknown ones are left out."""
 
     def to_json(self, indent: int | None = None) -> bytes:
-        return json.dumps(self, ensure_ascii=False, indent=indent, default=asdict).encode()
+        return json_bytes(self, indent)
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
@@ -45,14 +45,62 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return _convert(cls, held)
 
 
-def refuse_future(content: bytes, latest: int, kind: str, where: str) -> None:
-    """Instead of complaining about its fields: a later format may have others. Raises CorruptRecord."""
+def json_bytes(held: object, indent: int | None = None) -> bytes:
+    """As UTF-8; names of files that are not UTF-8 (Python gives them as lone surrogates) as escapes."""
     try:
-        found = json.loads(content)["format"]
-    except (ValueError, TypeError, KeyError):
-        return
-    if isinstance(found, int) and found > latest:
-        raise CorruptRecord(f"{where} has {kind} format {found}, this marin reads up to {latest}; update marin")
+        return json.dumps(held, ensure_ascii=False, indent=indent, default=asdict).encode()
+    except UnicodeEncodeError:
+        return json.dumps(held, indent=indent, default=asdict).encode()
+
+
+class Versioned(Document, frozen=True, kw_only=True):
+    """A document that says which format it has; one that does not was written before there was a second."""
+
+    LATEST: ClassVar[int] = 1
+
+    format: int = LATEST
+
+    @classmethod
+    def parse_file(cls, content: bytes, where: str, kind: str, remedy: str) -> Self:
+        """Raises CorruptRecord naming the file, what is wrong with it and the remedy: for a later format, whatever
+        fields that may have, to update marin."""
+        try:
+            found = cls.parse(content)
+        except BadDocument as error:
+            raise CorruptRecord(
+                cls._from_the_future(content, where, kind) or f"{where} is not a readable {kind} ({error}); {remedy}"
+            ) from error
+        if found.format > cls.LATEST:
+            raise CorruptRecord(cls._from_the_future(content, where, kind))
+        return found
+
+    @classmethod
+    def parse_lines(cls, content: bytes | None, where: str, kind: str, remedy: str) -> list[Self]:
+        """One a line, of a file that is only ever added to; content: None where there is none.
+
+        Raises CorruptRecord, also for an empty file: somebody wrote something, and it is lost.
+        """
+        if content is None:
+            return []
+        if not content.strip():
+            raise CorruptRecord(f"{where} is empty, so that at least one {kind} is lost; {remedy}")
+        lines = enumerate(content.splitlines(), start=1)
+        return [cls.parse_file(line, f"{where}:{number}", kind, remedy) for number, line in lines]
+
+    def added_to(self, content: bytes | None) -> bytes:
+        """The file that ``parse_lines`` reads, with this at its end."""
+        before = (content or b"").rstrip(b"\n")
+        return b"".join(line + b"\n" for line in (before, self.to_json()) if line)
+
+    @classmethod
+    def _from_the_future(cls, content: bytes, where: str, kind: str) -> str:
+        try:
+            found = json.loads(content)["format"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return ""
+        if not isinstance(found, int) or found <= cls.LATEST:
+            return ""
+        return f"{where} has {kind} format {found}, this marin reads up to {cls.LATEST}; update marin"
 
 
 def _parse(kind: Any, content: bytes) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from marin.errors import CorruptRecord
 from marin.lineage import ADOPT, Lineage, Output, Ways, read_lineage
@@ -160,6 +161,10 @@ class Judge:
                 self._superseded.setdefault(name.rpartition("/")[2].partition(".")[0], []).append(name)
         if missing and self._superseded:
             self._take({name for output in missing for name in self._superseded.get(output.identity, ())})
+        for output in wanted - self._known.keys():
+            with suppress(CorruptRecord):  # `marin audit` names it
+                if (record := self.store.record(output.identity)) is not None:  # only its lease names it
+                    self._known.setdefault(Output(record.identity, record.root), record)
         self._unknown |= wanted - self._known.keys()
 
     def _take(self, names: set[str]) -> None:

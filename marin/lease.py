@@ -19,13 +19,12 @@ from typing import NoReturn
 
 from msgspec import structs
 
-from marin.document import BadDocument, Document, refuse_future
+from marin.document import Versioned
 from marin.errors import CorruptRecord, LeaseLost, MarinError
 from marin.heart import heart
 from marin.holder import Holder, this_process
 from marin.objects import Objects
 
-FORMAT = 1
 EXPIRY = 60.0  # seconds without a beat, as watched by the one who waits
 BEAT_EVERY = 2.0  # seconds
 LOOK_SECONDS = 0.5  # between looks at a lease that somebody else holds
@@ -37,13 +36,12 @@ class State(StrEnum):
     RELEASED = "released"
 
 
-class LeaseDocument(Document, frozen=True, kw_only=True):
+class LeaseDocument(Versioned, frozen=True, kw_only=True):
     """What the lease object holds. since: for people only; never compared. claim: no two takings share one.
 
     collected: where ``marin gc`` took it, why the step's output is gone; said by plans until somebody makes it again.
     """
 
-    format: int = FORMAT
     state: State
     token: int
     attempt: str
@@ -68,19 +66,11 @@ class LeaseDocument(Document, frozen=True, kw_only=True):
 
 def parse_lease(content: bytes, where: str) -> LeaseDocument:
     """Raises CorruptRecord if it cannot be read, names an output outside of the store or is of a later format."""
-    try:
-        lease = LeaseDocument.parse(content)
-    except BadDocument as error:
-        refuse_future(content, FORMAT, "lease", where)
-        raise CorruptRecord(
-            f"{where} is not a readable lease; if nobody runs this step, delete the file and run again"
-        ) from error
-    if lease.format > FORMAT:
-        refuse_future(content, FORMAT, "lease", where)
+    remedy = "if nobody runs this step, delete the file and run again"
+    lease = LeaseDocument.parse_file(content, where, "lease", remedy)
     if lease.attempt.startswith("/") or ".." in lease.attempt.split("/"):
         raise CorruptRecord(
-            f"{where} names the output {lease.attempt!r}, which is outside the store; it was edited by hand: "
-            "if nobody runs this step, delete the file and run again"
+            f"{where} names the output {lease.attempt!r}, which is outside the store; it was edited by hand: {remedy}"
         )
     return lease
 

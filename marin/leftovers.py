@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from marin.document import BadDocument
-from marin.errors import CorruptRecord
 from marin.holdings import ACTIONS, CODE, LEASES, STALE, STAMPS, SUPERSEDED, Holdings
 from marin.index import RECORDS
 from marin.outside import FOLDER as OUTSIDE
@@ -89,10 +87,6 @@ def _begun(held: Holdings) -> list[Begun]:
     markers = [f".marin/state/{identity}/{MARKER}" for identity in held.in_progress]
     found: list[Begun] = []
     for name, content in held.store.objects.read_many(markers).items():
-        try:
-            found.append(Begun.parse(content))
-        except BadDocument as error:
-            raise CorruptRecord(
-                f"{held.store.prefix}/{name} is not readable; delete that folder and the step starts over"
-            ) from error
+        remedy = "delete that folder and the step starts over"
+        found.append(Begun.parse_file(content, f"{held.store.prefix}/{name}", "state marker", remedy))
     return found

@@ -17,11 +17,10 @@ import msgspec
 from msgspec.structs import asdict
 
 from marin.directory import Directory
-from marin.document import BadDocument, Document, refuse_future
+from marin.document import BadDocument, Document, Versioned, json_bytes
 from marin.errors import CorruptRecord
 from marin.output_files import must_hold_files, not_files
 
-FORMAT = 1
 MANIFEST = ".marin/manifest.json"
 RECORD = ".marin/record.json"
 FAILURE = ".marin/failure.json"
@@ -80,7 +79,7 @@ class Mirrored(Document, frozen=True, kw_only=True):
         return f"mirrored from {self.origin} by {self.who} on {self.when}"
 
 
-class MadeBy(Document, frozen=True, kw_only=True):
+class MadeBy(Versioned, frozen=True, kw_only=True):
     """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
 
     code: str
@@ -113,7 +112,7 @@ class Acceptance(MadeBy, frozen=True, kw_only=True):
         return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
-class Record(Document, frozen=True, kw_only=True):
+class Record(Versioned, frozen=True, kw_only=True):
     """The one file whose presence means "committed".
 
     attempt: the directory of the bytes. alias_of: "" or, where nothing ran because another identity's output was made
@@ -124,7 +123,6 @@ class Record(Document, frozen=True, kw_only=True):
     for good. mirrored: the copies that brought it here from where it was made, the last one at the end.
     """
 
-    format: int
     identity: str
     op: str
     version: int
@@ -159,28 +157,42 @@ class Record(Document, frozen=True, kw_only=True):
         return MadeBy(code=self.code, inputs={held.identity: held.root for held in self.inputs}, outside=self.outside)
 
     def to_bytes(self) -> bytes:
-        """One field a line. Written twice for every commit."""
-        lines = [
-            f"{json.dumps(name)}: {json.dumps(held, ensure_ascii=False, default=asdict)}"
-            for name, held in asdict(self).items()
-        ]
-        return ("{\n" + ",\n".join(lines) + "\n}").encode()
+        """One field a line, and below them their digest. Written twice for every commit."""
+        lines = _lines(asdict(self))
+        return b'{\n%s,\n"digest": "%s"\n}' % (lines, _digest(lines))
+
+
+def _lines(fields: dict[str, Any]) -> bytes:
+    return b",\n".join(b"%s: %s" % (json_bytes(name), json_bytes(held)) for name, held in fields.items())
+
+
+def _digest(lines: bytes) -> bytes:
+    return hashlib.sha256(lines).hexdigest().encode()
+
+
+def _is_edited(content: bytes) -> bool:
+    """Are the fields not those that the digest was made of? One that was written without a digest says nothing."""
+    lines, _, last = content[2:-2].rpartition(b",\n")
+    if last == b'"digest": "%s"' % _digest(lines):
+        return False
+    try:
+        fields = json.loads(content)
+        said = fields.pop("digest", None)
+        return said is not None and _digest(_lines(fields)) != json_bytes(said).strip(b'"')
+    except RecursionError:
+        return True
 
 
 def parse_record(content: bytes, where: str) -> Record:
     """Raises CorruptRecord naming the file and what is wrong with it."""
     remedy = "make the step again with --rebuild, or restore the record from its attempt's .marin/record.json"
-    try:
-        record = Record.parse(content)
-    except BadDocument as error:
-        refuse_future(content, FORMAT, "record", where)
-        raise CorruptRecord(f"{where} is not a readable record ({error}); {remedy}") from error
-    if record.format > FORMAT:
-        refuse_future(content, FORMAT, "record", where)
+    record = Record.parse_file(content, where, "record", remedy)
     if not _IDENTITY.fullmatch(record.identity):
         raise CorruptRecord(f"{where} is not a readable record (identity: wanted 64 hex digits); {remedy}")
     if _leaves(record.attempt):
         raise CorruptRecord(f"{where} names the output {record.attempt!r}, which is outside the store; {remedy}")
+    if _is_edited(content):
+        raise CorruptRecord(f"{where} was edited: its fields do not have the digest that it gives; {remedy}")
     return record
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from marin.document import BadDocument, Document
-from marin.errors import BadField, CorruptRecord
+from marin.document import Document, Versioned
+from marin.errors import BadField
 from marin.holder import this_process
 from marin.record import Record
 from marin.store import Store
@@ -23,7 +23,7 @@ class Replacement(Document, frozen=True, kw_only=True):
     at: str
 
 
-class Revocation(Document, frozen=True, kw_only=True):
+class Revocation(Versioned, frozen=True, kw_only=True):
     """root: digest of the bytes, with kind and facts. content: of the files alone; "" where there are none.
 
     identity, name: the output that was pointed at. withdrawn: this entry takes the earlier ones back.
@@ -122,11 +122,11 @@ def bring_revocations(source: Store, target: Store) -> bool:
         theirs = _entries(content, f"{source.prefix}/{name}")
         while True:
             old = target.objects.read(name)
-            ours = _entries(old or b"", f"{target.prefix}/{name}")
+            ours = _entries(old, f"{target.prefix}/{name}")
             both = _merged(ours, theirs)
             if both == ours:
                 break
-            if target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both)):
+            if target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both), lasting=True):
                 news = True
                 break
     return news
@@ -146,7 +146,7 @@ def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation
 def history(store: Store, root: str, content: str) -> list[Revocation]:
     """Everything that was ever said about these bytes, oldest first."""
     name = _name(content or root)
-    return _entries(store.objects.read(name) or b"", f"{store.prefix}/{name}")
+    return _entries(store.objects.read(name), f"{store.prefix}/{name}")
 
 
 def _standing(entries: list[Revocation]) -> list[Revocation]:
@@ -190,20 +190,18 @@ def _name(key: str) -> str:
 
 
 def _append(store: Store, key: str, entry: Revocation) -> Revocation:
-    line = entry.to_json() + b"\n"
-    while not store.objects.swap(_name(key), old := store.objects.read(_name(key)), (old or b"") + line):
-        """Somebody else added one meanwhile."""
-    return entry
+    """When this returns, no power cut takes it. Raises CorruptRecord rather than add to what cannot be read."""
+    name = _name(key)
+    while True:
+        old = store.objects.read(name)
+        _entries(old, f"{store.prefix}/{name}")
+        if store.objects.swap(name, old, entry.added_to(old), lasting=True):
+            return entry
 
 
-def _entries(content: bytes, where: str) -> list[Revocation]:
-    found: list[Revocation] = []
-    for number, line in enumerate(content.splitlines(), start=1):
-        try:
-            found.append(Revocation.parse(line))
-        except BadDocument as error:
-            raise CorruptRecord(
-                f"{where}:{number} is not a readable revocation; restore the line: until then nothing "
-                "in this store can be told from what was revoked"
-            ) from error
-    return found
+def _entries(content: bytes | None, where: str) -> list[Revocation]:
+    remedy = (
+        "restore it from a copy of the store or a mirror: until then nothing here can be told from what was revoked. "
+        "Where nobody has it, delete the file and revoke again what should be"
+    )
+    return Revocation.parse_lines(content, where, "revocation", remedy)

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
-from marin.document import BadDocument
 from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
@@ -180,9 +181,8 @@ class Store:
 
     def make_visible(self, record: Record) -> None:
         """Do what the writer of a committed output died before doing. Who may only read does without."""
-        own = attempt_directory(record.op, record.label, record.identity, record.token)
         with suppress(BadPrefix, StoreFull):
-            self.commit(record, self.objects.read(f"{own}/{RECORD}") or b"")
+            self.commit(record, self.objects.read(own_record(record)) or b"")
             if record.action and not record.alias_of:
                 self.note_action(record)
             self.objects.settle([lease_name(record.identity), record_name(record.identity)])
@@ -217,19 +217,42 @@ class Store:
         return artifact_from(record.kind, record.facts, self.output(record))
 
     def manifest(self, record: Record) -> list[FileEntry]:
-        """Raises CorruptOutput if it is gone, CorruptRecord if it cannot be read."""
+        """Raises CorruptOutput if it is gone, CorruptRecord if it cannot be read or is another output's."""
         name = f"{record.attempt}/{MANIFEST}"
-        content = self.objects.read(name)
+        return self._manifest(record, self.objects.read(name))
+
+    def bad_manifests(self, records: Iterable[Record]) -> dict[str, str]:
+        """What is wrong with manifests, by the output's directory."""
+        wanted = {f"{record.attempt}/{MANIFEST}": record for record in records}
+        contents, found = self.objects.read_many(list(wanted)), dict[str, str]()
+        for name, record in wanted.items():
+            try:
+                self._manifest(record, contents.get(name))
+            except (CorruptOutput, CorruptRecord) as error:
+                found[record.attempt] = str(error)
+        return found
+
+    def _manifest(self, record: Record, content: bytes | None) -> list[FileEntry]:
+        where = f"{self.prefix}/{record.attempt}/{MANIFEST}"
         if not content:
             raise CorruptOutput(
-                f"{self.prefix}/{name} is missing or empty: the output was deleted, moved or torn by a power cut; "
+                f"{where} is missing or empty: the output was deleted, moved or torn by a power cut; "
                 f"{self.remedy(record)}"
             )
-        return parse_manifest(content, f"{self.prefix}/{name}")
+        entries = parse_manifest(content, where)
+        if len(entries) != record.files or sum(entry.size for entry in entries) != record.bytes:
+            size = sum(entry.size for entry in entries)
+            raise CorruptRecord(
+                f"{where} lists {len(entries)} files of {size:,} bytes, the record {record.files} of {record.bytes:,}: "
+                f"one of them was edited; {self.remedy(record)}"
+            )
+        return entries
 
     def verify(self, record: Record, check: Check) -> list[str]:
         """What is wrong with a committed output; empty when all is well."""
-        return self.examine(record, check).wrong
+        found = self.examine(record, check)
+        edited = self.disagreements([record]).values() if found.checked is not Checked.UNKNOWN else ()
+        return [*edited, *found.wrong]
 
     def examine(self, record: Record, check: Check, at_most: int = EVERY_BYTE, seed: str = "") -> Examined:
         """What is wrong with a committed output, and how well that is known; see ``marin.record.examine``."""
@@ -242,6 +265,25 @@ class Store:
         if root != record.root:
             edited = f"edited: manifest and facts have the digest {root[:12]}, the record says {record.root[:12]}"
             found.wrong.append(edited)
+        return found
+
+    def disagreements(self, records: Iterable[Record]) -> dict[str, str]:
+        """By identity, where the record that everybody sees is not the one that its attempt wrote."""
+        wanted = {own_record(record): record for record in records}
+        copies, found = self.objects.read_many(list(wanted)), dict[str, str]()
+        for name, record in wanted.items():
+            where, seen = f"{self.prefix}/{name}", record_name(record.identity)
+            try:
+                copy = parse_record(copies.get(name, b""), where)
+            except CorruptRecord as error:
+                said = f"{where} is missing; the record {seen} is its copy" if name not in copies else str(error)
+                found[record.identity] = said
+                continue
+            if differing := [field for field, held in asdict(record).items() if held != asdict(copy)[field]]:
+                found[record.identity] = (
+                    f"edited: {seen} and {where} differ in {', '.join(differing)}; restore the one that is wrong from "
+                    "the other"
+                )
         return found
 
     def stamp(self, record: Record) -> str:
@@ -295,23 +337,20 @@ class Store:
     def acceptances(self, identity: str) -> list[Acceptance]:
         """Raises CorruptRecord naming the line that cannot be read."""
         name = f".marin/accepted/{identity}.jsonl"
-        content = self.objects.read(name) or b""
-        found: list[Acceptance] = []
-        for number, line in enumerate(content.splitlines(), start=1):
-            try:
-                found.append(Acceptance.parse(line))
-            except BadDocument as error:
-                raise CorruptRecord(
-                    f"{self.prefix}/{name}:{number} is not a readable acceptance; remove the line"
-                ) from error
-        return found
+        return self._accepted(name, self.objects.read(name))
+
+    def _accepted(self, name: str, content: bytes | None) -> list[Acceptance]:
+        remedy = "restore the file, or delete it and accept again"
+        return Acceptance.parse_lines(content, f"{self.prefix}/{name}", "acceptance", remedy)
 
     def accept(self, identity: str, acceptance: Acceptance) -> None:
-        """Adds a whole line or, on a full disk, nothing."""
+        """Adds a whole line or, on a full disk, nothing; no power cut takes it. Raises CorruptRecord."""
         name = f".marin/accepted/{identity}.jsonl"
-        line = acceptance.to_json() + b"\n"
-        while not self.objects.swap(name, old := self.objects.read(name), (old or b"") + line):
-            """Somebody else added one meanwhile."""
+        while True:
+            old = self.objects.read(name)
+            self._accepted(name, old)
+            if self.objects.swap(name, old, acceptance.added_to(old), lasting=True):
+                return
 
     def state(self, identity: str) -> Directory:
         """Work in progress of a step, across attempts; see Begun."""
@@ -325,12 +364,9 @@ class Store:
         """What made the work in progress; None if there is none. Raises CorruptRecord."""
         name = f".marin/state/{identity}/{MARKER}"
         content = self.objects.read(name)
-        try:
-            return Begun.parse(content) if content else None  # a power cut leaves empty ones
-        except BadDocument as error:
-            raise CorruptRecord(
-                f"{self.prefix}/{name} is not readable; delete that folder and the step starts over"
-            ) from error
+        remedy = "delete that folder and the step starts over"
+        # A power cut leaves empty ones.
+        return Begun.parse_file(content, f"{self.prefix}/{name}", "state marker", remedy) if content else None
 
     def mark_state(self, identity: str, marker: Begun) -> None:
         self.objects.write(f".marin/state/{identity}/{MARKER}", marker.to_json())
@@ -346,6 +382,11 @@ class Store:
 
 def record_name(identity: str) -> str:
     return f"{RECORDS}/{identity}.json"
+
+
+def own_record(record: Record) -> str:
+    """The copy of a record that its attempt wrote; of an alias that is not where the bytes are."""
+    return f"{attempt_directory(record.op, record.label, record.identity, record.token)}/{RECORD}"
 
 
 def attempt_directory(op: str, label: str, identity: str, token: int) -> str:

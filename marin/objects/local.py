@@ -51,16 +51,17 @@ class LocalObjects:
                 found[name] = content
         return found
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, *, lasting: bool = False) -> None:
+        """lasting: a power cut leaves the old content or the new one, never a part."""
         target = self._below + name
         folder, _, last = target.rpartition("/")
         temporary = f"{folder}/.{last}.{uuid.uuid4().hex}" if content else target  # nothing cannot be half written
         try:
             try:
-                _write(temporary, content)
+                _write(temporary, content, sync=lasting)
             except FileNotFoundError:
                 os.makedirs(folder, exist_ok=True)
-                _write(temporary, content)
+                _write(temporary, content, sync=lasting)
             if temporary != target:
                 os.replace(temporary, target)
         except OSError as error:
@@ -70,11 +71,13 @@ class LocalObjects:
             with control_errors(Path(target)):
                 raise error
 
-    def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
+    def swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         with self._locked(name):
             if self.read(name) != old:
                 return False
-            self.write(name, new)
+            self.write(name, new, lasting=lasting)
+            if lasting:
+                self.settle([name])
             return True
 
     def remove(self, names: Sequence[str]) -> None:
@@ -190,13 +193,15 @@ def _content(path: str) -> bytes:
         os.close(handle)
 
 
-def _write(path: str, content: bytes, how: int = os.O_TRUNC) -> None:
+def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = False) -> None:
     """All of it, or an OSError."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
     try:
         left = memoryview(content)
         while left:
             left = left[os.write(handle, left) :]
+        if sync:
+            os.fsync(handle)
     finally:
         os.close(handle)
 

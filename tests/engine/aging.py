@@ -3,6 +3,11 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from marin.store import Store, own_record, record_name
 
 DAY = 86400.0
 
@@ -12,6 +17,15 @@ def age(place: Path, days: float) -> None:
     for path in [place, *place.rglob("*")]:
         status = path.lstat()
         os.utime(path, (time.time(), status.st_mtime - days * DAY))
+
+
+def rewrite_record(store: Store, identity: str, **changes: Any) -> None:
+    """As if the output had been committed with these fields."""
+    record = store.record(identity)
+    assert record is not None
+    content = structs.replace(record, **changes).to_bytes()
+    for name in (own_record(record), record_name(identity)):
+        store.objects.write(name, content)
 
 
 def tree(place: Path) -> dict[str, tuple[int, int, bytes]]:

@@ -12,6 +12,7 @@ from marin.context import Context
 from marin.decision import Action, OnDrift
 from marin.record import Check
 from marin.store import Store
+from tests.engine.aging import rewrite_record
 from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, statuses
 
 
@@ -171,7 +172,4 @@ def test_a_rebuild_keeps_the_record_that_it_replaces(prefix: str) -> None:
 
 def _age_code(prefix: str, identity: str) -> None:
     """The record says that other code made this output."""
-    path = Path(prefix) / ".marin/records" / f"{identity}.json"
-    record = json.loads(path.read_text())
-    record["code"] = "0" * 64
-    path.write_text(json.dumps(record))
+    rewrite_record(Store(prefix), identity, code="0" * 64)

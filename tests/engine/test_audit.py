@@ -1,23 +1,25 @@
 """One page of trust: what is wrong, doubtful or decided by somebody, grouped, with an exit code."""
 
 import dataclasses
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from marin import Context, Pinned
 from marin.adopt import adopt
 from marin.audit import Audit, Grade, audit_plans, audit_store
 from marin.backends.inline import InlineBackend
 from marin.decision import OnDrift
+from marin.inventory import read_inventory
 from marin.record import Check
 from marin.revocation import revoke, withdraw
 from marin.scheduler import Scheduler, StepResult
 from marin.store import Store
 from marin.verified import FOLDER, last_verified, note_verified
+from tests.engine.aging import rewrite_record
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, STORE_ERROR, Command
 from tests.engine.test_lineage import of
@@ -89,11 +91,10 @@ def test_how_it_was_made_may_be_doubtful(prefix: str) -> None:
     store = Store(prefix)
     for path in (Path(prefix) / ".marin/code").iterdir():
         path.unlink()
-    for path in (Path(prefix) / ".marin/records").iterdir():
-        told = json.loads(path.read_text())
-        told["packages"]["numpy"] = "0.1"
-        told["provenance"] |= {"git": "", "started": "2020-01-01 00:00:00"}
-        path.write_text(json.dumps(told))
+    for record in read_inventory(store).records:
+        when = structs.replace(record.provenance, git="", started="2020-01-01 00:00:00")
+        packages = record.packages | {"numpy": "0.1"}
+        rewrite_record(store, record.identity, packages=packages, provenance=when)
     made = audit_store(store)
     assert set(subjects(made)) == {"code not kept", "not verified", "packages"}
     (package,) = [claim.text for claim in made.claims if claim.subject == "packages"]
@@ -157,8 +158,10 @@ def test_a_verification_counts_for_its_days(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     marin, where = Command(project), ("--prefix", str(project.store))
     project.run()
-    for path in (project.store / ".marin/records").iterdir():
-        path.write_text(path.read_text().replace('"started": "20', '"started": "19'))
+    store = Store(str(project.store))
+    for record in read_inventory(store).records:
+        long_ago = structs.replace(record.provenance, started="1999-01-01 00:00:00")
+        rewrite_record(store, record.identity, provenance=long_ago)
     assert "not verified" in marin("audit", *where)
     (path,) = project.store.glob("say/*/text.txt")
     os.utime(path, (1, 1))
