@@ -9,6 +9,7 @@ from typing import Any
 
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.field_types import check_fields
+from marin.plain_text import unprintable
 from marin.step import ExecutorStep
 
 
@@ -32,6 +33,11 @@ class Experiment:
             raise BadField("Experiment.question is empty; say what it asks (usually __doc__)")
         if not self.results:
             raise BadField("Experiment.results is empty; name at least one step, e.g. results={'scores': evaluate}")
+        for name in self.results:
+            if strange := unprintable(name):
+                raise BadField(
+                    f"Experiment.results has the name {name!r}, which holds {strange}; use one line of plain text"
+                )
         object.__setattr__(self, "results", dict(self.results))
         self.__dict__["_steps"] = topological(self.results.values())
         check_labels(self.__dict__["_steps"])

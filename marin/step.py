@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 from marin.artifact import Artifact
-from marin.encoding import ENCODER_ATTRIBUTE, EXECUTION, Identified, digest, encode, encode_fields, encode_identified
+from marin.encoding import ENCODER_ATTRIBUTE, EXECUTION, Identified, digest, encode_fields, encode_identified
 from marin.errors import BadField, ExperimentError
 from marin.field_types import made_by, resolved
 from marin.lifetime import FOREVER, Lifetime
+from marin.plain_text import unprintable
 from marin.resources import CPU, Resources, Work
 from marin.value import execution, freeze_fields, since
 
@@ -210,7 +211,10 @@ def _wrap_init(cls: type[Any]) -> None:
             raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed - given.keys()))}")
         made(self, **given)
         freeze_fields(self)
-        encode(self.label, f"{cls.__name__}.label", [])  # not identity, but every record holds it
+        if strange := unprintable(self.label):
+            raise BadField(
+                f"{cls.__name__}.label is {self.label!r}, which holds {strange}; labels are one line of plain text"
+            )
         self.check()
         getattr(self, "identity")  # now: what has no encoding fails where it was written
 
