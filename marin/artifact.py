@@ -10,12 +10,14 @@ import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast, dataclass_transform
+from weakref import WeakValueDictionary
 
+from marin.definitions import Namespace, define
 from marin.directory import Directory
 from marin.errors import CorruptRecord
 from marin.field_types import check_when_made, made_unchecked
 
-KINDS: dict[str, type[Artifact]] = {}
+KINDS: WeakValueDictionary[str, type[Artifact]] = WeakValueDictionary()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
@@ -30,6 +32,7 @@ class Artifact:
 
     def __init_subclass__(cls, *, kind: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        define(Namespace.ARTIFACT, kind, cls)
         cls.kind = kind
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
         check_when_made(cls)

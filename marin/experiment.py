@@ -10,7 +10,7 @@ from typing import Any
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.field_types import check_fields
 from marin.plain_text import unprintable
-from marin.step import ExecutorStep
+from marin.step import ExecutorStep, must_be_one_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,7 @@ def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
     done: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
     for end in ends:
         trail: dict[ExecutorStep[Any], Iterator[ExecutorStep[Any]]] = {}
+        must_be_one_class(done.get(end, end), end)
         if end not in done:
             trail[end] = iter(end.dependencies)
         while trail:
@@ -73,6 +74,7 @@ def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
                     names = [held.name for held in trail]
                     loop = [*names[names.index(dependency.name) :], dependency.name]
                     raise CyclicSteps(f"steps depend on themselves: {' → '.join(loop)}")
+                must_be_one_class(done.get(dependency, dependency), dependency)
                 if dependency not in done:
                     trail[dependency] = iter(dependency.dependencies)
                     break

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 from marin.artifact import Artifact
+from marin.definitions import Namespace, define
 from marin.encoding import ENCODER_ATTRIBUTE, EXECUTION, Identified, digest, encode_fields, encode_identified
 from marin.errors import BadField, ExperimentError
 from marin.field_types import made_by, resolved
@@ -70,6 +71,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
             raise ExperimentError(f"{cls.__qualname__}: an operator needs a name: class {cls.__name__}(..., op='verb')")
         if version < 1:
             raise ExperimentError(f"{cls.__qualname__}: version is {version}; versions start at 1")
+        define(Namespace.OPERATOR, op, cls)
         cls.op, cls.version, cls.isolated = op, version, isolated
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
         _wrap_init(cls)
@@ -90,7 +92,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
         found: list[ExecutorStep[Any]] = []
         fields = encode_fields(self, type(self).__name__, found)
-        self.__dict__["dependencies"] = tuple(dict.fromkeys(found))
+        self.__dict__["dependencies"] = _each_once(found)
         return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
 
     @functools.cached_property
@@ -98,7 +100,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """Steps found in the identity-bearing fields, at any depth, each once, in field order."""
         found: list[ExecutorStep[Any]] = []
         encode_fields(self, type(self).__name__, found)
-        return tuple(dict.fromkeys(found))
+        return _each_once(found)
 
     @property
     def producer(self) -> ExecutorStep[Any] | None:
@@ -163,6 +165,23 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
 dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
 setattr(ExecutorStep, ENCODER_ATTRIBUTE, staticmethod(encode_identified))
+
+
+def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None:
+    """Raises ExperimentError for two equal steps of different classes: one would be run in place of the other."""
+    if type(step) is not type(other):
+        raise ExperimentError(
+            f"{step.name} is in this experiment twice, made by two classes of one name, {type(step).__module__}."
+            f"{type(step).__qualname__}: its module was loaded again, or a function defines it each time it is called. "
+            "Build every step after the last definition, or give the classes different ops"
+        )
+
+
+def _each_once(found: list[ExecutorStep[Any]]) -> tuple[ExecutorStep[Any], ...]:
+    once: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    for step in found:
+        must_be_one_class(once.setdefault(step, step), step)
+    return tuple(once)
 
 
 def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:

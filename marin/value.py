@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, Protocol, cast, dataclass_transform
 
+from marin.definitions import Namespace, define
 from marin.encoding import (
     ATOMS,
     DEEPEST,
@@ -84,9 +85,11 @@ def value(tag: str, *, kw_only: bool = False) -> _ValueDecorator:
 
     ``tag`` names the class in identities, so that renaming or moving the class changes nothing.
     An Enum also declares ``_value_: str``; without it pyright takes its members for fields.
+    Raises ExperimentError if another class has the tag.
     """
 
     def decorate[T](cls: type[T]) -> type[T]:
+        define(Namespace.VALUE, tag, cls)
         made = cls if issubclass(cls, Enum) else _frozen(cls, kw_only)
         setattr(made, TAG_ATTRIBUTE, tag)
         return made
