@@ -6,29 +6,36 @@ The dataclass fields are small facts (counts, names) that are kept in the record
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast, dataclass_transform
+from weakref import WeakValueDictionary
 
+from marin.definitions import Namespace, define
 from marin.directory import Directory
 from marin.errors import CorruptRecord
+from marin.field_types import check_when_made, made_unchecked
 
-KINDS: dict[str, type[Artifact]] = {}
+KINDS: WeakValueDictionary[str, type[Artifact]] = WeakValueDictionary()
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 class Artifact:
     """Base of all artifacts. ``class Tokens(Artifact, kind="tokens")`` makes a frozen dataclass.
 
-    Fields are JSON-able: numbers, strings, bools, None, and dicts and lists of those.
+    Fields are JSON-able: numbers, strings, bools, None, and dicts and lists of those. Raises BadField for a field of
+    another type than its annotation; what a record says is taken as it is.
     """
 
     kind: ClassVar[str] = ""
 
     def __init_subclass__(cls, *, kind: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        define(Namespace.ARTIFACT, kind, cls)
         cls.kind = kind
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        check_when_made(cls)
         KINDS[kind] = cls
 
     @property
@@ -38,7 +45,7 @@ class Artifact:
 
     def at(self, directory: Directory) -> Artifact:
         """The same artifact, tied to its directory."""
-        tied = dataclasses.replace(cast(Any, self))
+        tied = copy.copy(self)
         object.__setattr__(tied, "_directory", directory)
         return tied
 
@@ -55,7 +62,7 @@ def artifact_from(kind: str, facts: Mapping[str, Any], directory: Directory) -> 
             "import the operator that made it"
         )
     try:
-        return KINDS[kind](**facts).at(directory)
+        return made_unchecked(KINDS[kind], facts).at(directory)
     except TypeError as error:
         raise CorruptRecord(f"{directory.url}: the record's facts do not make a {kind}: {error}") from error
 

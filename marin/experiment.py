@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
-from marin.step import ExecutorStep
+from marin.field_types import check_fields
+from marin.plain_text import unprintable
+from marin.step import ExecutorStep, must_be_one_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,15 +26,18 @@ class Experiment:
     repository: str = "https://github.com/marin-community/marin"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.issue < 1:
             raise BadField(f"Experiment.issue is {self.issue}; every experiment belongs to a GitHub issue, by number")
         if not self.question.strip():
             raise BadField("Experiment.question is empty; say what it asks (usually __doc__)")
         if not self.results:
             raise BadField("Experiment.results is empty; name at least one step, e.g. results={'scores': evaluate}")
-        for name, step in self.results.items():
-            if not isinstance(cast(object, step), ExecutorStep):
-                raise BadField(f"Experiment.results[{name!r}] is a {type(step).__name__}; it must be an ExecutorStep")
+        for name in self.results:
+            if strange := unprintable(name):
+                raise BadField(
+                    f"Experiment.results has the name {name!r}, which holds {strange}; use one line of plain text"
+                )
         object.__setattr__(self, "results", dict(self.results))
         self.__dict__["_steps"] = topological(self.results.values())
         check_labels(self.__dict__["_steps"])
@@ -56,9 +61,10 @@ class Experiment:
 
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
     """Dependencies first, each step once, without recursion. Raises CyclicSteps naming the cycle."""
-    done: dict[ExecutorStep[Any], None] = {}
+    done: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
     for end in ends:
         trail: dict[ExecutorStep[Any], Iterator[ExecutorStep[Any]]] = {}
+        must_be_one_class(done.get(end, end), end)
         if end not in done:
             trail[end] = iter(end.dependencies)
         while trail:
@@ -68,12 +74,13 @@ def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
                     names = [held.name for held in trail]
                     loop = [*names[names.index(dependency.name) :], dependency.name]
                     raise CyclicSteps(f"steps depend on themselves: {' → '.join(loop)}")
+                must_be_one_class(done.get(dependency, dependency), dependency)
                 if dependency not in done:
                     trail[dependency] = iter(dependency.dependencies)
                     break
             else:
                 del trail[step]
-                done[step] = None
+                done[step] = step
     return list(done)
 
 

@@ -42,9 +42,10 @@ class MixtureChange:
 
     def rows(self) -> list[tuple[str, float, float]]:
         """(source, share before, after) of each that changed, the largest change first."""
-        names = [*self.new, *(name for name in self.old if name not in self.new)]
+        names = sorted(self.new.keys() | self.old.keys())
         rows = [(name, self.old.get(name, 0.0), self.new.get(name, 0.0)) for name in names]
-        return sorted((row for row in rows if row[1] != row[2]), key=lambda row: -abs(row[2] - row[1]))
+        changed = [row for row in rows if row[1] != row[2]]
+        return sorted(changed, key=lambda row: (-abs(row[2] - row[1]), -row[1]))
 
 
 def compare_fields(

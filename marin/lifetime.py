@@ -11,10 +11,10 @@ is declared. Never part of an identity: changing it makes nothing again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from marin.errors import BadField
+from marin.value import value
 
 
 class Rule(StrEnum):
@@ -26,7 +26,7 @@ class Rule(StrEnum):
     UNUSED = "unused"
 
 
-@dataclass(frozen=True, kw_only=True)
+@value("lifetime", kw_only=True)
 class Lifetime:
     """Made by ``unless_read``, ``after_use`` or ``FOREVER``. Raises BadField if days is not positive."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from marin.value import value
 
-@dataclass(frozen=True, kw_only=True)
+
+@value("accelerator", kw_only=True)
 class Accelerator:
     """A slice of accelerators that is taken whole.
 
@@ -19,7 +21,7 @@ class Accelerator:
     peak_flops: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@value("resources", kw_only=True)
 class Resources:
     """cpus: cores reserved (Ray's num_cpus). memory_gib: memory reserved, 0 for no reservation. region: where those
     machines are ("gcp/us-central2"), "" for wherever --region says; it moves nothing, what crosses regions is counted

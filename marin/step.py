@@ -7,22 +7,17 @@ import difflib
 import functools
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 from marin.artifact import Artifact
+from marin.definitions import Namespace, define
+from marin.encoding import ENCODER_ATTRIBUTE, EXECUTION, Identified, digest, encode_fields, encode_identified
 from marin.errors import BadField, ExperimentError
+from marin.field_types import made_by, resolved
 from marin.lifetime import FOREVER, Lifetime
+from marin.plain_text import unprintable
 from marin.resources import CPU, Resources, Size, Work
-from marin.value import (
-    EXECUTION,
-    Identified,
-    digest,
-    encode,
-    encode_fields,
-    execution,
-    freeze_mappings,
-    since,
-)
+from marin.value import execution, freeze_fields, since
 
 if TYPE_CHECKING:
     from marin.context import Context
@@ -64,6 +59,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     op: ClassVar[str] = ""
     version: ClassVar[int] = 1
     isolated: ClassVar[bool] = False  # True: run() needs a process of its own
+    _makes: ClassVar[Any] = None
 
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
@@ -75,15 +71,13 @@ class ExecutorStep[A: Artifact](_FrozenFields):
             raise ExperimentError(f"{cls.__qualname__}: an operator needs a name: class {cls.__name__}(..., op='verb')")
         if version < 1:
             raise ExperimentError(f"{cls.__qualname__}: version is {version}; versions start at 1")
+        define(Namespace.OPERATOR, op, cls)
         cls.op, cls.version, cls.isolated = op, version, isolated
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
-        _explain_bad_arguments(cls)
+        _wrap_init(cls)
 
     def __post_init__(self) -> None:
-        freeze_mappings(self)
-        encode(self.label, f"{type(self).__name__}.label", [])  # not identity, but every record holds it
-        self.check()
-        getattr(self, "identity")  # now: what has no encoding fails where it was written
+        """For subclasses that call it. What every step does follows, when all its fields are what they will be."""
 
     def check(self) -> None:
         """Override to refuse senseless field values with BadField, where the mistake was written."""
@@ -98,7 +92,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
         found: list[ExecutorStep[Any]] = []
         fields = encode_fields(self, type(self).__name__, found)
-        self.__dict__["dependencies"] = tuple(dict.fromkeys(found))
+        self.__dict__["dependencies"] = _each_once(found)
         return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
 
     @functools.cached_property
@@ -106,7 +100,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """Steps found in the identity-bearing fields, at any depth, each once, in field order."""
         found: list[ExecutorStep[Any]] = []
         encode_fields(self, type(self).__name__, found)
-        return tuple(dict.fromkeys(found))
+        return _each_once(found)
 
     @property
     def producer(self) -> ExecutorStep[Any] | None:
@@ -148,6 +142,24 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
         return f"{self.op}/{self.label or self.identity[:8]}"
 
+    @classmethod
+    def __marin_makes__(cls) -> Any:
+        """The artifact class that run() returns; anything else where neither the base nor run() says it."""
+        known = cls.__dict__.get("_makes")
+        if known is None:
+            known = made_by(cls, ExecutorStep)
+            if not isinstance(known, type) or known in (Any, Artifact):
+                owner = next(base for base in cls.__mro__ if "run" in base.__dict__)
+                known = resolved(getattr(owner.__dict__["run"], "__annotations__", {}).get("return", Any), owner)
+            cls._makes = known if known is not Artifact else Any
+        return cls._makes
+
+    def __copy__(self) -> Self:
+        return self  # it cannot change
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecutorStep) and self.identity == cast(ExecutorStep[Any], other).identity
 
@@ -159,6 +171,24 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
 
 dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
+setattr(ExecutorStep, ENCODER_ATTRIBUTE, staticmethod(encode_identified))
+
+
+def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None:
+    """Raises ExperimentError for two equal steps of different classes: one would be run in place of the other."""
+    if type(step) is not type(other):
+        raise ExperimentError(
+            f"{step.name} is in this experiment twice, made by two classes of one name, {type(step).__module__}."
+            f"{type(step).__qualname__}: its module was loaded again, or a function defines it each time it is called. "
+            "Build every step after the last definition, or give the classes different ops"
+        )
+
+
+def _each_once(found: list[ExecutorStep[Any]]) -> tuple[ExecutorStep[Any], ...]:
+    once: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    for step in found:
+        must_be_one_class(once.setdefault(step, step), step)
+    return tuple(once)
 
 
 def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
@@ -182,8 +212,11 @@ def identity_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
     return {f.name: getattr(step, f.name) for f in dataclasses.fields(step) if EXECUTION not in f.metadata}
 
 
-def _explain_bad_arguments(cls: type[Any]) -> None:
-    """Make the generated __init__ name unknown and missing fields, with near misses."""
+def _wrap_init(cls: type[Any]) -> None:
+    """Make the generated __init__ name unknown and missing fields, with near misses, and end with a frozen step.
+
+    After __post_init__, which may set fields too: the identity is of what run() will see.
+    """
     made = cls.__init__
     known = {spec.name: spec for spec in dataclasses.fields(cls)}
     needed = {
@@ -203,5 +236,12 @@ def _explain_bad_arguments(cls: type[Any]) -> None:
         if not needed <= given.keys():
             raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed - given.keys()))}")
         made(self, **given)
+        freeze_fields(self)
+        if strange := unprintable(self.label):
+            raise BadField(
+                f"{cls.__name__}.label is {self.label!r}, which holds {strange}; labels are one line of plain text"
+            )
+        self.check()
+        getattr(self, "identity")  # now: what has no encoding fails where it was written
 
     setattr(cls, "__init__", __init__)

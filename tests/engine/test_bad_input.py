@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from marin import Context, ExecutorStep
+from marin import Artifact, Context, ExecutorStep
 from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
 from marin.record import Check, Record
 from marin.scheduler import Run
@@ -270,12 +270,16 @@ def test_facts_that_are_not_finite_survive_the_record(prefix: str) -> None:
     assert everything_verifies(Store(prefix))
     record = Store(prefix).record(odd.identity)
     assert record is not None
-    assert str(record.facts["bytes"]) == "inf"
+    assert str(record.facts["share"]) == "inf"
 
 
-class Odd(ExecutorStep[Blob], op="toy-odd"):
-    def run(self, ctx: Context) -> Blob:
-        return Blob(bytes=float("inf"))  # pyright: ignore[reportArgumentType]
+class Share(Artifact, kind="toy-share"):
+    share: float
+
+
+class Odd(ExecutorStep[Share], op="toy-odd"):
+    def run(self, ctx: Context) -> Share:
+        return Share(share=float("inf"))
 
 
 def test_a_record_of_a_later_format_says_so_whatever_its_fields(prefix: str) -> None:
@@ -287,7 +291,7 @@ def test_a_record_of_a_later_format_says_so_whatever_its_fields(prefix: str) -> 
 
 
 NAMES = [
-    "with spaces and\ttabs\n",
+    "with  spaces ",
     "日本語の名前",
     "naïve–ümläut 🐍",
     "x" * 300,
@@ -298,7 +302,6 @@ NAMES = [
     ".marin",
     "a/b\\c",
     "[red]markup[/red][/]",
-    "nul\0byte",
     "$(touch /tmp/x); *?",
 ]
 

@@ -17,7 +17,7 @@ from tests.engine.toy import Blob, Count, Join, Write, planned, run
 CHIP = Accelerator(name="toy-chip", chips=4, hosts=1, peak_flops=1e12)
 
 
-class Learn(ExecutorStep[Checkpoint], op="toy-learn"):
+class Learn(ExecutorStep[Checkpoint], op="toy-costs-learn"):
     data: ExecutorStep[Blob]
     steps: int
 
@@ -73,7 +73,7 @@ def test_sums_by_operator_count_every_step_and_cost_only_what_runs(tmp_path: Pat
     sums = by_operator(plan, costs)
     assert sums["toy-write"].actions == {Action.CACHED: 1}
     assert sums["toy-write"].reads == Amount()
-    learn, whole = sums["toy-learn"], in_all(plan, costs)
+    learn, whole = sums["toy-costs-learn"], in_all(plan, costs)
     assert learn.actions == {Action.RUN: 2}
     assert learn.reads == Amount(10)
     assert learn.work == whole.work == Work(steps=4, tokens=40, flops=4e15)

@@ -1,0 +1,98 @@
+"""A value that does not fit its field's type, and what to write instead."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, cast
+
+_SHOWN = reprlib.Repr(maxlevel=3, maxtuple=4, maxset=4, maxdict=4, maxstring=60, maxother=60, maxlong=40)
+MEMBERS = 6  # of an enum that an error lists
+
+
+@dataclass(slots=True)
+class Misfit:
+    """remedy: asked for when the error is written, "" if there is nothing to add. place: from the field to the value,
+    e.g. ``.at[0]``."""
+
+    found: object
+    wanted: str
+    remedy: Callable[[], str] = str
+    place: str = ""
+
+    def within(self, place: str) -> Misfit:
+        self.place = place + self.place
+        return self
+
+    def describe(self, field: str) -> str:
+        remedy = self.remedy()
+        return f"{field}{self.place} is {show(self.found)}; wanted {self.wanted}{'; ' if remedy else ''}{remedy}"
+
+
+def show(held: object) -> str:
+    """A value and its class, short."""
+    if held is None:
+        return "None"
+    if isinstance(held, type):
+        return f"the class {held.__qualname__}"
+    try:
+        return f"{_SHOWN.repr(held)} ({type(held).__name__})"
+    except Exception:  # somebody's __repr__; the class is what matters
+        return f"a {type(held).__name__}"
+
+
+def choose_member(cls: type, held: object) -> str:
+    """The member of an enum that a string or a number stands for; "" if the class is no enum."""
+    if not issubclass(cls, Enum):
+        return ""
+    members = {f"{cls.__name__}.{name}": member for name, member in cls.__members__.items()}
+    if (same := next((name for name, member in members.items() if _equal(member.value, held)), "")) != "":
+        return f"write {same}"
+    if isinstance(held, str):
+        near = difflib.get_close_matches(held.upper(), [name.upper() for name in cls.__members__], n=1)
+        if near:
+            return f"did you mean {next(n for n in members if n.rpartition('.')[2].upper() == near[0])}?"
+    names = list(members)[:MEMBERS]
+    return f"one of {', '.join(names)}{' …' if len(members) > MEMBERS else ''}" if names else ""
+
+
+def make_one(cls: type) -> str:
+    """How an instance of a dataclass is written."""
+    if not dataclasses.is_dataclass(cls):
+        return ""
+    missing = dataclasses.MISSING
+    specs = [spec for spec in dataclasses.fields(cls) if spec.init]
+    needed = [s.name for s in specs if s.default is missing and s.default_factory is missing]
+    return f"write {cls.__name__}({', '.join(f'{name}=…' for name in needed) or '…'})"
+
+
+def make_tuple(held: object, item: Callable[[Any], Misfit | None] | None) -> str:
+    if isinstance(held, list):
+        return "a list can change after construction; write a tuple"
+    if item is not None and item(held) is None:
+        return "write a tuple, even of one: (it,)"
+    return ""
+
+
+def to_number(cls: type, held: object) -> str:
+    """The number that a look-alike stands for."""
+    if isinstance(held, bool):
+        return f"write {cls(held)}"
+    try:
+        number = cls(cast(Any, held))
+        if isinstance(held, str) or number == held:
+            return f"write {number!r}"
+    except Exception:  # no number by any reading
+        pass
+    return ""
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except Exception:  # arrays have no truth
+        return False
