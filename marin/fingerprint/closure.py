@@ -128,9 +128,11 @@ class Closures:
             reach.tops
         )
         handed = {key for unit in reach.units.values() for key in unit.handed}
+        registered = self._registered(reach) if reach.traits & Trait.DISPATCHES else set[Key]()
         queue: list[Key] = []
         for key, unit in reach.units.items():
-            if everything or unit.inspected or (key in handed and unit.piece.traits & Trait.CLASS):
+            given = key in registered or (key in handed and unit.piece.traits & Trait.CLASS)
+            if everything or unit.inspected or given:
                 reach.inspected.add(key)
                 queue += [named for named in unit.named if named not in reach.units and not self.units.is_step(named)]
         if reach.traits & Trait.READS_SOURCE:
@@ -138,6 +140,14 @@ class Closures:
             sources = [self.units.file(module.path, CONTENT) for module in modules]
             queue += [key for key in sources if key not in reach.units]
         return queue
+
+    def _registered(self, reach: Reach) -> set[Key]:
+        """What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation."""
+        found: set[Key] = set()
+        for key, unit in reach.units.items():
+            if unit.piece.traits & Trait.REGISTERS:
+                found |= {key, *unit.handed}
+        return found
 
     def _part(self, key: Key, inspected: bool) -> Part:
         if (key, inspected) not in self._parts:
