@@ -18,12 +18,14 @@ PACKAGE = "package "  # how a note about one begins
 class Today:
     """What would build a step now, apart from its inputs.
 
-    outside: as a record holds it. entries: all of it (see marin.outside).
+    outside: as a record holds it. entries: all of it (see marin.outside). state: digest of what this process's modules
+    hold of what the step reaches.
     """
 
     code: CodeFingerprint
     outside: dict[str, str]
     entries: Mapping[str, str] = field(default_factory=dict[str, str])
+    state: str = ""
 
 
 def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:

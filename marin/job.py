@@ -21,7 +21,7 @@ class Job:
     to commit at which optimizer step, while running. keep_state: go on with work in progress that other code began
     (accepted by a person); otherwise such work is thrown away. presumed_dead: (token, beat) of a foreign lease that the
     driver watched stand still. expiry: seconds after which a lease that stands still is dead.
-    lifetime: see marin.lifetime; "" for good.
+    lifetime: see marin.lifetime; "" for good. state: see marin.drift.Today.
     """
 
     prefix: str
@@ -37,6 +37,7 @@ class Job:
     presumed_dead: tuple[int, int] | None = None
     expiry: float = EXPIRY
     lifetime: str = ""
+    state: str = ""
     experiment: str = ""
     git: str = ""
     because: str = ""

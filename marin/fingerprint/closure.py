@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from marin.fingerprint.boundary import is_engine
-from marin.fingerprint.modules import Module
+from marin.fingerprint.modules import Module, Target
 from marin.fingerprint.piece import AS_SCRIPT, ON_IMPORT, Trait
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.unit import CONTENT, FOLDER, READERS, Key, Unit
@@ -71,6 +71,14 @@ class Closures:
             queue = self._on_import(reach) or self._registers.found(reach.units, reach.announced)
             queue = queue or self._listed(reach) or self._inspect(reach)
         return {key: self._part(key, key in reach.inspected) for key in reach.units}
+
+    def imported(self, names: Iterable[str], importer: Module) -> frozenset[Module]:
+        """The project's modules that importing these by name imports, parents and themselves among them."""
+        reach = Reach()
+        for name in names:
+            for module in self.units.resolver.loaded(Target(name), importer):
+                self._load(module, reach)
+        return frozenset(reach.loaded)
 
     def parts(self, key: Key) -> tuple[Part, Part]:
         """A unit without and with annotations and docstrings: which of them counts depends on what reaches it."""
