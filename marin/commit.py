@@ -148,6 +148,7 @@ def commit(
         stamp=output.stamp(),
         content=content,
         lifetime=job.lifetime,
+        state=job.state,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
     worth = costly or time.time() - started >= WORTH_SETTLING
@@ -197,6 +198,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             alias_of=original.alias_of or original.identity,
             provenance=_provenance(job, started),
             lifetime=job.lifetime,
+            state=job.state,
             mirrored=[],
         )
         if accepted is not None:

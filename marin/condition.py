@@ -136,7 +136,7 @@ def _is_deleted(path: str) -> bool:
 
 def accepted(store: Store, step: ExecutorStep[Any], today: Today, inputs: Mapping[str, str]) -> Acceptance | None:
     """Who accepted that what today's code and inputs would make may differ; None if nobody did."""
-    return next((held for held in store.acceptances(step.identity) if same(held, today, inputs)), None)
+    return next((held for held in store.acceptances(step.identity) if same(store, held, today, inputs)), None)
 
 
 def _about_unfinished(

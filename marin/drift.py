@@ -18,12 +18,14 @@ PACKAGE = "package "  # how a note about one begins
 class Today:
     """What would build a step now, apart from its inputs.
 
-    outside: as a record holds it. entries: all of it (see marin.outside).
+    outside: as a record holds it. entries: all of it (see marin.outside). state: digest of what this process's modules
+    hold of what the step reaches.
     """
 
     code: CodeFingerprint
     outside: dict[str, str]
     entries: Mapping[str, str] = field(default_factory=dict[str, str])
+    state: str = ""
 
 
 def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
@@ -38,19 +40,25 @@ def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str],
     ]
 
 
-def same(then: MadeBy, today: Today, inputs: Mapping[str, str]) -> bool:
+def same(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str]) -> bool:
     """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them."""
-    alike = then.code == today.code.digest and then.outside == today.outside
+    alike = then.outside == today.outside and not _code_changed(store, then.code, today.code)
     return alike and all(inputs.get(identity) == root for identity, root in then.inputs.items())
+
+
+def _code_changed(store: Store, then: str, now: CodeFingerprint) -> bool:
+    return then != now.digest and bool(code_changes(store, then, now))
 
 
 def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
     """One line per changed function, class or constant. then: digest of the code at that time."""
-    stored = store.code(then)
-    if stored is None:
-        return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
+    if then not in now.changes_since:  # as many steps as share their code ask the same
+        stored = store.code(then)
+        if stored is None:
+            return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
+        now.changes_since[then] = compare_code(CodeFingerprint.from_json(stored), now)
     lines: list[str] = []
-    for change in compare_code(CodeFingerprint.from_json(stored), now):
+    for change in now.changes_since[then]:
         if change.kind == "changed":
             lines.append(f"{change.name} changed ({(change.old or '')[:8]} → {(change.new or '')[:8]})")
         elif change.kind in ("added", "removed"):

@@ -22,7 +22,8 @@ class Job:
     while running. keep_state: go on with work in progress that other code began (accepted by a person); otherwise such
     work is thrown away. presumed_dead: (token, beat) of a foreign lease that the driver watched stand still. expiry:
     seconds after which a lease that stands still is dead. lifetime: see marin.lifetime; "" for good. check_inputs, run:
-    see marin.input_check. scale: "" where no experiment makes it.
+    see marin.input_check. scale: "" where no experiment makes it. state: see
+    marin.drift.Today.
     """
 
     prefix: str
@@ -39,6 +40,7 @@ class Job:
     presumed_dead: tuple[int, int] | None = None
     expiry: float = EXPIRY
     lifetime: str = ""
+    state: str = ""
     experiment: str = ""
     git: str = ""
     because: str = ""

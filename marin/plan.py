@@ -16,9 +16,10 @@ from marin.decision import Action, Decision, OnDrift, Trust, decide
 from marin.drift import Today
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.experiment import Experiment
-from marin.fingerprint import code_fingerprint
+from marin.fingerprint import ModuleStates, code_fingerprint, module_states
 from marin.outside import outside_of, shortened
 from marin.pinned_kind import check_kinds
+from marin.record import Record
 from marin.scale import Scale
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
@@ -128,8 +129,10 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    today = {step: _today(step) for step in steps}
+    states = module_states()
+    today = {step: _today(step, states) for step in steps}
     snapshot = Snapshot(store, steps, scale)
+    states.must_be_as_imported(steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step]))
     found = conditions(steps, snapshot, today)
     ends = list(experiment.results.values())
     decisions = decide(found, ends, snapshot, Aliases(snapshot, today), forced, on_drift)
@@ -147,9 +150,14 @@ def make_plan(
     return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip(), on_drift)
 
 
-def _today(step: ExecutorStep[Any]) -> Today:
+def _today(step: ExecutorStep[Any], states: ModuleStates) -> Today:
     entries = outside_of(step)
-    return Today(code_fingerprint(step), shortened(entries), entries)
+    code = code_fingerprint(step)
+    return Today(code, shortened(entries), entries, states.digest(step))
+
+
+def _has_state(record: Record | None, today: Today) -> bool:
+    return record is not None and (record.code, record.state) == (today.code.digest, today.state)
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

@@ -120,7 +120,8 @@ class Record(Versioned, frozen=True, kw_only=True):
     action: see ``marin.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
     the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
     same files are known under another kind or other facts; "" where there are none. lifetime: see marin.lifetime; ""
-    for good. mirrored: the copies that brought it here from where it was made, the last one at the end.
+    for good. state: digest of what the driver's modules held, see marin.fingerprint.patched; "" where nobody looked.
+    mirrored: the copies that brought it here from where it was made, the last one at the end.
     """
 
     identity: str
@@ -145,6 +146,7 @@ class Record(Versioned, frozen=True, kw_only=True):
     stamp: str = ""
     content: str = ""
     lifetime: str = ""
+    state: str = ""
     mirrored: list[Mirrored] = msgspec.field(default_factory=list[Mirrored])
 
     @property

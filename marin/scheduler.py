@@ -312,6 +312,7 @@ class Scheduler:
             keep_state=step.identity in self.plan.keep_state,
             expiry=self.watch.expiry,
             lifetime="" if step in self.results else str(step.lifetime),
+            state=today.state,
             experiment=self.experiment,
             git=self.git,
             because=self._because(decision),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
+from marin.fingerprint import module_states
 from marin.job import Job, Outcome
 from marin.step import ExecutorStep
 
@@ -33,6 +34,7 @@ class InlineBackend:
 
     def stop(self) -> None:
         self.queue.clear()
+        module_states().accept_again()
 
 
 def map_here(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

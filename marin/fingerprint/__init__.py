@@ -6,7 +6,18 @@ what is followed, ``normal`` for what of it counts, ``boundary`` for where follo
 What analysis cannot see is listed in ``opaque`` and never missed silently.
 """
 
+from marin.fingerprint.patched import ModuleStates
 from marin.fingerprint.result import Change, CodeFingerprint, compare, source_diff
-from marin.fingerprint.steps import Fingerprinter, code_fingerprint, units_by_name
+from marin.fingerprint.steps import Fingerprinter, code_fingerprint, module_states, units_by_name
 
-__all__ = ["Change", "CodeFingerprint", "Fingerprinter", "code_fingerprint", "compare", "source_diff", "units_by_name"]
+__all__ = [
+    "Change",
+    "CodeFingerprint",
+    "Fingerprinter",
+    "ModuleStates",
+    "code_fingerprint",
+    "compare",
+    "module_states",
+    "source_diff",
+    "units_by_name",
+]

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from marin.fingerprint.boundary import is_engine
-from marin.fingerprint.modules import Module
+from marin.fingerprint.modules import Module, Target
 from marin.fingerprint.piece import AS_SCRIPT, ON_IMPORT, Trait
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.unit import CONTENT, FOLDER, READERS, Key, Unit
@@ -71,6 +71,14 @@ class Closures:
             queue = self._on_import(reach) or self._registers.found(reach.units, reach.announced)
             queue = queue or self._listed(reach) or self._inspect(reach)
         return {key: self._part(key, key in reach.inspected) for key in reach.units}
+
+    def imported(self, names: Iterable[str], importer: Module) -> frozenset[Module]:
+        """The project's modules that importing these by name imports, parents and themselves among them."""
+        reach = Reach()
+        for name in names:
+            for module in self.units.resolver.loaded(Target(name), importer):
+                self._load(module, reach)
+        return frozenset(reach.loaded)
 
     def parts(self, key: Key) -> tuple[Part, Part]:
         """A unit without and with annotations and docstrings: which of them counts depends on what reaches it."""
@@ -128,9 +136,11 @@ class Closures:
             reach.tops
         )
         handed = {key for unit in reach.units.values() for key in unit.handed}
+        registered = self._registered(reach) if reach.traits & Trait.DISPATCHES else set[Key]()
         queue: list[Key] = []
         for key, unit in reach.units.items():
-            if everything or unit.inspected or (key in handed and unit.piece.traits & Trait.CLASS):
+            given = key in registered or (key in handed and unit.piece.traits & Trait.CLASS)
+            if everything or unit.inspected or given:
                 reach.inspected.add(key)
                 queue += [named for named in unit.named if named not in reach.units and not self.units.is_step(named)]
         if reach.traits & Trait.READS_SOURCE:
@@ -138,6 +148,14 @@ class Closures:
             sources = [self.units.file(module.path, CONTENT) for module in modules]
             queue += [key for key in sources if key not in reach.units]
         return queue
+
+    def _registered(self, reach: Reach) -> set[Key]:
+        """What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation."""
+        found: set[Key] = set()
+        for key, unit in reach.units.items():
+            if unit.piece.traits & Trait.REGISTERS:
+                found |= {key, *unit.handed}
+        return found
 
     def _part(self, key: Key, inspected: bool) -> Part:
         if (key, inspected) not in self._parts:

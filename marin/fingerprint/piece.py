@@ -12,9 +12,13 @@ from marin.fingerprint.modules import Module, Target
 from marin.fingerprint.normal import normalise
 from marin.fingerprint.references import Note, Reader, annotation_names
 from marin.fingerprint.scopes import Reference
+from marin.fingerprint.special import READS_ANNOTATIONS
 
 ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
+_DISPATCHERS = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
+# By these names a class's annotations, and what follows from them, are looked up: as attributes, keys or strings.
+_ANNOTATIONS = ("__annotations__", "__annotate__", "__type_params__", "__required_keys__", "__optional_keys__")
 _FRESH = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 _CONTAINERS = frozenset(
     {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
@@ -25,6 +29,7 @@ class Trait(IntFlag):
     """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
 
     CLASS, FIELDS: it is one, and has annotated attributes. READS_…: see special. CALLS_RUN: of something.
+    DISPATCHES: by the annotations of functions. REGISTERS: such a function, perhaps.
     """
 
     NONE = 0
@@ -37,6 +42,8 @@ class Trait(IntFlag):
     READS_DOCS = 64
     READS_SOURCE = 128
     LISTS_SUBCLASSES = 256
+    DISPATCHES = 512
+    REGISTERS = 1024
 
 
 class Shape(NamedTuple):
@@ -93,7 +100,7 @@ def analyse(module: Module, name: str) -> Piece:
         methods=frozenset(reader.methods),
         value=reader.value if len(statements) == 1 else None,
         shape=_shape(statements[0], name) if len(statements) == 1 else None,
-        traits=_traits(statements, name, text, reader),
+        traits=_traits(statements, name, text, reader, _imported_names(reader, module)),
     )
 
 
@@ -184,7 +191,18 @@ def _plain(node: ast.expr) -> ast.expr:
     return node
 
 
-def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader) -> Trait:
+def _imported_names(reader: Reader, module: Module) -> set[str]:
+    """ "inspect.signature" for whatever of other modules is used, called or not, under whatever name."""
+    found: set[str] = set()
+    for reference in reader.references:
+        targets = module.imports.get(reference.name, ()) if reference.start is None else (reference.start,)
+        starts = [".".join(filter(None, target[:2])) for target in targets]
+        for start in starts or [f"{star}.{reference.name}" for star in module.stars]:
+            found.update((start, ".".join([start, *reference.attributes[:1]])))
+    return found
+
+
+def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader, imported: set[str]) -> Trait:
     classes = [inner for node in statements for inner in leaves(node) if isinstance(inner, ast.ClassDef)]
     fields = any(isinstance(inner, ast.AnnAssign) for node in classes for inner in node.body)
     held = {
@@ -193,10 +211,16 @@ def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader) ->
         Trait.CLASS: bool(classes),
         Trait.FIELDS: fields,
         Trait.CALLS_RUN: reader.calls_run,
-        Trait.READS_ANNOTATIONS: reader.reads_annotations or ("fields" in text and ".type" in text),
+        Trait.READS_ANNOTATIONS: reader.reads_annotations
+        or not imported.isdisjoint(READS_ANNOTATIONS)
+        or any(word in text for word in _ANNOTATIONS)
+        or ("fields" in text and ".type" in text)
+        or ("dataclasses.fields" in imported and "'type'" in text),
         Trait.READS_DOCS: reader.reads_docs,
         Trait.READS_SOURCE: reader.reads_source,
         Trait.LISTS_SUBCLASSES: reader.lists_subclasses,
+        Trait.DISPATCHES: not imported.isdisjoint(_DISPATCHERS),
+        Trait.REGISTERS: "register" in text,
     }
     made = Trait.NONE
     for trait, has in held.items():

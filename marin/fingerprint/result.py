@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from marin.errors import CorruptRecord
+from marin.fingerprint.moved import match, since_fields
 from marin.value import digest
 
 
@@ -31,6 +32,11 @@ class CodeFingerprint:
     def digest(self) -> str:
         """64 hex digits, of the units alone: package drift is judged apart."""
         return digest("\n".join(f"{name} {self.units[name]}" for name in sorted(self.units)).encode())
+
+    @functools.cached_property
+    def changes_since(self) -> dict[str, tuple[Change, ...]]:
+        """What it was compared with so far, by digest: see marin.drift."""
+        return {}
 
     def to_json(self, *, sources: bool = False) -> dict[str, Any]:
         """JSON-able. sources: the texts too (about 40 bytes for every line of code)."""
@@ -69,22 +75,37 @@ def _strings(parts: Mapping[str, object], name: str, *, needed: bool) -> dict[st
 
 @dataclass(frozen=True)
 class Change:
-    """One difference. old, new: digests of a unit or versions of a package; "" where there is none."""
+    """One difference. old, new: digests of a unit or versions of a package; "" where there is none.
 
-    kind: Literal["changed", "added", "removed", "package"]
+    moved: a unit that was called old is the same under another name. gained: a since() field that a class has now.
+    Neither changes an output.
+    """
+
+    kind: Literal["changed", "added", "removed", "package", "moved", "gained"]
     name: str
     old: str
     new: str
 
 
 def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
-    """Every difference: changed units, then added, removed, then packages, each by name."""
+    """Every difference: changed units, then added, removed, moved, then packages, each by name."""
+    texts = [{name: side.sources.get(name, f"# {held}") for name, held in side.units.items()} for side in (old, new)]
+    for name, held in new.units.items():
+        if old.units.get(name) == held:
+            texts[0][name] = texts[1][name]
+    matched = match(*texts)
     changes: list[Change] = []
-    for name in sorted(old.units.keys() & new.units.keys()):
+    for name in sorted((old.units.keys() & new.units.keys()) - matched.same):
         if old.units[name] != new.units[name]:
             changes.append(Change("changed", name, old.units[name], new.units[name]))
-    changes += [Change("added", name, "", new.units[name]) for name in sorted(new.units.keys() - old.units.keys())]
-    changes += [Change("removed", name, old.units[name], "") for name in sorted(old.units.keys() - new.units.keys())]
+    changes += [_of_field("changed", name, texts) for name in matched.changed]
+    arrived = new.units.keys() - old.units.keys() - set(matched.moved.values())
+    changes += [Change("added", name, "", new.units[name]) for name in sorted(arrived)]
+    left = old.units.keys() - new.units.keys() - matched.moved.keys()
+    changes += [Change("removed", name, old.units[name], "") for name in sorted(left)]
+    changes += [_of_field("removed", name, texts) for name in matched.lost]
+    changes += [Change("moved", new_name, name, new_name) for name, new_name in sorted(matched.moved.items())]
+    changes += [_of_field("gained", name, texts) for name in matched.gained]
     for name in sorted(old.packages.keys() | new.packages.keys()):
         before, after = old.packages.get(name, ""), new.packages.get(name, "")
         if before != after:
@@ -92,11 +113,26 @@ def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     return tuple(changes)
 
 
+def _of_field(kind: Literal["changed", "removed", "gained"], name: str, texts: list[dict[str, str]]) -> Change:
+    old, new = (_source(name, side) for side in texts)
+    return Change(kind, name, digest(old.encode()) if old else "", digest(new.encode()) if new else "")
+
+
+def _source(name: str, sources: Mapping[str, str]) -> str:
+    """Of a unit, or of a since() field as ``Class.field``."""
+    if name in sources:
+        return sources[name]
+    owner, _, field_name = name.rpartition(".")
+    return since_fields(sources[owner]).get(field_name, "") if owner in sources else ""
+
+
 def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Mapping[str, str]) -> str:
-    """Unified diff of a unit's normalised source; one line for a package."""
+    """Unified diff of a unit's normalised source; one line for a package and for what moved."""
     if change.kind == "package":
         return f"{change.name}: {change.old or 'not used'} → {change.new or 'not used'}"
-    before = old_sources.get(change.name, "").splitlines()
-    after = new_sources.get(change.name, "").splitlines()
+    if change.kind == "moved":
+        return f"{change.old} → {change.name}: moved, the code is the same"
+    before = _source(change.name, old_sources).splitlines()
+    after = _source(change.name, new_sources).splitlines()
     lines = difflib.unified_diff(before, after, f"{change.name} (then)", f"{change.name} (now)", lineterm="")
     return "\n".join(lines)

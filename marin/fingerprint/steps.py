@@ -18,10 +18,11 @@ from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.conjured import Conjured, file_of
-from marin.fingerprint.live import Live
+from marin.fingerprint.live import Live, Process
 from marin.fingerprint.locate import is_local
 from marin.fingerprint.named import NamedUnits
 from marin.fingerprint.packages import python_version, versions
+from marin.fingerprint.patched import Accepted, ModuleStates, Reached
 from marin.fingerprint.result import CodeFingerprint
 from marin.fingerprint.unit import Key, Weight
 from marin.step import ExecutorStep
@@ -42,6 +43,9 @@ class Fingerprinter:
     def __init__(self, *, of_process: bool = True) -> None:
         self._closures = Closures()
         self._live = Live(self._closures.units) if of_process else None
+        self._process = Process()
+        self._reached: dict[_Question, Reached] = {}
+        self._accepted: Accepted = {}
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
         self._made: dict[_Question, CodeFingerprint] = {}
@@ -51,6 +55,14 @@ class Fingerprinter:
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
         """Raises UnseenCode, PatchedCode, ExperimentError for a file that Python could not import either."""
+        return self._made[self._question(step)]
+
+    def module_states(self) -> ModuleStates:
+        """What this process's modules hold now: compare it before a step is run."""
+        return ModuleStates(self._process, self._accepted, lambda step: self._reached[self._question(step)])
+
+    def _question(self, step: ExecutorStep[Any]) -> _Question:
+        """Answered."""
         cls = type(step)
         found = self._classes(step)
         producer = step.producer
@@ -60,10 +72,13 @@ class Fingerprinter:
             also = frozenset({type(producer)})
         values, inputs = (found, _NONE) if self._steps.isdisjoint(found) else self._split(found)
         question = _Question(cls, values, also)
-        made = self._answer(question)
+        self._answer(question)
         for each in inputs:
             also |= self._asked(question, each)
-        return self._answer(question._replace(also=also)) if also - question.also else made
+        if also - question.also:
+            question = question._replace(also=also)
+            self._answer(question)
+        return question
 
     def named(self, importer: Path) -> NamedUnits:
         """Units by name, as this process first read their source."""
@@ -82,11 +97,10 @@ class Fingerprinter:
             self._beyond[key] = frozenset(found)
         return self._beyond[key]
 
-    def _answer(self, question: _Question) -> CodeFingerprint:
+    def _answer(self, question: _Question) -> None:
         if question not in self._made:
             with paused():
                 self._made[question] = self._make(question)
-        return self._made[question]
 
     def _split(self, found: frozenset[type]) -> tuple[frozenset[type], frozenset[type]]:
         steps = found & self._steps
@@ -154,6 +168,14 @@ class Fingerprinter:
         for part in parts.values():
             packages.update(part.unit.packages)
         self._refuse(cls, parts, conjured)
+        names = sorted({kind.__module__ for kind in (*question.values, *question.also) if _is_importable(kind)})
+        names = [*([cls.__module__] if _is_importable(cls) else []), *names]
+        self._reached[question] = Reached(
+            name=cls.__qualname__,
+            imports=tuple(dict.fromkeys(names)),
+            imported=self._closures.imported(names, roots[0].module) if roots else frozenset(),
+            units={key: part.unit for key, part in parts.items()},
+        )
         return CodeFingerprint(
             units={name: units[name][1] for name in sorted(units)},
             packages=dict(sorted(packages.items())),
@@ -232,6 +254,10 @@ class _Question(NamedTuple):
     also: frozenset[type]
 
 
+def _is_importable(cls: type) -> bool:
+    return _is_project(cls) and cls.__module__ != "__main__"
+
+
 def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
@@ -260,6 +286,11 @@ _FINGERPRINTER = Fingerprinter()
 def code_fingerprint(step: ExecutorStep[Any]) -> CodeFingerprint:
     """The step's fingerprint, by source files as this process first read them."""
     return _FINGERPRINTER.fingerprint(step)
+
+
+def module_states() -> ModuleStates:
+    """What this process's modules hold now of what steps reach."""
+    return _FINGERPRINTER.module_states()
 
 
 def units_by_name(importer: Path) -> NamedUnits:

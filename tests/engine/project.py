@@ -90,6 +90,13 @@ class Project:
         assert done.returncode == expect, said
         return said
 
+    def marin(self, command: str, *arguments: str) -> str:
+        """``marin COMMAND FILE ARGUMENT… --prefix STORE``"""
+        call = [sys.executable, "-m", "marin.cli", command, str(self.file), *arguments, "--prefix", str(self.store)]
+        done = subprocess.run(call, capture_output=True, text=True, env=self.environment(), check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     def ran(self) -> list[str]:
         """Steps that ran in the latest run, in order; every run's events are in the store."""
         runs = sorted((self.store / ".marin/runs").glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)

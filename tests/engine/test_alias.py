@@ -13,7 +13,7 @@ from marin.decision import Action, OnDrift
 from marin.record import Check
 from marin.store import Store
 from tests.engine.aging import rewrite_record
-from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, statuses
+from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, runs_otherwise, statuses
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_an_output_that_was_remade_from_other_bytes_no_longer_serves_the_old_act
         ctx.out.write_text("text.txt", ctx.out.read_text("text.txt").upper())
         return made
 
-    monkeypatch.setattr(Write, "run", shout)
+    runs_otherwise(monkeypatch, Write, shout)
     plan = planned(prefix, rebuild=("a",), end=chain())
     execute(plan)  # b and c hold the shouted text now, under their old identities
     monkeypatch.undo()

@@ -23,7 +23,7 @@ from tests.engine.aging import rewrite_record
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, STORE_ERROR, Command
 from tests.engine.test_lineage import of
-from tests.engine.toy import Blob, Join, Write, execute, planned, run
+from tests.engine.toy import Blob, Join, Write, execute, planned, run, runs_otherwise
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_bytes_and_records_that_are_not_what_they_were(prefix: str) -> None:
 
 def test_what_was_made_from_bytes_that_a_rebuild_replaced(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(prefix, mixed=MIXED)
-    monkeypatch.setattr(Write, "run", _other)
+    runs_otherwise(monkeypatch, Write, _other)
     execute(planned(prefix, rebuild=("math",), end=MATH))
     monkeypatch.undo()
     made = audit_store(Store(prefix))

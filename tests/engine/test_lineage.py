@@ -20,7 +20,7 @@ from marin.revocation import revoke, revoked
 from marin.store import Store
 from tests.engine.project import Project
 from tests.engine.test_cli import EXPERIMENT_ERROR, STORE_ERROR, Command
-from tests.engine.toy import Blob, Count, Join, Write, run
+from tests.engine.toy import Blob, Count, Join, Write, run, runs_otherwise
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_an_output_is_found_by_any_of_its_names(prefix: str) -> None:
 def test_what_was_made_from_replaced_bytes_is_still_known(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(prefix, end=END)
     before = of(prefix, A)
-    monkeypatch.setattr(Write, "run", lambda _, ctx: (ctx.out.write_text("text.txt", "other"), Blob(bytes=5))[1])
+    runs_otherwise(monkeypatch, Write, lambda _, ctx: (ctx.out.write_text("text.txt", "other"), Blob(bytes=5))[1])
     run(prefix, rebuild=("a",), end=A)
     after = of(prefix, A)
     lineage = read_lineage(Store(prefix))

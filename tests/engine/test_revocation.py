@@ -11,7 +11,7 @@ from marin.record import Record
 from marin.revocation import revoke, withdraw
 from marin.step import ExecutorStep
 from marin.store import Store
-from tests.engine.toy import Blob, Join, Write, execute, planned, ran, run
+from tests.engine.toy import Blob, Join, Write, execute, planned, ran, run, runs_otherwise
 
 BAD = Write(text="test items", label="bundle")
 USER = Join(parts=(BAD, Write(text="web", label="web")), label="tokens")
@@ -61,7 +61,7 @@ def test_a_rebuild_that_gives_other_bytes_mends_what_follows(prefix: str, monkey
     failed = next(result for result in still.results.values() if result.status == "failed")
     assert "RevokedBytes: toy-write/bundle made the very bytes" in failed.error
     assert ran(still) == set()
-    monkeypatch.setattr(Write, "run", _clean)
+    runs_otherwise(monkeypatch, Write, _clean)
     assert ran(run(prefix, rebuild=("bundle",), end=END)) == {"toy-write/bundle", "toy-join/tokens", "toy-join/model"}
     assert planned(prefix, on_drift=OnDrift.ACCEPT, end=END).having(Action.STOP) == []
 
@@ -74,7 +74,7 @@ def _clean(self: Write, ctx: object) -> Blob:
 def test_lineage_survives_a_rebuild_in_between(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run(prefix, end=END)
     bad = record_of(prefix, BAD)
-    monkeypatch.setattr(Write, "run", _clean)
+    runs_otherwise(monkeypatch, Write, _clean)
     plan = planned(prefix, rebuild=("bundle",), end=BAD)  # END is not part of it and keeps what it read
     execute(plan)
     monkeypatch.undo()

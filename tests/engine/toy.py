@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execution, since, value
 from marin.backends.inline import InlineBackend
 from marin.experiment import Experiment
+from marin.fingerprint import module_states
 from marin.plan import OnDrift, Plan, make_plan
 from marin.record import EVERY_BYTE
 from marin.scheduler import Run, Scheduler
@@ -118,6 +119,12 @@ def run(store: str, rebuild: tuple[str, ...] = (), on_drift: OnDrift = OnDrift.S
     plan = planned(store, rebuild, on_drift, **results)
     plan.must_not_stop()
     return execute(plan)
+
+
+def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable[..., Blob]) -> None:
+    """The same code makes other bytes from now on, as if a run in this process had changed what it does."""
+    monkeypatch.setattr(cls, "run", run)
+    module_states().accept_again()
 
 
 def execute(plan: Plan, check_inputs: int = EVERY_BYTE) -> Run:

@@ -1,0 +1,183 @@
+"""Whether this process's modules hold what a new process's hold that imports them.
+
+The fingerprint is read from source, and a worker imports the step's code afresh. What an experiment sets in a module
+(an entry of a nested dict, a default argument, a variable of a closure, an attribute) is seen by neither, but a step
+that runs in this process would use it. So before anything starts, everything that a step reaches is compared in depth
+with a new process that imports only what a worker would import. Left out is what the step's own code may change
+itself (a cache, a counter) and what differs between two new processes as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from marin.errors import PatchedCode
+from marin.fingerprint.live import Process
+from marin.fingerprint.modules import Module
+from marin.fingerprint.piece import Trait
+from marin.fingerprint.unit import Key, Unit
+from marin.fresh_process import Descriptions, Question, ask
+from marin.module_state import described
+from marin.step import ExecutorStep
+from marin.value import digest
+
+_SEEDS = (1, 2, 3)  # for the hashes of new processes: what follows from the order of a set is nobody's change
+_SHOWN = 3  # differences of one function, class or variable
+_CHANGES = "append|appendleft|add|extend|insert|setdefault|update|pop|popleft|popitem|clear|remove|discard|sort|reverse"
+_INDEX = r"\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]"
+_ASSIGNED = r"\s*(?:[-+*/|&^%@]|\*\*|//|<<|>>)?=[^=]"
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What one kind of step reaches. imports: modules that a worker imports to have the step; imported: the project's
+    modules that this imports in turn."""
+
+    name: str
+    imports: tuple[str, ...]
+    imported: frozenset[Module]
+    units: Mapping[Key, Unit]
+
+
+type Accepted = dict[tuple[frozenset[Module], Key], str]  # digest of a name's state that was found to be right
+
+
+class ModuleStates:
+    """What modules hold now. accepted: what was compared before, which is remembered for the process's lifetime."""
+
+    def __init__(self, process: Process, accepted: Accepted, reached: Callable[[ExecutorStep[Any]], Reached]) -> None:
+        self._process, self._accepted, self._reached = process, accepted, reached
+        self._states: dict[Key, tuple[dict[str, str], str]] = {}
+        self._digests: dict[Reached, str] = {}
+
+    def digest(self, step: ExecutorStep[Any]) -> str:
+        """Of everything that a step reaches, for its record: while it is the same, nothing needs to be compared."""
+        reached = self._reached(step)
+        if reached not in self._digests:
+            known = [f"{key.qualified} {self._state(key)[1]}" for key in reached.units if self._module(key) is not None]
+            self._digests[reached] = digest("\n".join(sorted(known)).encode())
+        return self._digests[reached]
+
+    def must_be_as_imported(
+        self, steps: Iterable[ExecutorStep[Any]], recorded: Callable[[ExecutorStep[Any]], bool]
+    ) -> None:
+        """Raises PatchedCode naming what was changed from outside. recorded: whether its record has this digest."""
+        trusted, several = dict[Reached, None](), dict[Reached, None]()
+        for step in steps:
+            (trusted if recorded(step) else several)[self._reached(step)] = None
+        for reached in trusted:
+            self._accept(reached)
+        self._compare([reached for reached in several if self._doubtful(reached)])
+
+    def accept_again(self) -> None:
+        """Steps have run in this process: what is otherwise now, they changed themselves."""
+        self._accepted.update((place, self._state(place[1])[1]) for place in list(self._accepted))
+
+    def _accept(self, reached: Reached) -> None:
+        for key in reached.units:
+            self._accepted[reached.imported, key] = self._state(key)[1]
+
+    def _compare(self, doubtful: list[Reached]) -> None:
+        groups: dict[frozenset[Module], list[Reached]] = {}
+        for reached in doubtful:
+            groups.setdefault(reached.imported, []).append(reached)
+        questions = [self._question(group) for group in groups.values()]
+        changed: dict[str, list[str]] = {}
+        for seed in _SEEDS:
+            answers = ask(questions, seed) if questions else []
+            before, changed = changed, {}
+            for group, fresh in zip(groups.values(), answers, strict=True):
+                if fresh is not None:
+                    for reached in group:
+                        changed |= self._changes(reached, fresh)
+            if seed != _SEEDS[0]:
+                changed = {name: lines for name, lines in changed.items() if before.get(name) == lines}
+            if not changed:
+                break
+        if changed:
+            names = ", ".join(dict.fromkeys(reached.name for reached in doubtful if self._names(reached, changed)))
+            lines = [line for lines in changed.values() for line in lines]
+            raise PatchedCode(
+                f"{names}: this process would not run what the files say:\n  "
+                + "\n  ".join(lines)
+                + "\nA worker would run the files. Write the change into them, or make it in a module that the "
+                "step's own code imports"
+            )
+        for reached in doubtful:
+            self._accept(reached)
+
+    def _names(self, reached: Reached, changed: Mapping[str, list[str]]) -> bool:
+        return any(key.qualified in changed for key in reached.units)
+
+    def _doubtful(self, reached: Reached) -> list[Key]:
+        accepted = self._accepted
+        return [
+            key
+            for key in reached.units
+            if self._module(key) is not None and accepted.get((reached.imported, key)) != self._state(key)[1]
+        ]
+
+    def _question(self, group: Sequence[Reached]) -> Question:
+        names: dict[str, dict[str, None]] = {}
+        for reached in group:
+            for key in self._doubtful(reached):
+                module = self._module(key)
+                if module is not None:
+                    names.setdefault(module.__name__, {})[key.name] = None
+        imports = dict.fromkeys(name for reached in group for name in reached.imports)
+        return Question(imports=[*imports], names={module: [*held] for module, held in names.items()})
+
+    def _changes(self, reached: Reached, fresh: Descriptions) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in self._doubtful(reached):
+            module = self._module(key)
+            if module is None:
+                continue
+            now, then = self._state(key)[0], fresh.get(module.__name__, {}).get(key.name, {})
+            places = [place for place in {**now, **then} if now.get(place) != then.get(place)]
+            places = [place for place in places if not _changed_by_itself(key, place, reached.units)]
+            if places:
+                lines = [_difference(f"{key.qualified}{place}", now.get(place), then.get(place)) for place in places]
+                found[key.qualified] = lines[:_SHOWN]
+        return found
+
+    def _module(self, key: Key) -> ModuleType | None:
+        """The imported module that holds a unit; none for a file, a statement or what a notebook holds."""
+        module = self._process.module(key.module.path) if key.name.isidentifier() else None
+        return None if module is None or module.__name__ == "__main__" else module
+
+    def _state(self, key: Key) -> tuple[dict[str, str], str]:
+        if key not in self._states:
+            module = self._module(key)
+            known = module is not None and key.name in vars(module)
+            lines = described(vars(module)[key.name]) if known else {}
+            self._states[key] = lines, digest(repr(sorted(lines.items())).encode())
+        return self._states[key]
+
+
+def _difference(name: str, now: str | None, then: str | None) -> str:
+    if now is None:
+        return f"{name} is gone, a new process has {then}"
+    return f"{name} is {now}, " + ("a new process has no such thing" if then is None else f"a new process has {then}")
+
+
+def _changed_by_itself(key: Key, place: str, units: Mapping[Key, Unit]) -> bool:
+    """Whether a function or method that the step reaches changes something of this name when it runs."""
+    name, inside = re.escape(key.name), rf"(?:\.\w+|{_INDEX})"
+    patterns = [
+        rf"\bglobal\b.*\b{name}\b|\bdel\b.*\b{name}\b|setattr\(.*\b{name}\b|\.{name}{_ASSIGNED}",
+        rf"\b{name}{inside}*(?:\.(?:{_CHANGES})\(|{inside}{_ASSIGNED})",
+    ]
+    attribute = re.match(r"\.(\w+)", place)
+    if attribute is not None and units[key].piece.traits & Trait.CLASS:
+        patterns += [
+            rf"\bsetattr\(.*{attribute[1]}\b|(?:\bcls|__class__|\btype\(\w+\))\.{attribute[1]}{_ASSIGNED}",
+            rf"\.{attribute[1]}{inside}*(?:\.(?:{_CHANGES})\(|{_INDEX}{_ASSIGNED})",
+        ]
+    changes = re.compile("|".join(patterns))
+    lines = (line for unit in units.values() for line in unit.text.splitlines() if line.startswith(" "))
+    return any(changes.search(line) for line in lines)  # what runs on import, a new process has run as well
