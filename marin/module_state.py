@@ -21,8 +21,13 @@ _MANY = 100  # plain entries from which a container is known by one digest
 _DEEPEST = 40
 _LONGEST = 200  # characters of a text that are kept as they are
 # What a plan asks of a step's class counts by what it answers: in the identity, or compared with it in the worker.
-_PLANNED = frozenset({"op", "version", "isolated", "outside", "outside_bytes", "work"})
-_WRAPPING = ("marin.step", "marin.value")  # what these put around a class is told by its fields
+_PLANNED = frozenset({"op", "version", "isolated", "outside", "outside_bytes", "work", "expected_size"})
+_WRAPPING = (
+    "marin.step",
+    "marin.value",
+    "marin.field_types",
+    "marin.encoding",
+)  # what these put around a class is told by its fields
 
 
 def described(held: object) -> dict[str, str]:

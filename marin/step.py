@@ -59,7 +59,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     op: ClassVar[str] = ""
     version: ClassVar[int] = 1
     isolated: ClassVar[bool] = False  # True: run() needs a process of its own
-    _makes: ClassVar[Any] = None
+    __marin_made__: ClassVar[Any] = None
 
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
@@ -145,14 +145,14 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     @classmethod
     def __marin_makes__(cls) -> Any:
         """The artifact class that run() returns; anything else where neither the base nor run() says it."""
-        known = cls.__dict__.get("_makes")
+        known = cls.__dict__.get("__marin_made__")
         if known is None:
             known = made_by(cls, ExecutorStep)
             if not isinstance(known, type) or known in (Any, Artifact):
                 owner = next(base for base in cls.__mro__ if "run" in base.__dict__)
                 known = resolved(getattr(owner.__dict__["run"], "__annotations__", {}).get("return", Any), owner)
-            cls._makes = known if known is not Artifact else Any
-        return cls._makes
+            cls.__marin_made__ = known if known is not Artifact else Any
+        return cls.__marin_made__
 
     def __copy__(self) -> Self:
         return self  # it cannot change
