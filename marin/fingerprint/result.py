@@ -87,6 +87,9 @@ class Change:
     new: str
 
 
+HARMLESS = ("moved", "gained")  # kinds of change after which the same is made
+
+
 def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     """Every difference: changed units, then added, removed, moved, then packages, each by name."""
     texts = [{name: side.sources.get(name, f"# {held}") for name, held in side.units.items()} for side in (old, new)]
