@@ -102,7 +102,7 @@ def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
         if old.units[name] != new.units[name]:
             changes.append(Change("changed", name, old.units[name], new.units[name]))
     changes += [_of_field("changed", name, texts) for name in matched.changed]
-    arrived = new.units.keys() - old.units.keys() - set(matched.moved.values())
+    arrived = new.units.keys() - old.units.keys() - {*matched.moved.values(), *matched.gained}
     changes += [Change("added", name, "", new.units[name]) for name in sorted(arrived)]
     left = old.units.keys() - new.units.keys() - matched.moved.keys()
     changes += [Change("removed", name, old.units[name], "") for name in sorted(left)]
