@@ -6,13 +6,14 @@ have in common. A paired step changed itself (a field, the version) or only foll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from marin.field_changes import FieldChange, MixtureChange, compare_fields
-from marin.sides import Code, Side, Step
+from marin.fingerprint import HARMLESS, compare
+from marin.sides import Side, Step
 
 # Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
 RENAMED, UNNAMED = 0.6, 0.5
@@ -61,7 +62,7 @@ class CodeChange:
     """
 
     unit: str
-    how: str  # changed, added, removed
+    how: str  # changed, added, removed, moved, gained: see marin.fingerprint.Change
     builds: tuple[Step, ...]
     drifts: tuple[Step, ...]
 
@@ -146,12 +147,6 @@ def _differs(old: Mapping[str, Any], new: Mapping[str, Any], name: str, names: M
     return bool(mixtures or changes)
 
 
-@dataclass
-class _Unit:
-    how: str
-    builds: list[Step] = field(default_factory=list[Step])
-
-
 def _code_changes(old: Side, new: Side) -> list[CodeChange]:
     """Of steps on both sides by name or identity; a new operator's code is no news beside the step itself."""
     before = {step.identity: step for step in old.steps} | {step.name: step for step in old.steps if step.label}
@@ -164,21 +159,12 @@ def _code_changes(old: Side, new: Side) -> list[CodeChange]:
             continue
         digests = (was.code, step.code)
         if digests not in known:
-            known[digests] = list(_units(old.codes[was.code], new.codes[step.code]))
+            changes = compare(old.fingerprint(was.code), new.fingerprint(step.code))
+            known[digests] = [(change.name, change.kind) for change in changes]
         for unit in known[digests]:
             units.setdefault(unit, []).append(step)
-            if was.identity == step.identity:
+            if was.identity == step.identity and unit[1] not in HARMLESS:
                 kept.setdefault(unit, []).append(step)
     return [
         CodeChange(unit, how, tuple(steps), tuple(kept.get((unit, how), ()))) for (unit, how), steps in units.items()
     ]
-
-
-def _units(old: Code, new: Code) -> Iterable[tuple[str, str]]:
-    for unit in sorted(old.units.keys() | new.units.keys()):
-        if unit not in old.units:
-            yield unit, "added"
-        elif unit not in new.units:
-            yield unit, "removed"
-        elif old.units[unit] != new.units[unit]:
-            yield unit, "changed"

@@ -221,7 +221,12 @@ def _code(difference: Difference, every: bool) -> list[Block]:
     of = {(change.how, frozenset(step.identity for step in change.builds)): change for change in difference.code}
     for key, units in alike.items():
         change = of[key]
-        how = {"changed": "changed", "added": "now used", "removed": "no longer used"}[change.how]
+        how = {
+            "added": "now used",
+            "removed": "no longer used",
+            "moved": "moved, the code is the same",
+            "gained": "added with since(), at its default",
+        }.get(change.how, change.how)
         kept = "all" if len(change.drifts) == len(change.builds) else f"{len(change.drifts)} of them"
         drifts = f", {kept} at the same identity" if change.drifts else ""
         blocks.append(Line(f"{_names(units, every)} {how}: used by {_counted(s.op for s in change.builds)}{drifts}"))

@@ -24,10 +24,13 @@ def describe_experiment(file: str, scale_name: str) -> dict[str, Any]:
     build, source = load_build(file)
     experiment = built_by(build, source, Scale(scale_name))
     codes: dict[str, Any] = {}
+    texts: dict[str, str] = {}
     steps: list[dict[str, Any]] = []
     for step in experiment.steps():
         code = code_fingerprint(step)
-        codes.setdefault(code.digest, {"units": dict(code.units), "packages": dict(code.packages)})
+        if code.digest not in codes:
+            codes[code.digest] = {"units": dict(code.units), "packages": dict(code.packages)}
+            texts |= {code.units[name]: text for name, text in code.sources.items()}
         steps.append(describe_step(step, code.digest))
     return {
         "experiment": source.stem,
@@ -36,6 +39,7 @@ def describe_experiment(file: str, scale_name: str) -> dict[str, Any]:
         "results": {name: step.identity for name, step in experiment.results.items()},
         "steps": steps,
         "codes": codes,
+        "texts": texts,
     }
 
 

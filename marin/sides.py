@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marin.cost import training_cost
 from marin.errors import ExperimentError
 from marin.experiment_file import near_files
+from marin.fingerprint import CodeFingerprint
 from marin.resources import Accelerator, Work
 from marin.revisions import FOLDER, files_at, top_of
 from marin.scale import Scale
@@ -60,7 +61,7 @@ class Code(BaseModel):
 
 
 class Side(BaseModel):
-    """An experiment as data; an empty one where the file does not exist on this side."""
+    """An experiment as data; an empty one where the file does not exist on this side. texts: of units, by digest."""
 
     model_config = ConfigDict(frozen=True)
     experiment: str
@@ -69,6 +70,12 @@ class Side(BaseModel):
     results: dict[str, str] = {}
     steps: list[Step] = []
     codes: dict[str, Code] = {}
+    texts: dict[str, str] = {}
+
+    def fingerprint(self, code: str) -> CodeFingerprint:
+        units = self.codes[code].units
+        sources = {name: self.texts[held] for name, held in units.items() if held in self.texts}
+        return CodeFingerprint(units, {}, sources=sources)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,11 @@ What analysis cannot see is listed in ``opaque`` and never missed silently.
 """
 
 from marin.fingerprint.patched import ModuleStates
-from marin.fingerprint.result import Change, CodeFingerprint, compare, source_diff
+from marin.fingerprint.result import HARMLESS, Change, CodeFingerprint, compare, source_diff
 from marin.fingerprint.steps import Fingerprinter, code_fingerprint, module_states, units_by_name
 
 __all__ = [
+    "HARMLESS",
     "Change",
     "CodeFingerprint",
     "Fingerprinter",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -39,8 +40,8 @@ class Text:
 
 @dataclass(frozen=True)
 class Matched:
-    """moved: new name by old name. same: units that differ only by such names. fields: of a class that otherwise is the
-    same, the since() fields that it gained, that changed ("Class.field") and that it lost."""
+    """moved: new name by old name. same: units that differ only by such names, or only in since() fields. changed,
+    lost: such fields ("Class.field"). gained: such fields, and what came with them."""
 
     moved: dict[str, str] = field(default_factory=dict[str, str])
     same: set[str] = field(default_factory=set[str])
@@ -66,7 +67,36 @@ def match(old: Sources, new: Sources) -> Matched:
             matched.same.add(name)
         else:
             _match_fields(name, old, new, moved, modules, matched)
+    if matched.gained:
+        matched.gained.extend(sorted(_with_fields(new.keys() - old.keys() - set(moved.values()), new)))
     return matched
+
+
+def _with_fields(came: set[str], new: Sources) -> set[str]:
+    """Units that came with a new field, the enum of its default, say: they use each other, Python and marin alone, so
+    nothing that was there can have heard of them."""
+    alone = {name for name in came if _text(new[name]).code is not None and _own(name).isidentifier()}
+    while True:
+        uses = {name: _uses(name, new) for name in alone}
+        known = sys.stdlib_module_names | {"marin"}
+        wrong = {
+            name
+            for name, used in uses.items()
+            if any(each not in alone and (each in new or each.split(".")[0] not in known) for each in used)
+        }
+        if not wrong:
+            return alone
+        alone -= wrong
+
+
+def _uses(name: str, known: Sources) -> set[str]:
+    """What a unit's names lead to."""
+    text = _text(known[name])
+    found = {target for _, _, target in text.labels}
+    for node in ast.walk(text.code or ast.Module([], [])):
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            found.update(each for each in (f"{_module(name)}.{ast.unparse(node)}", ast.unparse(node)) if each in known)
+    return found - {name}
 
 
 def since_fields(text: str) -> dict[str, str]:

@@ -87,6 +87,9 @@ class Change:
     new: str
 
 
+HARMLESS = ("moved", "gained")  # kinds of change after which the same is made
+
+
 def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     """Every difference: changed units, then added, removed, moved, then packages, each by name."""
     texts = [{name: side.sources.get(name, f"# {held}") for name, held in side.units.items()} for side in (old, new)]
@@ -99,7 +102,7 @@ def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
         if old.units[name] != new.units[name]:
             changes.append(Change("changed", name, old.units[name], new.units[name]))
     changes += [_of_field("changed", name, texts) for name in matched.changed]
-    arrived = new.units.keys() - old.units.keys() - set(matched.moved.values())
+    arrived = new.units.keys() - old.units.keys() - {*matched.moved.values(), *matched.gained}
     changes += [Change("added", name, "", new.units[name]) for name in sorted(arrived)]
     left = old.units.keys() - new.units.keys() - matched.moved.keys()
     changes += [Change("removed", name, old.units[name], "") for name in sorted(left)]

@@ -300,3 +300,16 @@ def test_in_one_process_what_run_changed_is_its_own_and_what_others_change_after
     assert done.returncode == 0, done.stderr
     assert "lib.words.K['b'] is 12" in done.stdout
     assert "TABLE" not in done.stdout
+
+
+def test_a_rerun_of_what_is_all_there_starts_no_second_process(tmp_path):
+    made = Project(tmp_path / "project", experiment())
+    made.words.write_text(LIB)
+    (made.folder / "lib/step.py").write_text(STEP)
+    # An import that says that it happened: once in the run itself, and again in each process that it starts.
+    imports = made.folder / "imports.txt"
+    made.words.write_text(f"{LIB}\nwith open({str(imports)!r}, 'a') as _told:\n    _told.write('x')\n")
+    made.run()
+    assert len(imports.read_text()) == 2
+    made.run()
+    assert len(imports.read_text()) == 3

@@ -91,8 +91,18 @@ def test_each_side_imports_its_own_code(checkout: Checkout) -> None:
     told = checkout.told("--from", first)
     assert fates(told) == {"say/say": "changed", "repeat/repeat": "follows"}
     units = {change["unit"]: change["how"] for change in told["code"]}
-    assert units["lib.words.shout"] == "removed"
-    assert units["library.words.shout"] == "added"
+    assert units["library.words.shout"] == "moved"
+    assert not any(change["drifts"] for change in told["code"])
+
+
+def test_a_file_that_moved_is_no_other_code(checkout: Checkout) -> None:
+    checkout.git("mv", "lib", "library")
+    checkout.edit_experiment("from lib.words", "from library.words")
+    told = checkout.told()
+    assert set(fates(told).values()) == {"reused"}
+    assert {change["how"] for change in told["code"]} == {"moved"}
+    assert not any(change["drifts"] for change in told["code"])
+    assert "moved, the code is the same" in checkout.diff()
 
 
 def test_other_code_at_the_same_identity_is_shown_with_what_is_committed(checkout: Checkout) -> None:

@@ -63,3 +63,16 @@ def test_a_field_that_is_added_with_a_change_of_what_run_does_is_drift(project):
     step = project.folder / "lib/step.py"
     step.write_text(WITH_FIELD.replace("shout(self.text)", "shout(self.text) + self.mark"))
     assert "lib.step.Say changed" in project.run(expect=3)
+
+
+def test_the_enum_of_an_added_field_is_none_either_and_what_is_registered_is(project):
+    step = project.folder / "lib/step.py"
+    modes = "from enum import Enum\nfrom marin import value\n\n@value('mode')\nclass Mode(Enum):\n    PLAIN = 'plain'\n"
+    (project.folder / "lib/mode.py").write_text(modes)
+    field = "    text: str\n    mode: Mode = since(2, default=Mode.PLAIN)\n"
+    with_mode = STEP.replace("import Context", "import since, Context").replace("    text: str\n", field)
+    step.write_text("from lib.mode import Mode\n" + with_mode)
+    assert "1 cached" in project.run()
+    step.write_text("from lib.mode import Mode\nimport lib.more\n" + with_mode)
+    (project.folder / "lib/more.py").write_text("import lib.words\n\nlib.words.MARK = '?'\n")
+    assert "lib.more.<on import> is now used" in project.run(expect=3)
