@@ -6,13 +6,13 @@ import functools
 import json
 import os
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from marin.artifact import Artifact
 from marin.commit import commit, take_lease
 from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
+from marin.failures import details, failure_line
 from marin.fingerprint import code_fingerprint
 from marin.holder import this_process
 from marin.interrupt import Stop
@@ -23,6 +23,7 @@ from marin.outside import must_be_planned, must_be_the_same
 from marin.record import FAILURE, LOG, Record
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
+from marin.told_to_stop import SIGNALS
 
 type Capture = Callable[[Store, str], AbstractContextManager[None]]
 
@@ -117,22 +118,15 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
             store.objects.flush(log)
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
-    details = "".join(traceback.format_exception(error))
     if lease.lost:
         error = LeaseLost(lease.lost)
-    line = f"{type(error).__name__}: {error}"
-    if not isinstance(error, MarinError):
-        line = f"{line.splitlines()[0]} (in {_place(error)})"
+    stopped = isinstance(error, KeyboardInterrupt)
+    line, more = (str(SIGNALS), f"{SIGNALS}\n") if stopped else (failure_line(error), details(error))
     try:
-        store.objects.append(log, details.encode())
+        store.objects.append(log, more.encode())
         store.objects.flush(log)
         failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
-        store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure).encode())
+        store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure | {"stopped": stopped}).encode())
     except StoreError:
-        details += "\n(the store could not take the failure report)"
-    return Outcome(ending=Ending.FAILED, error=line, details=details, log=log, seconds=seconds)
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
+        more += "\n(the store could not take the failure report)"
+    return Outcome(ending=Ending.FAILED, error=line, details=more, log=log, seconds=seconds)

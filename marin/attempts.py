@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from marin.errors import CorruptRecord, UnknownStep
+from marin.errors import CorruptRecord, MarinError, UnknownStep
 from marin.inventory import SHORTEST, ambiguous, hint, must_exist
 from marin.lease import LeaseDocument, State, read_lease
-from marin.record import LOG, RECORD
+from marin.record import FAILURE, LOG, RECORD
 from marin.store import Store, slug
 
 _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
 
 
 class Standing(StrEnum):
-    """DEAD: its process is gone. UNFINISHED: it left neither an output nor an error; its machine died, or it was
-    taken over."""
+    """DEAD: its process is gone. STOPPED: with its run, by a person or a scheduler.
+    UNFINISHED: it left neither an output nor an error; its machine died, or it was taken over."""
 
     RUNNING = "running"
     COMMITTED = "committed"
     FAILED = "failed"
     DEAD = "dead"
+    STOPPED = "stopped"
     UNFINISHED = "unfinished"
 
 
@@ -94,10 +97,24 @@ def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
         return Standing.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
     failure = store.failure(attempt.directory)
     if failure is not None:
-        return Standing.FAILED, f"{failure.get('when', '')} {failure.get('error', 'unknown')}".strip()
+        said = f"{failure.get('when', '')} {failure.get('error', 'unknown')}".strip()
+        return (Standing.STOPPED if failure.get("stopped", False) else Standing.FAILED), said
     if store.objects.read(f"{attempt.directory}/{RECORD}") is not None:
         return Standing.COMMITTED, ""
     return Standing.UNFINISHED, "it left neither an output nor an error"
+
+
+def note_stop(store: Store, identity: str, why: str) -> str:
+    """Say why the attempt was stopped that has just ended so, which its worker may not know. Its log, or ""."""
+    with suppress(MarinError):
+        lease = read_lease(store.objects, identity)
+        if lease is not None and lease.state is State.RELEASED:
+            failure = store.failure(lease.attempt)
+            if failure is not None and failure.get("stopped", False):
+                report = json.dumps(failure | {"error": why}).encode()
+                store.objects.write(f"{lease.attempt}/{FAILURE}", report)
+                return f"{lease.attempt}/{LOG}"
+    return ""
 
 
 def lease_of(store: Store, short: str) -> LeaseDocument | None:

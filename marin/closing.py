@@ -16,7 +16,9 @@ SAID = {
     Status.CACHED: ("cached", "green"),
     Status.ALIAS: ("aliased", "green"),
     Status.FAILED: ("failed", "red bold"),
+    Status.STOPPED: ("stopped", "yellow"),
     Status.SKIPPED: ("not run", "yellow"),
+    Status.WAITING: ("not begun", "yellow"),
 }
 MOST = 6  # names; of failures, that are told with their logs
 PREFIX = "store"  # where commands look without --prefix
@@ -34,6 +36,11 @@ def print_closing(console: Console, run: Run) -> None:
         names = ", ".join(result.step.name for result in failed[MOST : 2 * MOST])
         more = f" and {len(failed) - 2 * MOST} more" if len(failed) > 2 * MOST else ""
         console.print(Text.assemble(("failed", "red bold"), f" too: {names}{more}"), soft_wrap=True)
+    stopped = run.having(Status.STOPPED)
+    for result in stopped[:MOST]:
+        console.print(Text.assemble(("stopped", "yellow"), f" {result.step.name}: {result.error}"), soft_wrap=True)
+    if len(stopped) > MOST:
+        console.print(Text.assemble(("stopped", "yellow"), f" too: {len(stopped) - MOST} more"), soft_wrap=True)
     if skipped:
         names = ", ".join(result.step.name for result in skipped[:MOST]) + (" …" if len(skipped) > MOST else "")
         said = f": {len(skipped)} step(s) that need what failed: {names}"

@@ -45,6 +45,7 @@ MarinError
 │   ├── DifferentRebuild     a deleted output came out different when it was made again
 │   └── NothingScored        an evaluation scored no item
 ├── NoCluster                Ray did not start here, or the cluster that was named does not answer
+│   └── ClusterLost          the cluster that steps ran on has died
 └── MissingDependency        a package or program that is needed is not installed
 
 Every message says which thing, the value found, what was wanted and what to do next.
@@ -187,6 +188,9 @@ class NothingScored(GateError): ...
 
 
 class NoCluster(MarinError): ...
+
+
+class ClusterLost(NoCluster): ...
 
 
 class MissingDependency(MarinError): ...

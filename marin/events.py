@@ -54,6 +54,7 @@ class Events:
             status=result.status,
             reason=result.reason,
             seconds=round(result.seconds, 3),
+            **({"wants": result.wants} if result.wants else {}),
             **({"error": result.error, "log": result.log} if result.error else {}),
         )
 

@@ -14,6 +14,7 @@ from marin.inventory import ambiguous, hint
 from marin.store import Store
 
 FOLDER = ".marin/runs"
+RECENT = 8  # runs
 
 
 class Outcome(StrEnum):
@@ -118,6 +119,26 @@ def _parse(name: str, content: bytes) -> PastRun:
         seconds=None if over is None else over.get("seconds"),
         events=events,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedStep:
+    step: str
+    detail: str
+
+
+def queued_steps(store: Store) -> dict[str, QueuedStep]:
+    """By identity, what runs that are under way have sent and no worker has yet. Of the latest runs."""
+    found: dict[str, QueuedStep] = {}
+    for run in past_runs(store, run_names(store)[-RECENT:]):
+        if run.outcome is not Outcome.RUNNING:
+            continue
+        latest = {event["identity"]: event for event in run.events if "identity" in event}
+        for identity, event in latest.items():
+            if event.get("event") == "queued":
+                detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
+                found[identity] = QueuedStep(step=str(event.get("step", "")), detail=detail)
+    return found
 
 
 def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str, int]) -> tuple[Outcome, str]:

@@ -28,6 +28,7 @@ STATUS = {
     Status.RUNNING: model.Status.RUNNING,
     Status.FAILED: model.Status.FAILED,
     Status.SKIPPED: model.Status.SKIPPED,
+    Status.STOPPED: model.Status.STOPPED,
     Status.WAITING: model.Status.SKIPPED,
     Status.ABSENT: model.Status.SKIPPED,
 }

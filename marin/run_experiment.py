@@ -17,6 +17,7 @@ from rich.console import Console
 
 from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
+from marin.backends.cluster import NamedCluster, named_cluster, stay_on_this_machine
 from marin.backends.shipping import must_ship
 from marin.cli.completions import complete_path, complete_result, complete_step
 from marin.closing import print_closing
@@ -25,7 +26,7 @@ from marin.console import open_console
 from marin.costs import StepCost, crossing, plan_costs
 from marin.decision import Action, OnDrift
 from marin.egress import Allowance, Egress, Regions, must_be_allowed
-from marin.errors import BadPrefix, Outdated, StoreFull
+from marin.errors import BadPrefix, ClusterLost, Outdated, StoreFull
 from marin.events import Events, git_revision
 from marin.exits import Exit
 from marin.experiment import Experiment
@@ -102,7 +103,11 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Bytes of each input to compare with its manifest before a step reads it.",
         ),
         _choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
-        click.option("--address", default="", help="A running Ray cluster; without it a local one is started."),
+        click.option(
+            "--address",
+            default="",
+            help="A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.",
+        ),
         click.option("--logs", is_flag=True, help="Print what running steps log, each line behind its step's name."),
         click.option("--every-step", is_flag=True, help="Do not fold like steps in the printed plan."),
     ]
@@ -129,7 +134,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         plan = _planned(experiment, store, options)
     about = f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}"
     console.print(about, style="bold", markup=False, highlight=False, soft_wrap=True)
-    terminal.print_plan(console, plan, every=options.every_step)
+    terminal.print_plan(console, plan, every=options.every_step, where=_where(plan, options))
     from marin.cost_table import print_costs
 
     regions = Regions(store.prefix, options.region, options.store_region)
@@ -155,6 +160,15 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         egress = _allowed_egress(plan_costs(plan, regions), options, regions)
         run = execute(plan, store, source, options, console, egress, regions)
     terminal.print_results(console, run)
+    _close(console, run, source, options)
+    failed = run.having(Status.FAILED)
+    if failed and all(result.undecided for result in failed):
+        return Exit.DRIFT
+    return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
+
+
+def _close(console: Console, run: Run, source: Path, options: Options) -> None:
+    """What became of the steps, and the page."""
     print_closing(console, run)
     from marin.page import write_page
 
@@ -165,10 +179,6 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         if run.having(Status.RAN):
             raise
         console.print(f"page not written: {error}", highlight=False, markup=False, soft_wrap=True)
-    failed = run.having(Status.FAILED)
-    if failed and all(result.undecided for result in failed):
-        return Exit.DRIFT
-    return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
 
 
 def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
@@ -181,12 +191,20 @@ def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
         scale=options.scale,
     )
     if not _runs_here(options):
+        if named_cluster(options.address) is None:
+            stay_on_this_machine()
         must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
     return plan
 
 
 def _runs_here(options: Options) -> bool:
     return options.backend is BackendName.INLINE or options.prefix.startswith("memory://")
+
+
+def _where(plan: Plan, options: Options) -> NamedCluster | None:
+    """The cluster that somebody named, if anything will run there."""
+    runs = not _runs_here(options) and plan.having(Action.RUN, Action.RECHECK)
+    return named_cluster(options.address) if runs else None
 
 
 def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Regions) -> Egress:
@@ -225,6 +243,7 @@ def execute(
     events.began(options.command, git, options.scale.value, len(todo))
     if egress is not None and egress.by_route:
         events.note("egress", **egress.to_json(), budget=_allowance(options).budget, allowed=options.allow_egress)
+    scheduler: Scheduler | None = None
     try:
         with Progress(console, store, len(todo)) as progress, _stream(options, console, store) as logs:
 
@@ -234,17 +253,19 @@ def execute(
                     logs(event, result)
                 progress(event, result)
 
-            tell = functools.partial(console.print, style="yellow", highlight=False, markup=False, soft_wrap=True)
-            backend = make_backend(options)
+            say = functools.partial(console.print, highlight=False, markup=False, soft_wrap=True)
+            backend = make_backend(options, say)
             if regions is not None and any(regions.of(decision.step) for decision in todo):
                 from marin.backends.metered import MeteredBackend
 
                 backend = MeteredBackend(backend, store, regions, _allowance(options))
-            run = Scheduler(
-                plan, backend, listen, source.stem, git, tell=tell, check_inputs=options.check_inputs
-            ).execute()
+            tell = functools.partial(say, style="yellow")
+            scheduler = Scheduler(plan, backend, listen, source.stem, git, tell=tell, check_inputs=options.check_inputs)
+            run = scheduler.execute()
     except BaseException as error:
         events.stopped(error)
+        if scheduler is not None and isinstance(error, KeyboardInterrupt | ClusterLost):
+            _close(console, scheduler.run, source, options)
         raise
     events.ended(run.seconds, len(run.having(Status.FAILED)))
     return run
@@ -258,12 +279,12 @@ def _say_nothing(_event: str, _result: StepResult) -> None:
     """A run of which nothing runs has no progress."""
 
 
-def make_backend(options: Options) -> Backend:
-    """Neither choice starts anything before there is a step to run."""
+def make_backend(options: Options, tell: Callable[[str], None] = lambda _: None) -> Backend:
+    """Neither choice starts anything before there is a step to run. tell: where a cluster can be watched."""
     if _runs_here(options):
         from marin.backends.inline import InlineBackend
 
         return InlineBackend()
     from marin.backends.on_ray import RayBackend
 
-    return RayBackend(options.address)
+    return RayBackend(options.address, tell)

@@ -16,7 +16,15 @@ OUTCOMES = {
     Outcome.DIED: "red",
     Outcome.SILENT: "dim",
 }
-STATUSES = {"ran": "green", "failed": "red", "skipped": "yellow", "started": "dim", "held": "yellow"}  # of steps
+STATUSES = {  # of steps
+    "ran": "green",
+    "failed": "red",
+    "skipped": "yellow",
+    "queued": "dim",
+    "started": "dim",
+    "stopped": "yellow",
+    "held": "yellow",
+}
 COLUMNS = (
     Column(heading="run"),
     Column(heading="began", spare=1),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from marin.alias import roots_of, why_shared
+from marin.attempts import note_stop
 from marin.backends import Backend
 from marin.commit import commit_alias
 from marin.decision import Action, Decision
@@ -22,19 +23,18 @@ from marin.meanwhile import may_be_taken
 from marin.outside import keep_listing, listing
 from marin.plan import Plan
 from marin.record import EVERY_BYTE, Record
-from marin.results import Run, Status, StepResult
+from marin.run_results import Listener, Run, Status, StepResult
 from marin.step import ExecutorStep, action_key
+from marin.told_to_stop import SIGNALS
 from marin.uses import Uses, needs_of
 
 POLL_SECONDS = 0.2
 
 
-type Listener = Callable[[str, StepResult], None]
-
-
 class Scheduler:
-    """listener(event, result) is told of every change: started, held, ended. watch: judges the leases of others.
-    tell: what everything waits for. check_inputs: bytes of each input that are checked before a step reads it.
+    """listener(event, result) is told of every change: queued, started, held, ended, stopped. watch: judges the leases
+    of others. tell: what everything waits for. check_inputs: bytes of each input that are checked before a step reads
+    it.
     """
 
     def __init__(
@@ -67,7 +67,10 @@ class Scheduler:
         self.next_look, self.left, self.started = 0.0, 0, False
 
     def execute(self) -> Run:
-        """Run everything that must run. Returns also when steps failed: see the results."""
+        """Run everything that must run. Returns also when steps failed: see the results.
+
+        Raises what stopped it before its end; ``run`` then holds what became of each step.
+        """
         began = time.monotonic()
         for decision in self.plan.decisions:
             status = Status.ABSENT if decision.action is Action.ABSENT else Status.CACHED
@@ -84,9 +87,12 @@ class Scheduler:
                 self._keep_code()
                 try:
                     self._loop()
-                finally:
-                    if self.started:
-                        self.backend.stop()
+                except BaseException as error:
+                    self._stop(error)
+                    self.run.seconds = time.monotonic() - began
+                    raise
+                if self.started:
+                    self.backend.stop()
             self.store.pack_records([result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)])
         elif invisible:
             with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
@@ -94,6 +100,17 @@ class Scheduler:
                 self._finish(invisible)
         self.run.seconds = time.monotonic() - began
         return self.run
+
+    def _stop(self, error: BaseException) -> None:
+        """What runs is stopped with the run, which is no failure of its own."""
+        if self.started:
+            self.backend.stop()
+        why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"stopped: {type(error).__name__}: {error}"
+        for result in [held for held in self.run.results.values() if held.wants or held.status is Status.RUNNING]:
+            stopped = note_stop(self.store, result.step.identity, why)
+            if stopped or result.status is Status.RUNNING:
+                result.status, result.error, result.log = Status.STOPPED, why, stopped
+                self.listener("stopped", result)
 
     def _finish(self, invisible: Iterable[Record]) -> None:
         for record in invisible:
@@ -190,15 +207,23 @@ class Scheduler:
             return self._settle(step, Status.FAILED, result.reason)
         if self.todo[step] is Action.RECHECK and result.record is None:
             result.reason = "what it reads has other bytes than before"
-        result.status = Status.RUNNING
-        self.listener("started", result)
         self._submit(job)
 
     def _submit(self, job: Job) -> None:
         if not self.started:
             self.started = True
-            self.backend.start([step for step in self.todo if self._unfinished(step)])
+            self.backend.start([step for step in self.todo if self._unfinished(step)], self)
         self.backend.submit(job)
+
+    def queued(self, job: Job, wants: str) -> None:
+        result = self.run.results[job.step]
+        result.status, result.wants = Status.WAITING, wants
+        self.listener("queued", result)
+
+    def began(self, job: Job) -> None:
+        result = self.run.results[job.step]
+        result.status, result.wants = Status.RUNNING, ""
+        self.listener("started", result)
 
     def _shared(self, job: Job) -> bool:
         """Settle or hold a step that some output of the same action can serve."""
@@ -358,6 +383,9 @@ class Scheduler:
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
         result = self.run.results[job.step]
+        if outcome.log and result.wants:
+            self.began(job)  # it was too quick to be seen
+        result.wants = ""
         if outcome.ending is Ending.HELD:
             return self._hold(job.step, outcome.held_by)
         result.seconds, result.log = outcome.seconds, outcome.log

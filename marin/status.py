@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from marin.attempts import parse_attempt
 from marin.committed import Committed
+from marin.history import QueuedStep, queued_steps
 from marin.lease import State
 from marin.record import FAILURE, LOG
 from marin.step import ExecutorStep
@@ -17,11 +18,15 @@ from marin.store import Store
 
 
 class Standing(StrEnum):
-    """DEAD: its process is gone, the next run takes over. ABSENT: never built, or only an unfinished attempt."""
+    """QUEUED: a run that is under way has sent it, and no worker has it yet. DEAD: its process is gone, the next run
+    takes over. STOPPED: with its run, by a person or a scheduler. ABSENT: never built, or only an
+    unfinished attempt."""
 
     RUNNING = "running"
+    QUEUED = "queued"
     DEAD = "dead"
     FAILED = "failed"
+    STOPPED = "stopped"
     CORRUPT = "corrupt"
     COMMITTED = "committed"
     ABSENT = "absent"
@@ -44,20 +49,21 @@ class StepStatus:
 def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
     """Of an experiment's steps, in their order: reads side by side."""
     every = list(steps)
-    found = _Found(store, [step.identity for step in every])
+    found = _Found(store, [step.identity for step in every], queued_steps(store))
     return [found.status(step.identity, step.name) for step in every]
 
 
 def store_statuses(store: Store) -> list[StepStatus]:
     """Of everything in the store that runs, died or failed; what is well and committed is left to ``ls``."""
-    found = _Found(store, sorted(store.leased()))
+    queued = queued_steps(store)
+    found = _Found(store, sorted({*store.leased(), *queued}), queued)
     rows = [found.status(identity, found.name_of(identity)) for identity in found.identities]
     return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT)]
 
 
 class _Found:
-    def __init__(self, store: Store, identities: list[str]) -> None:
-        self.identities = identities
+    def __init__(self, store: Store, identities: list[str], queued: Mapping[str, QueuedStep]) -> None:
+        self.identities, self.queued = identities, queued
         committed = Committed(store, identities, every_lease=True)
         self.records, self.leases, self.corrupt = committed.records, committed.leases, committed.damage
         released = [
@@ -71,11 +77,15 @@ class _Found:
         """What people call it; where only a lease tells, with the label as it is in paths."""
         if identity in self.records:
             return self.records[identity].name
+        if identity in self.queued:
+            return self.queued[identity].step
         attempt = parse_attempt(self.leases[identity].attempt) if identity in self.leases else None
         return attempt.name if attempt is not None else identity[:12]
 
     def status(self, identity: str, name: str) -> StepStatus:
         standing, detail, log = self._standing(identity)
+        if identity in self.queued and standing not in (Standing.RUNNING, Standing.CORRUPT):
+            standing, detail, log = Standing.QUEUED, self.queued[identity].detail, ""
         return StepStatus(step=name, identity=identity, status=standing, detail=detail, log=log)
 
     def _standing(self, identity: str) -> tuple[Standing, str, str]:
@@ -93,13 +103,15 @@ class _Found:
             detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
-            return Standing.FAILED, _failed(failure), log
+            return (*_failed(failure), log)
         return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
 
 
-def _failed(content: bytes) -> str:
+def _failed(content: bytes) -> tuple[Standing, str]:
     try:
         told = json.loads(content)
-        return f"{told.get('when', '')} {told.get('error', 'unknown')}".strip()
+        stopped = told.get("stopped", False)
+        detail = f"{told.get('when', '')} {told.get('error', 'unknown')}".strip()
     except (ValueError, AttributeError):
-        return "its failure report cannot be read"
+        return Standing.FAILED, "its failure report cannot be read"
+    return (Standing.STOPPED if stopped else Standing.FAILED), detail

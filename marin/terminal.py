@@ -34,6 +34,7 @@ MARKS = {
     Status.CACHED: "[green]·[/]",
     Status.ALIAS: "[green]≡[/]",
     Status.FAILED: "[red bold]✗[/]",
+    Status.STOPPED: "[yellow]■[/]",
     Status.SKIPPED: "[yellow]–[/]",
 }
 ALIKE = {  # what many decisions of one kind have in common, though each names another step; "": what the first says
@@ -45,8 +46,11 @@ RESULTS = 40  # lines; more are for the page
 FOLD_FROM = 4  # this many consecutive steps of one operator with one reason become one line
 
 
-def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
-    """The plan as a table: one line per step, runs of like steps folded unless ``every``."""
+def print_plan(console: Console, plan: Plan, *, every: bool = False, where: object = None) -> None:
+    """The plan as a table: one line per step, runs of like steps folded unless ``every``.
+
+    where: the cluster that it will run on, if somebody named one.
+    """
     counts = {action: len(plan.having(action)) for action in Action}
     rows: list[list[Text | str]] = []
     for group in _folded(plan.decisions, every):
@@ -64,7 +68,9 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False) -> None:
         console.print(Text(said, style="yellow"), soft_wrap=True)
     parts = [f"{count} {action}" for action, count in counts.items() if count]
     console.print(
-        f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}", highlight=False
+        f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}"
+        + (f" — {escape(str(where))}" if where is not None else ""),
+        highlight=False,
     )
 
 
@@ -94,6 +100,7 @@ class Progress:
         self.console, self.store, self.total = console, store, total
         self.began = time.monotonic()
         self.running: dict[str, tuple[StepResult, float]] = {}
+        self.queued: dict[str, StepResult] = {}
         self.held: dict[str, StepResult] = {}
         self.ended = 0
         self.live: Live | None = None
@@ -111,16 +118,17 @@ class Progress:
 
     def __call__(self, event: str, result: StepResult) -> None:
         identity = result.step.identity
-        if event == "started":
+        for shown in (self.queued, self.running, self.held):
+            shown.pop(identity, None)
+        if event == "queued":
+            self.queued[identity] = result
+        elif event == "started":
             self.running[identity] = (result, time.monotonic())
         elif event == "held":
-            self.running.pop(identity, None)
             self.held[identity] = result
             line = f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}"
             self.console.print(line, highlight=False, soft_wrap=True)
-        else:
-            self.running.pop(identity, None)
-            self.held.pop(identity, None)
+        elif event == "ended":
             self.ended += 1
             self._say(result)
 
@@ -150,8 +158,21 @@ class Progress:
             line.append(f"  {progress}", style="dim")
             lines.append(line)
         lines += [Text(f"… {held.step.name} waits: {held.reason}", style="yellow") for held in self.held.values()]
+        lines += self._queue()
         lines.append(Text(f"{self.ended}/{self.total} steps, {time.monotonic() - self.began:.0f} s", style="bold"))
         return Group(*lines)
+
+    def _queue(self) -> list[Text]:
+        """What waits for workers, many in one line."""
+        names: dict[str, list[str]] = {}
+        for result in list(self.queued.values()):
+            names.setdefault(result.wants, []).append(result.step.name)
+        lines: list[Text] = []
+        for wants, waiting in names.items():
+            who = ", ".join(waiting) if len(waiting) < FOLD_FROM else f"{len(waiting)} steps"
+            each = " each" if len(waiting) > 1 else ""
+            lines.append(Text(f"… {who}: waiting for {wants}{each}", style="dim"))
+        return lines
 
     def _progress(self, identity: str) -> str:
         """The running attempt's own words, read from its lease at most once a second."""

@@ -32,7 +32,10 @@ class Signals:
                 signal.signal(number, self._told)
 
     def __str__(self) -> str:
-        return f"interrupted by {self.number.name}"
+        """Also in a process that was not told itself, but stopped by the one that was."""
+        if self.first is None:
+            return "stopped with its run"
+        return f"stopped by {'Ctrl-C' if self.number is signal.SIGINT else self.number.name}"
 
     def _told(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()

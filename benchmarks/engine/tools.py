@@ -170,7 +170,7 @@ TOOLS = (
     ),
     Tool(
         name="ray-tasks",
-        requires=("ray==2.60.0",),
+        requires=("ray[default]==2.60.0",),
         cold=_python("ray_tasks.py"),
         note="no cache, no files, no records: the floor for anything that runs on Ray",
     ),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
+from marin.backends import Watcher
 from marin.fingerprint import module_states
 from marin.job import Job, Outcome
 from marin.step import ExecutorStep
@@ -19,17 +20,19 @@ class InlineBackend:
     def __init__(self) -> None:
         self.queue: deque[Job] = deque()
 
-    def start(self, steps: list[ExecutorStep[Any]]) -> None:
-        """Nothing to get ready."""
+    def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
+        self.watcher = watcher
 
     def submit(self, job: Job) -> None:
         self.queue.append(job)
+        self.watcher.queued(job, "its turn")
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         if not self.queue:
             time.sleep(seconds)
             return []
         job = self.queue.popleft()
+        self.watcher.began(job)
         return [(job, attempt(job, map_here))]
 
     def stop(self) -> None:

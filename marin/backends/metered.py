@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marin.amount import Amount, total
-from marin.backends import Backend
+from marin.backends import Backend, Watcher
 from marin.cost import write_bytes
 from marin.egress import Allowance, Regions
 from marin.job import Ending, Job, Outcome
@@ -26,8 +26,8 @@ class MeteredBackend:
         self._reads: dict[str, int] = {}  # of steps that run, by identity
         self._refused: list[tuple[Job, Outcome]] = []
 
-    def start(self, steps: list[ExecutorStep[Any]]) -> None:
-        self.backend.start(steps)
+    def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
+        self.backend.start(steps, watcher)
 
     def submit(self, job: Job) -> None:
         reads = self._crossing(job.step, total(Amount(held.bytes) for held in job.inputs.values()), Amount())

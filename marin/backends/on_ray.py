@@ -4,67 +4,72 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
-import sys
-import sysconfig
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
-from marin.backends.bare_ray import start_bare
+from marin.backends import Watcher
+from marin.backends.cluster import Cluster, join, named_cluster, start_private
+from marin.backends.item_errors import explained, portable
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
-from marin.errors import MissingDependency, NoCluster, PlanError
+from marin.errors import CorruptRecord, MissingDependency, PlanError
 from marin.job import Ending, Job, Outcome
+from marin.lease import LOOK_SECONDS, State, lease_name, parse_lease
 from marin.resources import Resources
 from marin.step import ExecutorStep
+from marin.store import open_store
 
-OBJECT_STORE_BYTES = 256 << 20  # a local cluster passes only small messages; outputs go through the store
 CRASH_RETRIES = 3
+MAP_RETRIES = 2  # of an item whose worker died
+LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # leases at a time, and between looks where each costs a request
 STOP_SECONDS = 5.0  # for steps to hear that they are to stop
 
 
 class RayBackend:
-    """address: of a running cluster ("auto" for the one on this machine); "" starts a local one.
+    """address: of a running cluster ("auto" for the one on this machine, "local" for a private one); "" for that of
+    RAY_ADDRESS, or a private one. tell: where the dashboard is.
 
     A worker that dies (out of memory, killed, node lost) is not the step's failure: the attempt is made
     again, up to CRASH_RETRIES times, and the dead attempt's lease is taken over.
     """
 
-    def __init__(self, address: str = "") -> None:
-        self.address = address
+    def __init__(self, address: str = "", tell: Callable[[str], None] = lambda _: None) -> None:
+        self.address, self.tell = address, tell
+        self.cluster: Cluster | None = None
         self.running: dict[Any, Job] = {}
+        self.queue: deque[Job] = deque()  # of what runs, what is not known to have begun
+        self.next_look = 0.0
         self.crashes: dict[str, int] = {}
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
-    def start(self, steps: list[ExecutorStep[Any]]) -> None:
+    def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
+        self.watcher = watcher
         try:
-            import ray
-        except ImportError as error:
+            importlib.metadata.version("ray")
+        except importlib.metadata.PackageNotFoundError as error:
             raise MissingDependency(
                 "Ray is not installed: pip install 'marin[run]', or run with --backend inline"
             ) from error
-        # Each only matters to a cluster that we start: no usage report, no token file in the home directory.
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         # Ray warns about (and by default will change) how CPU tasks see accelerators; we set nothing ourselves.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        told = signal.getsignal(signal.SIGTERM)
+        named, told = named_cluster(self.address), signal.getsignal(signal.SIGTERM)
         try:
-            self._connect(options)
-        except Exception as error:  # Ray raises plain ones
-            where = f"the cluster at {self.address} cannot be joined" if self.address else "Ray did not start here"
-            raise NoCluster(
-                f"{where}: {str(error).strip()}. Try again (a machine under load is too slow for it), give another "
-                "--address, or --backend inline"
-            ) from error
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
-        self._check_capacity(steps, ray.nodes())
+            self.cluster = start_private() if named is None else join(named)
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
+        if said := self.cluster.describe():
+            self.tell(said)
+        self._check_capacity(steps, self.cluster.nodes)
+        import ray
+
         parcels = ray.put(packed(steps))
 
         def run(job: Job) -> Outcome:
@@ -72,42 +77,35 @@ class RayBackend:
 
         self.tasks = {False: ray.remote(max_retries=0)(run), True: ray.remote(max_retries=0, max_calls=1)(run)}
 
-    def _connect(self, options: dict[str, Any]) -> None:
-        import ray
-
-        if self.address:
-            path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
-            ray.init(address=self.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **options)
-        else:
-            os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
-            start_bare(object_store_memory=OBJECT_STORE_BYTES, **options)
-
     def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
         available = [node["Resources"] for node in nodes if node["Alive"]]
         for step in steps:
-            wanted = ray_options(step.resources)
-            flat = {"CPU": wanted["num_cpus"], **wanted["resources"]}
-            if "memory" in wanted:
-                flat["memory"] = wanted["memory"]
-            if not any(all(have.get(name, 0) >= amount for name, amount in flat.items()) for have in available):
-                largest = {name: max(have.get(name, 0) for have in available) for name in flat}
+            wanted = flat(step.resources)
+            if not any(all(have.get(name, 0) >= amount for name, amount in wanted.items()) for have in available):
+                largest = {name: max(have.get(name, 0) for have in available) for name in wanted}
                 raise PlanError(
-                    f"{step.name} asks one node for {amounts(flat)}; the largest of {len(available)} node(s) has "
+                    f"{step.name} asks one node for {amounts(wanted)}; the largest of {len(available)} node(s) has "
                     f"{amounts(largest)}. Ask for less, or give --address of a cluster that has it"
                 )
 
     def submit(self, job: Job) -> None:
         options = {**ray_options(job.step.resources), "name": job.step.name}
         self.running[self.tasks[job.step.isolated].options(**options).remote(addressed(job))] = job
+        self.queue.append(job)
+        self.watcher.queued(job, amounts(flat(job.step.resources)))
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
+        if self.cluster is not None:
+            self.cluster.must_live()
         if not self.running:
             time.sleep(seconds)  # every step is held by another driver
             return []
         done, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
+        if not done:
+            self._look_for_attempts()
         ended: list[tuple[Job, Outcome]] = []
         for reference in done:
             job = self.running.pop(reference)
@@ -125,11 +123,30 @@ class RayBackend:
                     ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
         return ended
 
+    def _look_for_attempts(self) -> None:
+        """An attempt begins with its lease. Asks for those of the jobs that were sent first, in turn."""
+        if time.monotonic() < self.next_look:
+            return
+        waiting = set(map(id, self.running.values()))
+        self.queue = deque(job for job in self.queue if id(job) in waiting)
+        looked_at = [self.queue.popleft() for _ in range(min(LOOK_AT, len(self.queue)))]
+        if not looked_at:
+            return
+        objects = open_store(looked_at[0].prefix).objects
+        self.next_look = time.monotonic() + (REMOTE_LOOK_SECONDS if objects.is_remote else LOOK_SECONDS)
+        leases = objects.read_many([lease_name(job.step.identity) for job in looked_at])
+        for job in looked_at:
+            if _has_begun(job, leases.get(lease_name(job.step.identity))):
+                self.watcher.began(job)
+            else:
+                self.queue.append(job)
+
     def stop(self) -> None:
         import ray
 
         references = list(self.running)
         self.running.clear()
+        self.queue.clear()
         if references and ray.is_initialized():
             # First as Ctrl-C, so that attempts give their leases back: only a host sees that its own workers are gone.
             for reference in references:
@@ -150,11 +167,22 @@ def ray_options(resources: Resources) -> dict[str, Any]:
     return options
 
 
-def import_path() -> list[str]:
-    """Where this process finds modules that not every Python of this installation finds: an experiment's folder."""
-    installed = tuple(sysconfig.get_paths().values())
-    entries = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
-    return [entry for entry in entries if os.path.isdir(entry) and not entry.startswith(installed)]
+def flat(resources: Resources) -> dict[str, float]:
+    """The same by name, as Ray describes its nodes."""
+    options = ray_options(resources)
+    memory = {"memory": options["memory"]} if "memory" in options else {}
+    return {"CPU": options["num_cpus"], **options["resources"], **memory}
+
+
+def _has_begun(job: Job, lease: bytes | None) -> bool:
+    """Unless it is the lease of somebody who is gone."""
+    if not lease:
+        return False
+    try:
+        held = parse_lease(lease, lease_name(job.step.identity))
+    except CorruptRecord:  # the attempt will say so
+        return False
+    return held.state is State.HELD and not job.may_take_over(held)
 
 
 def amounts(resources: dict[str, float]) -> str:
@@ -182,9 +210,20 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     if len(items) <= 1:
         return [work(item) for item in items]
     import ray
+    from ray.exceptions import RayError
 
     def call(item: Any) -> Any:
-        return work(item)
+        try:
+            return work(item)
+        except Exception as error:
+            raise portable(error) from None
 
-    task = ray.remote(max_retries=2)(call)
-    return ray.get([task.remote(item) for item in items])
+    task = ray.remote(max_retries=MAP_RETRIES)(call)
+    references = [task.remote(item) for item in items]
+    try:
+        return ray.get(references)
+    except RayError as error:
+        for reference in references:  # nobody wants the others any more
+            ray.cancel(reference)
+        seen = explained(error)
+        raise seen from seen.__cause__

@@ -9,7 +9,7 @@ from rich.text import Text
 from marin.cli.options import JSON, PREFIX, echo_json, ends, experiment_argument, scale_option
 from marin.console import Column, open_console, print_table
 from marin.exits import Exit
-from marin.history import PastRun, past_runs, run_names
+from marin.history import RECENT, PastRun, past_runs, run_names
 from marin.inventory import must_exist
 from marin.runs_table import print_runs
 from marin.scale import Scale
@@ -18,14 +18,15 @@ from marin.store import Store, open_store
 
 STYLES = {
     Standing.RUNNING: "cyan",
+    Standing.QUEUED: "blue",
     Standing.DEAD: "yellow",
     Standing.FAILED: "red",
+    Standing.STOPPED: "yellow",
     Standing.CORRUPT: "red bold",
     Standing.COMMITTED: "green",
     Standing.ABSENT: "dim",
 }
 FOLD_FROM = 4
-RECENT = 8  # runs
 
 
 @click.command()
@@ -63,7 +64,7 @@ def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool,
 def _print_steps(console: Console, rows: list[StepStatus], every: bool) -> None:
     groups: dict[tuple[str, Standing], list[StepStatus]] = {}
     for number, row in enumerate(rows):
-        folds = row.status in (Standing.COMMITTED, Standing.ABSENT) and not every
+        folds = row.status in (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT) and not every
         groups.setdefault((row.step.split("/")[0] if folds else str(number), row.status), []).append(row)
     table: list[list[Text | str]] = []
     for group in groups.values():

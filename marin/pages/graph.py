@@ -18,8 +18,8 @@ NAME_WIDTH, SLANT = 182, 0.7  # SLANT: of the column names, in radians
 BOX_WIDEST, BOX_NARROWEST, BOX_HEIGHT, BOX_GAP, BOX_PITCH = 134, 112, 36, 26, 44
 PAGE, PART_GAP = 1120, 26  # width of the page's text; space between unconnected parts
 LETTER = 0.56  # mean advance of a sans-serif letter, in font sizes, on the generous side
-MARKS = {Status.FAILED: "✕ failed", Status.ALIAS: "= alias", Status.RUNNING: "running"}
-ORDER = (Status.FAILED, Status.RUNNING, Status.RAN, Status.ALIAS, Status.CACHED, Status.SKIPPED)
+MARKS = {Status.FAILED: "✕ failed", Status.STOPPED: "stopped", Status.ALIAS: "= alias", Status.RUNNING: "running"}
+ORDER = (Status.FAILED, Status.STOPPED, Status.RUNNING, Status.RAN, Status.ALIAS, Status.CACHED, Status.SKIPPED)
 
 
 @dataclass(frozen=True)

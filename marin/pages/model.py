@@ -15,6 +15,7 @@ class Status(Enum):
     RAN = "ran"
     RUNNING = "running"
     FAILED = "failed"
+    STOPPED = "stopped"  # with its run, by a person or a scheduler
     SKIPPED = "skipped"  # a dependency failed, or the step was not asked for
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.clusters import RayCluster, ray_cluster
 from tests.engine.drivers import Drivers
 from tests.engine.servers import Kind, StoreServer, environment_set
 
@@ -78,3 +79,10 @@ def drivers() -> Iterator[Drivers]:
     """Starts many drivers at once."""
     with Drivers() as held:
         yield held
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
+    """Of two CPUs, with a token and a dashboard."""
+    with ray_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running

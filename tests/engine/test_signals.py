@@ -1,6 +1,7 @@
 """A driver that is told to stop gives back what it holds, says how it ended, and stops at once when told again."""
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -9,12 +10,17 @@ from typing import Any
 import pytest
 
 from marin.lease import State, read_lease
+from marin.status import Standing, store_statuses
 from marin.store import Store
 from tests.engine.drivers import Drivers, Where
 from tests.engine.racing import Race, all_right
 
 TOLD = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 ELSEWHERE = Where(host="elsewhere")  # cannot see that the first one's process is gone
+
+
+def stopped_by(number: signal.Signals) -> str:
+    return "stopped by Ctrl-C" if number is signal.SIGINT else f"stopped by {number.name}"
 
 
 def last_event(store: Path) -> dict[str, Any]:
@@ -37,7 +43,7 @@ def test_a_driver_that_is_told_to_stop_gives_its_lease_back_and_says_so(
     assert len(race.began()) == 2  # it began, and it was stopped
     event = last_event(store)
     assert event["event"] == "stopped"
-    assert event["error"] == f"interrupted by {number.name}"
+    assert event["error"] == stopped_by(number)
     race.gate.unlink()
     other, began = drivers.start(race.file, str(store), where=ELSEWHERE), time.monotonic()
     all_right(race, str(store), [other])
@@ -128,3 +134,30 @@ def test_a_driver_on_an_object_store_gives_its_lease_back_too(
     lease = read_lease(store.objects, identity)
     assert lease is not None
     assert lease.state is State.RELEASED
+
+
+def test_a_step_that_was_stopped_with_its_run_has_not_failed(drivers: Drivers, tmp_path: Path) -> None:
+    """Neither at the end of the run, nor in ``marin status``, ``logs`` or the plan, nor on the page."""
+    race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
+    driver = drivers.start(race.file, str(store))
+    race.wait_until_began("gated")
+    driver.send(signal.SIGINT)
+    assert driver.wait() == 130, driver.said()
+    said = driver.said()
+    assert "stopped work/gated: stopped by Ctrl-C" in said
+    assert "1 stopped, 2 not begun in" in said
+    assert "failed" not in said
+    assert "KeyboardInterrupt" not in said
+    (report,) = store.glob("work/gated-*/.marin/failure.json")
+    assert json.loads(report.read_text())["error"] == "stopped by Ctrl-C"
+    assert "Traceback" not in report.with_name("log.txt").read_text()
+    (status,) = store_statuses(Store(str(store)))
+    assert (status.status, status.step) == (Standing.STOPPED, "work/gated")
+    assert "stopped by Ctrl-C" in status.detail
+    page = next((store / ".marin/pages").glob("*.html")).read_text()
+    assert "stopped by Ctrl-C" in page
+    assert "failed" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S).split("</head>")[1].split("<script")[0]
+    again = drivers.start(race.file, str(store), "--dry-run")
+    assert again.wait() == 0
+    assert "last time: stopped by Ctrl-C" in again.said()
+    assert "failed last time" not in again.said()

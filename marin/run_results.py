@@ -1,7 +1,8 @@
-"""What a run did with each step of its plan."""
+"""What became of each step of a run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,6 +18,7 @@ class Status(StrEnum):
     RAN = "ran"
     FAILED = "failed"
     SKIPPED = "skipped"
+    STOPPED = "stopped"
     ABSENT = "absent"
     WAITING = "waiting"
     RUNNING = "running"
@@ -24,7 +26,8 @@ class Status(StrEnum):
 
 @dataclass
 class StepResult:
-    """reason: why it ran, or why it did not. undecided: it failed because a person must say what to do about drift."""
+    """reason: why it ran, or why it did not. undecided: it failed because a person must say what to do about drift.
+    wants: what it waits for while it is queued. error: why it failed, or was stopped with the run."""
 
     step: ExecutorStep[Any]
     status: Status
@@ -34,6 +37,7 @@ class StepResult:
     error: str = ""
     log: str = ""
     undecided: bool = False
+    wants: str = ""
 
 
 @dataclass
@@ -46,3 +50,6 @@ class Run:
 
     def having(self, *statuses: Status) -> list[StepResult]:
         return [result for result in self.results.values() if result.status in statuses]
+
+
+type Listener = Callable[[str, StepResult], None]

@@ -1,0 +1,99 @@
+"""Ray clusters for tests, started with ``ray start`` as a lab's are, each in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+START_SECONDS = 120.0
+RAY = str(Path(sys.executable).with_name("ray"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayCluster:
+    """environment: in which the cluster lets one in: Ray's variables, without RAY_ADDRESS."""
+
+    address: str
+    dashboard: str
+    environment: dict[str, str]
+    process: subprocess.Popen[bytes]
+
+    def kill(self, name: str) -> None:
+        """kill -9 of its ``raylet`` or ``gcs_server``."""
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            if child.name() == name:
+                child.kill()
+
+
+@contextmanager
+def ray_cluster(folder: Path) -> Generator[RayCluster]:
+    """With a token, a dashboard and two CPUs, on this machine's loopback interface."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ports = free_ports(7)
+    environment = {
+        **{name: held for name, held in os.environ.items() if not name.startswith("RAY_")},
+        "HOME": str(folder),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    command = [
+        *(RAY, "start", "--head", "--block", "--num-cpus=2", "--object-store-memory=100000000"),
+        *(f"--port={ports[0]}", f"--dashboard-port={ports[1]}", f"--dashboard-agent-listen-port={ports[2]}"),
+        *(f"--ray-client-server-port={ports[3]}", f"--temp-dir={folder / 'ray'}", "--include-log-monitor=false"),
+        # Those that are not given Ray waits for 15 s, which is too short on a machine under load.
+        *(f"--dashboard-agent-grpc-port={ports[4]}", f"--metrics-export-port={ports[5]}"),
+        f"--runtime-env-agent-port={ports[6]}",
+    ]
+    log = folder / "start.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
+    try:
+        limit = time.monotonic() + START_SECONDS
+        while "Ray runtime started" not in log.read_text():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < limit, log.read_text()
+            time.sleep(0.1)
+        yield RayCluster(
+            address=f"127.0.0.1:{ports[0]}",
+            dashboard=f"http://127.0.0.1:{ports[1]}",
+            environment=environment,
+            process=process,
+        )
+    finally:
+        end([psutil.Process(process.pid)] if process.poll() is None else [])
+        process.wait()
+
+
+def end(roots: list[psutil.Process]) -> None:
+    """Kill these and all below them."""
+    every = [process for root in roots for process in (*root.children(recursive=True), root)]
+    for process in every:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(every, timeout=30)
+
+
+def free_ports(count: int) -> list[int]:
+    """Above those that Ray gives its workers (10002 to 19999)."""
+    found: list[int] = []
+    for port in range(20_000 + secrets.randbelow(10_000), 32_000):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) and len(found) < count:
+                found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError("no free ports")
