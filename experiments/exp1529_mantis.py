@@ -10,7 +10,7 @@ Issue: https://github.com/marin-community/marin/issues/1529
 
 from __future__ import annotations
 
-from experiments.datasets import catalogue, gsm8k, held_out, math
+from experiments.datasets import catalogue, gsm8k, held_out
 from experiments.marin_32b import BATCH, SIZES, pretrained
 from experiments.pipeline import Pipeline
 from infra.hardware import tpu
@@ -36,6 +36,20 @@ START, PYTHON_FROM, END = 160_000, 174_000, 192_000  # optimizer steps
 # A stage of Mantis in a rehearsal draws 448 or 576 sequences: a share of 0.09 % gets none.
 TOO_RARE = {Scale.FULL: (), Scale.REHEARSAL: ("medu_science_qa",)}
 
+# What is mathematics among Mantis' sources, pretraining's included.
+MATH = (
+    "proofpile_2",
+    "finemath-3-plus",
+    "megamath/web",
+    "megamath/web_pro",
+    "megamath/text_code_block",
+    "megamath/translated_code",
+    "megamath/qa",
+)
+
+# Held-out text that bits per byte are measured on.
+DOMAINS = {Scale.FULL: ("web", "prose"), Scale.REHEARSAL: ("web", "code", "prose", "reference", "math")}
+
 # nemotron_cc/medium of the full run: sequences in all, drawn per batch of the cooldown, and in one file.
 FULL_SIZE = (486_000_000, 1760, 100_000)
 
@@ -43,7 +57,7 @@ FULL_SIZE = (486_000_000, 1760, 100_000)
 def build(scale: Scale) -> Experiment:
     size, suite = SIZES[scale], (gsm8k.test_items(scale),)
     data = Pipeline(scale=scale, suite=suite, tokenizer_sources=tuple(catalogue.PRETRAIN))
-    clean = {name: data.tokens(name) for name in catalogue.CORPORA}
+    clean = {name: data.tokens(name) for name in (*catalogue.PRETRAIN, *catalogue.MANTIS_HQ_PYTHON)}
     cached = {**clean, "all_math": data.contaminated_tokens("all_math")}
 
     pretrain_mix = catalogue.mix(catalogue.PRETRAIN, clean)
@@ -91,7 +105,7 @@ def build(scale: Scale) -> Experiment:
             label=name,
             checkpoint=checkpoint,
             tokenizer=data.tokenizer(),
-            domains=held_out.domains(scale),
+            domains=held_out.domains(scale, DOMAINS[scale]),
             tasks={"gsm": suite[0]},
             references={"gsm_reference": gsm8k.reference_items()},
             window=size.seq_len,
@@ -115,7 +129,7 @@ def build(scale: Scale) -> Experiment:
     scores = {"bison": score("bison", bison), "mantis": score("mantis", mantis)}
     exposures = {
         "bison": exposure(bison, cached["all_math"]),
-        "mantis": exposure(mantis, *(clean[name] for name in math.CORPORA)),  # decontaminated: must be none
+        "mantis": exposure(mantis, *(clean[name] for name in MATH)),  # decontaminated: must be none
     }
     evidence = {
         "contamination": ContaminationEvidence(

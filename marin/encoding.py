@@ -22,7 +22,7 @@ from marin.errors import UnencodableValue
 SINCE = "marin.since"
 EXECUTION = "marin.execution"
 TAG_ATTRIBUTE = "__marin_tag__"
-ENCODER_ATTRIBUTE = "__marin_encoder__"
+STEP_ATTRIBUTE = "__marin_step__"
 _FIELDS_ATTRIBUTE = "__marin_identity_fields__"
 
 # Containers inside each other. All that walks a value later (plans, records, pages) recurses as deep.
@@ -201,13 +201,13 @@ def _encode_enum(held: Enum, _walk: _Walk) -> bytes:
     return _part(b"E", tag.encode(), name.encode())
 
 
-def encode_identified(held: Identified, walk: _Walk) -> bytes:
+def _encode_identified(held: Identified, walk: _Walk) -> bytes:
     walk.found.append(held)
     named = walk.naming(held).encode()
     return b"X" + _ONE + _LENGTH(len(named)) + named
 
 
-def encode_dataclass(held: Any, walk: _Walk) -> bytes:
+def _encode_dataclass(held: Any, walk: _Walk) -> bytes:
     tag = type(held).__dict__.get(TAG_ATTRIBUTE)
     if tag is None:
         raise NoEncodingError(
@@ -250,15 +250,16 @@ def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | 
 
 
 def _encoder_of(held: object) -> _Encoder:
-    """For what is no atom. Steps and values bring theirs; so that nothing here keeps a class alive, the rest is looked
-    at anew each time."""
+    """For what is no atom. Looked at anew each time, so that nothing here keeps a class alive."""
     kind = type(held)
     if kind is tuple:
         return _encode_tuple
-    if (own := getattr(kind, ENCODER_ATTRIBUTE, None)) is not None:
-        return own
+    if hasattr(kind, STEP_ATTRIBUTE):
+        return _encode_identified
     if isinstance(held, Enum):
         return _encode_enum
+    if hasattr(kind, TAG_ATTRIBUTE):
+        return _encode_dataclass
     if isinstance(held, (frozenset, set)):
         return _encode_set
     if isinstance(held, Mapping):
@@ -266,9 +267,9 @@ def _encoder_of(held: object) -> _Encoder:
     if isinstance(held, type):
         raise NoEncodingError(_describe(held))
     if isinstance(held, Identified):
-        return encode_identified
+        return _encode_identified
     if dataclasses.is_dataclass(held):
-        return encode_dataclass
+        return _encode_dataclass
     raise NoEncodingError(_describe(held))
 
 
@@ -280,6 +281,11 @@ ATOMS: dict[type, Callable[[Any], bytes]] = {
     str: _encode_str,
     bytes: lambda held: _part(b"b", held),
 }
+
+
+def cannot_change(kind: type) -> bool:
+    """Whether a class is a step's, or was decorated with @value."""
+    return hasattr(kind, TAG_ATTRIBUTE) or hasattr(kind, STEP_ATTRIBUTE)
 
 
 def name_of(key: object) -> str:

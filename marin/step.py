@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 from marin.artifact import Artifact
 from marin.definitions import Namespace, define
-from marin.encoding import ENCODER_ATTRIBUTE, EXECUTION, Identified, digest, encode_fields, encode_identified
+from marin.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode_fields
 from marin.errors import BadField, ExperimentError
 from marin.field_types import made_by, resolved
 from marin.lifetime import FOREVER, Lifetime
@@ -21,6 +21,9 @@ from marin.value import execution, freeze_fields, since
 
 if TYPE_CHECKING:
     from marin.context import Context
+
+
+_MADE = "__marin_made__"  # on a class: what __marin_makes__ found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +62,6 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     op: ClassVar[str] = ""
     version: ClassVar[int] = 1
     isolated: ClassVar[bool] = False  # True: run() needs a process of its own
-    __marin_made__: ClassVar[Any] = None
 
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
@@ -144,15 +146,14 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @classmethod
     def __marin_makes__(cls) -> Any:
-        """The artifact class that run() returns; anything else where neither the base nor run() says it."""
-        known = cls.__dict__.get("__marin_made__")
-        if known is None:
-            known = made_by(cls, ExecutorStep)
-            if not isinstance(known, type) or known in (Any, Artifact):
+        """The artifact class that run() returns; Any, or no class, where neither the base nor run() says it."""
+        if _MADE not in cls.__dict__:
+            made = made_by(cls, ExecutorStep)
+            if not isinstance(made, type) or made in (Any, Artifact):
                 owner = next(base for base in cls.__mro__ if "run" in base.__dict__)
-                known = resolved(getattr(owner.__dict__["run"], "__annotations__", {}).get("return", Any), owner)
-            cls.__marin_made__ = known if known is not Artifact else Any
-        return cls.__marin_made__
+                made = resolved(getattr(owner.__dict__["run"], "__annotations__", {}).get("return", Any), owner)
+            setattr(cls, _MADE, Any if made is Artifact else made)
+        return cls.__dict__[_MADE]
 
     def __copy__(self) -> Self:
         return self  # it cannot change
@@ -171,7 +172,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
 
 dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
-setattr(ExecutorStep, ENCODER_ATTRIBUTE, staticmethod(encode_identified))
+setattr(ExecutorStep, STEP_ATTRIBUTE, True)
 
 
 def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None:

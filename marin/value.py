@@ -18,13 +18,12 @@ from marin.definitions import Namespace, define
 from marin.encoding import (
     ATOMS,
     DEEPEST,
-    ENCODER_ATTRIBUTE,
     EXECUTION,
     SINCE,
     TAG_ATTRIBUTE,
     TOO_DEEP,
     NoEncodingError,
-    encode_dataclass,
+    cannot_change,
     in_order_of_keys,
 )
 from marin.encoding import digest as digest
@@ -107,7 +106,6 @@ def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
             freeze_fields(self)  # it may have put something else there
 
     setattr(cls, "__post_init__", __post_init__)
-    setattr(cls, ENCODER_ATTRIBUTE, encode_dataclass)
     return dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
 
 
@@ -146,7 +144,7 @@ def _frozen_value(held: Any, depth: int) -> Any:
     What can change and is none of these has no encoding, so an identity refuses it.
     """
     kind = type(cast(object, held))
-    if kind in ATOMS or kind is FrozenDict or hasattr(kind, ENCODER_ATTRIBUTE):
+    if kind in ATOMS or kind is FrozenDict or cannot_change(kind):
         return held
     if depth > DEEPEST:
         raise NoEncodingError(TOO_DEEP)
@@ -171,7 +169,7 @@ def _frozen_dict(items: Mapping[Any, Any], depth: int) -> FrozenDict:
 
 def _copied(held: Any) -> Any:
     """What an execution field holds need not have an encoding, only be the step's own."""
-    if hasattr(type(cast(object, held)), ENCODER_ATTRIBUTE) or isinstance(held, Enum):
+    if cannot_change(type(cast(object, held))) or isinstance(held, Enum):
         return held
     try:
         return copy.deepcopy(held)

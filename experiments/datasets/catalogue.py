@@ -1,5 +1,6 @@
 """Every named source, and the raw weights that the published mixtures follow from.
 
+Mixtures name their sources: one that is added to the catalogue is in none of them until somebody writes it there.
 Shares are ``mixture(weights)``; a cooldown is ``blend((0.7, pretraining), (0.3, high quality))``. The
 weights are those of the run's own configuration files; tests/experiments shows that they reproduce
 every printed digit of the retrospective's tables.
@@ -38,7 +39,17 @@ def _weights(*names: str) -> dict[str, float]:
     return {name: corpus(name).weight for name in names}
 
 
-PRETRAIN: Mapping[str, float] = _weights(*nemotron.CORPORA, "starcoderdata", "proofpile_2")
+PRETRAIN: Mapping[str, float] = _weights(
+    "nemotron_cc/hq_actual",
+    "nemotron_cc/hq_synth",
+    "nemotron_cc/medium_high",
+    "nemotron_cc/medium",
+    "nemotron_cc/medium_low",
+    "nemotron_cc/low_actual",
+    "nemotron_cc/low_synth",
+    "starcoderdata",
+    "proofpile_2",
+)
 
 _HIGH_QUALITY = _weights(
     "dolmino/flan",
@@ -57,7 +68,13 @@ BISON_HQ: Mapping[str, float] = {**_HIGH_QUALITY, "all_math": 2 * corpus("all_ma
 # Mantis gives mathematics 0.371 in all, over MegaMath's parts by their tokens, then takes three quarters of
 # the web part away: it is by far the largest and the least dense.
 _MATH = 0.371
-_MEGAMATH = _weights(*(name for name in math.CORPORA if name.startswith("megamath/")))
+_MEGAMATH = _weights(
+    "megamath/web",
+    "megamath/web_pro",
+    "megamath/text_code_block",
+    "megamath/translated_code",
+    "megamath/qa",
+)
 _MEGAMATH_TOTAL = fsum(_MEGAMATH.values())
 
 MANTIS_HQ: Mapping[str, float] = {

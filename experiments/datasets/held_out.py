@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 from experiments.datasets.corpus import Hub, Raw
@@ -9,6 +10,7 @@ from experiments.datasets.shares import modules, sections
 from marin.artifact import Documents
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
+from marin.errors import BadField
 from marin.scale import Scale
 from marin.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
@@ -42,13 +44,20 @@ FULL = {
 }
 
 
-def domains(scale: Scale) -> dict[str, ExecutorStep[Documents]]:
-    """Held-out documents by domain."""
+def domains(scale: Scale, names: Iterable[str]) -> dict[str, ExecutorStep[Documents]]:
+    """Held-out documents by domain. Raises BadField for a domain that this scale does not have."""
+    return {name: _documents(scale, name) for name in names}
+
+
+def _documents(scale: Scale, name: str) -> ExecutorStep[Documents]:
+    known = FULL if scale is Scale.FULL else DOMAINS
+    if name not in known:
+        raise BadField(
+            f"no text of the domain {name!r} is held out at {scale.value} scale; there are {', '.join(known)}"
+        )
     if scale is Scale.FULL:
-        return {name: hub.documents(f"held_out/{name}") for name, hub in FULL.items()}
-    return {
-        name: Extract(raw=raw, source=name, label=f"held_out/{name}")
-        if isinstance(raw, PydocPages)
-        else cast(ExecutorStep[Documents], raw)
-        for name, raw in DOMAINS.items()
-    }
+        return FULL[name].documents(f"held_out/{name}")
+    raw = DOMAINS[name]
+    if isinstance(raw, PydocPages):
+        return Extract(raw=raw, source=name, label=f"held_out/{name}")
+    return cast(ExecutorStep[Documents], raw)
