@@ -365,6 +365,31 @@ def test_on_any_store_other_bytes_are_refused_before_and_after_a_step_reads_them
     assert ran(run(any_prefix, end=late)) == {"toy-join/late"}
 
 
+class ReadByPath(ExecutorStep[Blob], op="toy-read-by-path"):
+    """Reads the copy on this machine of what an object store holds."""
+
+    source: ExecutorStep[Blob]
+    number: int
+
+    def run(self, ctx: Context) -> Blob:
+        text = (ctx[self.source].directory.path / "text.txt").read_text()
+        ctx.out.write_text("text.txt", f"{text} {self.number}")
+        return Blob(bytes=len(text))
+
+
+def test_a_local_copy_of_a_remote_input_that_was_damaged_is_not_read(remote_prefix: str, tmp_path: Path) -> None:
+    def read(number: int) -> str:
+        reader = ReadByPath(source=SOURCE, number=number, label=f"reader-{number}")
+        run(remote_prefix, end=reader)
+        return Store(remote_prefix).output(record_of(remote_prefix, reader)).read_text("text.txt")
+
+    assert read(1) == f"{SOURCE.text} 1"
+    (copy,) = (tmp_path / "copies").rglob("text.txt")
+    flip(copy)
+    assert read(2) == f"{SOURCE.text} 2"
+    assert copy.read_text() == SOURCE.text
+
+
 def test_the_command_line_bounds_it(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", EXPERIMENT)
     project.run()
