@@ -172,6 +172,16 @@ def test_work_in_progress_made_from_an_input_that_changed_is_thrown_away(prefix:
     assert not file_of(prefix, meddling, "went_on.txt").exists()
 
 
+def test_work_in_progress_made_from_an_input_that_was_only_taken_away_is_gone_on_with(prefix: str) -> None:
+    run(prefix, source=SOURCE)
+    path = file_of(prefix, SOURCE)
+    meddling = Meddle(source=SOURCE, how="unlink", file=str(path), keep=True, label="reader")
+    assert "text.txt" in error_of(run(prefix, end=meddling), meddling)
+    path.write_text(SOURCE.text)
+    run(prefix, end=Meddle(source=SOURCE, how="unlink", keep=True, label="reader"))
+    assert file_of(prefix, meddling, "went_on.txt").exists()
+
+
 def test_an_input_that_changed_after_another_step_of_this_run_read_it_is_read_again(prefix: str) -> None:
     """The first reader and the meddler find it right; the meddler's neighbour must not go by what they found."""
     run(prefix, source=SOURCE)
