@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from marin import Checkpoint, Context, ExecutorStep, execution
+from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
 from marin.audit import Grade, audit_store
 from marin.objects import open_objects
 from marin.record import Checked, Record
@@ -278,6 +278,17 @@ def test_a_milestone_is_not_published_from_an_input_that_changed(prefix: str) ->
     }
     assert "text.txt" in error_of(ended, training)
     assert record_of(prefix, training.at(1)).inputs[0].checked is Checked.FULL
+
+
+def test_a_pin_is_not_used_for_the_first_time_before_every_byte_was_compared(prefix: str) -> None:
+    run(prefix, source=SOURCE)
+    record = record_of(prefix, SOURCE)
+    pin: Pinned[Blob] = Pinned(at=record.attempt, digest=record.root, label="old")
+    flip(file_of(prefix, SOURCE))
+    failed = run(prefix, pin=pin)
+    assert "the pinned output" in error_of(failed, pin)
+    assert "changed: text.txt" in error_of(failed, pin)
+    assert Store(prefix).record(pin.identity) is None
 
 
 class Many(ExecutorStep[Blob], op="toy-many"):

@@ -33,6 +33,7 @@ class Training(ExecutorStep[Checkpoint], op="toy-training"):
 
     broken: str = execution(default="")
     weights: str = execution(default="")
+    source: ExecutorStep[Blob] = Write(text="source", label="source")
 
     def published(self) -> Published:
         return Published(of=self, step=1, label="one")
@@ -81,6 +82,19 @@ def test_a_reader_of_a_milestone_waits_for_a_training_run_that_is_made_anew(pref
     assert [plan.of(step).action for step in (training, middle, score)] == [Action.RUN, Action.CACHED, Action.CACHED]
     anew = planned(prefix, rebuild=("training",), end=training, score=score)
     assert [anew.of(step).action for step in (training, middle, score)] == [Action.RUN, *[Action.RECHECK] * 2]
+
+
+def test_a_reader_of_a_milestone_waits_where_the_input_of_its_training_run_is_made_anew(
+    prefix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").touch()
+    (tmp_path / "weights").write_text("old")
+    training = Training(broken=str(tmp_path / "broken"), weights=str(tmp_path / "weights"), label="training")
+    middle = training.published()
+    score = Score(of=middle, label="score")
+    run(prefix, score=score, end=training)
+    plan = planned(prefix, rebuild=("source",), score=score, end=training)
+    assert [plan.of(step).action for step in (training, middle, score)] == [Action.RUN, *[Action.RECHECK] * 2]
 
 
 def test_a_rebuild_is_seen_where_leases_and_the_folder_are_gone(prefix: str, tmp_path: Path) -> None:
