@@ -87,11 +87,16 @@ class InputCheck:
                 self._stamps[record.identity] = now
 
     def was_rewritten(self) -> bool:
-        """Has somebody written to an input since the start? Reads no file; false where the store does not answer."""
+        """Has somebody written to a file of an input since the start? Reads none.
+
+        False where the store does not answer or files are gone, as where a disk is away: what was read was right.
+        """
         try:
             return any(
-                _written(stamps, self._store.output(self._job.inputs[identity]).file_stamps())
+                name in now and held.was_written(now[name])
                 for identity, stamps in self._stamps.items()
+                for now in [self._store.output(self._job.inputs[identity]).file_stamps()]
+                for name, held in stamps.items()
             )
         except (StoreError, OSError):
             return False

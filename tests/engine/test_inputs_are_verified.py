@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from marin import Checkpoint, Context, ExecutorStep, execution
+from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
 from marin.audit import Grade, audit_store
 from marin.objects import open_objects
 from marin.record import Checked, Record
@@ -172,6 +172,16 @@ def test_work_in_progress_made_from_an_input_that_changed_is_thrown_away(prefix:
     assert not file_of(prefix, meddling, "went_on.txt").exists()
 
 
+def test_work_in_progress_made_from_an_input_that_was_only_taken_away_is_gone_on_with(prefix: str) -> None:
+    run(prefix, source=SOURCE)
+    path = file_of(prefix, SOURCE)
+    meddling = Meddle(source=SOURCE, how="unlink", file=str(path), keep=True, label="reader")
+    assert "text.txt" in error_of(run(prefix, end=meddling), meddling)
+    path.write_text(SOURCE.text)
+    run(prefix, end=Meddle(source=SOURCE, how="unlink", keep=True, label="reader"))
+    assert file_of(prefix, meddling, "went_on.txt").exists()
+
+
 def test_an_input_that_changed_after_another_step_of_this_run_read_it_is_read_again(prefix: str) -> None:
     """The first reader and the meddler find it right; the meddler's neighbour must not go by what they found."""
     run(prefix, source=SOURCE)
@@ -270,6 +280,17 @@ def test_a_milestone_is_not_published_from_an_input_that_changed(prefix: str) ->
     assert record_of(prefix, training.at(1)).inputs[0].checked is Checked.FULL
 
 
+def test_a_pin_is_not_used_for_the_first_time_before_every_byte_was_compared(prefix: str) -> None:
+    run(prefix, source=SOURCE)
+    record = record_of(prefix, SOURCE)
+    pin: Pinned[Blob] = Pinned(at=record.attempt, digest=record.root, label="old")
+    flip(file_of(prefix, SOURCE))
+    failed = run(prefix, pin=pin)
+    assert "the pinned output" in error_of(failed, pin)
+    assert "changed: text.txt" in error_of(failed, pin)
+    assert Store(prefix).record(pin.identity) is None
+
+
 class Many(ExecutorStep[Blob], op="toy-many"):
     """Files of 1000 bytes."""
 
@@ -363,6 +384,31 @@ def test_on_any_store_other_bytes_are_refused_before_and_after_a_step_reads_them
     assert "input toy-write/source of toy-join/late is damaged: changed: text.txt" in said
     open_objects(any_prefix).write(name, SOURCE.text.encode())
     assert ran(run(any_prefix, end=late)) == {"toy-join/late"}
+
+
+class ReadByPath(ExecutorStep[Blob], op="toy-read-by-path"):
+    """Reads the copy on this machine of what an object store holds."""
+
+    source: ExecutorStep[Blob]
+    number: int
+
+    def run(self, ctx: Context) -> Blob:
+        text = (ctx[self.source].directory.path / "text.txt").read_text()
+        ctx.out.write_text("text.txt", f"{text} {self.number}")
+        return Blob(bytes=len(text))
+
+
+def test_a_local_copy_of_a_remote_input_that_was_damaged_is_not_read(remote_prefix: str, tmp_path: Path) -> None:
+    def read(number: int) -> str:
+        reader = ReadByPath(source=SOURCE, number=number, label=f"reader-{number}")
+        run(remote_prefix, end=reader)
+        return Store(remote_prefix).output(record_of(remote_prefix, reader)).read_text("text.txt")
+
+    assert read(1) == f"{SOURCE.text} 1"
+    (copy,) = (tmp_path / "copies").rglob("text.txt")
+    flip(copy)
+    assert read(2) == f"{SOURCE.text} 2"
+    assert copy.read_text() == SOURCE.text
 
 
 def test_the_command_line_bounds_it(tmp_path: Path) -> None:

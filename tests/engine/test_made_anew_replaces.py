@@ -13,7 +13,7 @@ from marin.decision import Action
 from marin.record import Record
 from marin.store import Store
 from tests.engine.test_deleted_outputs import Lottery
-from tests.engine.toy import Blob, Milestone, checkpoint, planned, ran, run, statuses
+from tests.engine.toy import Blob, Milestone, Write, checkpoint, execute, planned, ran, run, statuses
 from tests.engine.visible import visible
 
 
@@ -33,6 +33,7 @@ class Training(ExecutorStep[Checkpoint], op="toy-training"):
 
     broken: str = execution(default="")
     weights: str = execution(default="")
+    source: ExecutorStep[Blob] = Write(text="source", label="source")
 
     def published(self) -> Published:
         return Published(of=self, step=1, label="one")
@@ -83,6 +84,19 @@ def test_a_reader_of_a_milestone_waits_for_a_training_run_that_is_made_anew(pref
     assert [anew.of(step).action for step in (training, middle, score)] == [Action.RUN, *[Action.RECHECK] * 2]
 
 
+def test_a_reader_of_a_milestone_waits_where_the_input_of_its_training_run_is_made_anew(
+    prefix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").touch()
+    (tmp_path / "weights").write_text("old")
+    training = Training(broken=str(tmp_path / "broken"), weights=str(tmp_path / "weights"), label="training")
+    middle = training.published()
+    score = Score(of=middle, label="score")
+    run(prefix, score=score, end=training)
+    plan = planned(prefix, rebuild=("source",), score=score, end=training)
+    assert [plan.of(step).action for step in (training, middle, score)] == [Action.RUN, *[Action.RECHECK] * 2]
+
+
 def test_a_rebuild_is_seen_where_leases_and_the_folder_are_gone(prefix: str, tmp_path: Path) -> None:
     """Its token would be that of the record which it replaces; the record would stay, and with it the old digest."""
     drawn = tmp_path / "drawn.txt"
@@ -98,3 +112,18 @@ def test_a_rebuild_is_seen_where_leases_and_the_folder_are_gone(prefix: str, tmp
     assert (after.root != before.root, after.token) == (True, before.token + 1)
     assert (Path(prefix) / after.attempt / "text.txt").read_text() == "other"
     assert visible(Store(prefix))
+
+
+def test_what_a_dead_driver_made_again_is_taken_and_not_made_a_third_time(prefix: str) -> None:
+    """It died between its commit and making the record visible; the plan of the next one saw the older record."""
+    step = Write(text="hello", label="a")
+    run(prefix, end=step)
+    visible_record = Path(prefix) / ".marin/records" / f"{step.identity}.json"
+    older = visible_record.read_bytes()
+    run(prefix, rebuild=("a",), end=step)
+    newer = record_of(prefix, step)
+    visible_record.write_bytes(older)
+    plan = planned(prefix, rebuild=("a",), end=step)
+    assert plan.of(step).record != newer
+    assert statuses(execute(plan)) == {"toy-write/a": "cached"}
+    assert record_of(prefix, step) == newer
