@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 ABSENT = "absent"  # as a condition: only if there is no such object
+NEVER = "never"  # as a condition: a version that no object has
 
 
 class PreconditionFailed(Exception):
@@ -39,14 +40,22 @@ class Stored:
 
 
 class StoreCalls(Protocol):
-    """path: ``bucket/key``. Each raises what its client raises, FileNotFoundError for a missing bucket."""
+    """conditions: what the server's dialect calls "only if absent" and "only at this version".
+
+    path: ``bucket/key``. Each raises what its client raises, FileNotFoundError for a missing bucket.
+    """
+
+    conditions: tuple[str, str]
 
     async def get(self, path: str) -> Content | None:
         """None if there is no such object."""
         ...
 
     async def put(self, path: str, content: bytes, only_if: str | None) -> str:
-        """The new version. only_if: a version, ABSENT or None for whatever is there. Raises PreconditionFailed."""
+        """The new version. only_if: a version, ABSENT, NEVER or None for whatever is there.
+
+        Raises PreconditionFailed.
+        """
         ...
 
     async def list(self, path: str) -> list[Listed]:

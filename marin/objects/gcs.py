@@ -10,11 +10,13 @@ from base64 import b64decode, b64encode
 from datetime import datetime
 from typing import Any
 
-from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
+from marin.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed, Stored
 
 
 class GoogleCalls:
     """One call each; versions are generations. Raises what gcsfs raises, FileNotFoundError for a missing bucket."""
+
+    conditions: tuple[str, str] = ("ifGenerationMatch=0", "ifGenerationMatch")
 
     def __init__(self, files: Any) -> None:
         self.files = files
@@ -30,7 +32,8 @@ class GoogleCalls:
         from gcsfs.core import quote
 
         bucket, key, _ = self.files.split_path(path)
-        condition = {} if only_if is None else {"ifGenerationMatch": "0" if only_if == ABSENT else only_if}
+        generation = {ABSENT: "0", NEVER: "1"}.get(only_if or "", only_if)  # real ones are times, in microseconds
+        condition = {} if only_if is None else {"ifGenerationMatch": generation}
         try:
             made = await self.files._call(
                 "POST",

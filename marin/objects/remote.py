@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.objects.answers import answered, no_bucket
 from marin.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
 from marin.objects.clients import IN_FLIGHT, calls, on_loop
-from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, StoreCalls
+from marin.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed, StoreCalls
 
 REMEMBERED = 256  # versions of objects that this process read or wrote last
 ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
 PROBE = ".marin/conditions"
+_honest: set[str] = set()  # prefixes whose store refused what it had to, in this process
 
 
 class RemoteObjects:
@@ -29,7 +30,6 @@ class RemoteObjects:
         if not self.path.split("/")[0]:
             raise BadPrefix(f"{prefix}: names no bucket; wanted {self.scheme}://bucket/folder")
         self._versions: OrderedDict[str, Content] = OrderedDict()
-        self._honest = False
 
     def read(self, name: str) -> bytes | None:
         held = self._get(name)
@@ -153,18 +153,30 @@ class RemoteObjects:
         self._remember(name, Content(content, version))
 
     def _must_honour_conditions(self) -> None:
-        """Raises BadPrefix for a store that lets a write bound to "only if absent" replace an object."""
-        if self._honest:
+        """Raises BadPrefix for a store that lets a write replace an object although its condition does not hold.
+
+        Asked once in a process. The object that this needs stays: two refused calls, and nothing to delete.
+        """
+        if self.prefix in _honest:
             return
-        for _ in range(2):  # the first ever makes it
-            try:
-                self._put(PROBE, b"every conditional write must be refused here\n", ABSENT)
-            except PreconditionFailed:
-                self._honest = True
-                return
+        absent, match = calls(self.scheme).conditions
+        if not self._is_refused(ABSENT) and not self._is_refused(ABSENT):  # the first ever makes it
+            self._ignores(absent, "asked to only create it")
+        if not self._is_refused(NEVER):
+            self._ignores(match, "asked to replace a version that it never had")
+        _honest.add(self.prefix)
+
+    def _is_refused(self, only_if: str) -> bool:
+        try:
+            self._put(PROBE, b"every conditional write must be refused here\n", only_if)
+        except PreconditionFailed:
+            return True
+        return False
+
+    def _ignores(self, condition: str, asked: str) -> NoReturn:
         raise BadPrefix(
-            f"{self.prefix}: this store ignores conditional writes (it replaced {PROBE}, asked to only create it), so "
-            "two drivers could hold one lease; use a store that honours If-None-Match and If-Match"
+            f"{self.prefix}: this store ignores {condition} (it replaced {PROBE}, {asked}), so that two drivers could "
+            "hold one lease and both commit; use a store that honours conditional writes"
         )
 
     def _remember(self, name: str, held: Content | None) -> None:

@@ -13,9 +13,10 @@ from s3fs import S3FileSystem
 
 from marin.errors import BadPrefix
 from marin.objects.answers import code_of
-from marin.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
+from marin.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed, Stored
 
 MOST_DELETED = 1000  # in one call
+NO_ETAG = f'"{"0" * 32}"'  # of no content: MD5 gives it to none that anybody knows
 FAILED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey"}
 
 
@@ -39,6 +40,8 @@ class OneClient(S3FileSystem):
 class AmazonCalls:
     """One call each; versions are ETags. Raises what s3fs raises, FileNotFoundError for a missing bucket."""
 
+    conditions: tuple[str, str] = ("If-None-Match", "If-Match")
+
     def __init__(self, files: Any) -> None:
         self.files = files
 
@@ -61,7 +64,11 @@ class AmazonCalls:
 
     async def put(self, path: str, content: bytes, only_if: str | None) -> str:
         bucket, key, _ = self.files.split_path(path)
-        condition = {} if only_if is None else {"IfNoneMatch": "*"} if only_if == ABSENT else {"IfMatch": only_if}
+        condition = {}
+        if only_if == ABSENT:
+            condition = {"IfNoneMatch": "*"}
+        elif only_if is not None:
+            condition = {"IfMatch": NO_ETAG if only_if == NEVER else only_if}
         try:
             made = await self.files._call_s3("put_object", Bucket=bucket, Key=key, Body=content, **condition)
         except OSError as error:

@@ -270,10 +270,33 @@ def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
             use()
 
 
-def test_a_store_that_ignores_conditions_is_refused(server: StoreServer, remote_prefix: str) -> None:
-    server.obey(Rule(act=Act.IGNORE_CONDITIONS))
-    with pytest.raises(BadPrefix, match="ignores conditional writes"):
-        open_objects(remote_prefix).swap("x", None, b"1")
+CONDITIONS = {
+    (Act.IGNORE_CONDITIONS, Kind.S3): "If-None-Match",
+    (Act.IGNORE_CONDITIONS, Kind.GS): "ifGenerationMatch=0",
+    (Act.IGNORE_MATCH, Kind.S3): "If-Match",
+    (Act.IGNORE_MATCH, Kind.GS): "ifGenerationMatch",
+}
+
+
+@pytest.mark.parametrize("act", [Act.IGNORE_CONDITIONS, Act.IGNORE_MATCH])
+@pytest.mark.parametrize("used_before", [False, True])
+def test_a_store_that_ignores_a_condition_is_refused(
+    server: StoreServer, remote_prefix: str, act: Act, used_before: bool
+) -> None:
+    if used_before:  # by another process, say: what the probe needs is there
+        open_objects(remote_prefix).write(".marin/conditions", b"every conditional write must be refused here\n")
+    server.obey(Rule(act=act))
+    for _ in range(2):
+        with pytest.raises(BadPrefix, match=rf"{remote_prefix}: this store ignores {CONDITIONS[act, server.kind]} \("):
+            open_objects(remote_prefix).swap("x", None, b"1")
+    assert open_objects(remote_prefix).read("x") is None
+
+
+def test_a_store_is_asked_for_its_conditions_once_in_a_process(server: StoreServer, remote_prefix: str) -> None:
+    assert open_objects(remote_prefix).swap("x", None, b"1")
+    server.obey()
+    assert open_objects(remote_prefix).swap("y", None, b"1")
+    assert not [name for _, name, _ in server.calls() if name.endswith(".marin/conditions")]
 
 
 @pytest.mark.parametrize("prefix", ["gs://", "s3:///folder"])
