@@ -21,6 +21,7 @@ from marin.lease import Held, Lease
 from marin.objects import store_errors
 from marin.outside import must_be_planned, must_be_the_same
 from marin.record import FAILURE, LOG, Record
+from marin.redaction import redacted
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
 
@@ -109,7 +110,7 @@ def check_code(job: Job) -> None:
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
     if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
         with suppress(StoreError):
-            store.objects.append(log, f"{lease.lost}\n".encode())
+            store.log(log, f"{lease.lost}\n".encode())
             store.objects.flush(log)
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
@@ -119,8 +120,9 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
     line = f"{type(error).__name__}: {error}"
     if not isinstance(error, MarinError):
         line = f"{line.splitlines()[0]} (in {_place(error)})"
+    line = redacted(line)
     try:
-        store.objects.append(log, details.encode())
+        store.log(log, details.encode())
         store.objects.flush(log)
         failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
         store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure).encode())

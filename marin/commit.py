@@ -30,6 +30,7 @@ from marin.record import (
     manifest_of,
     root_digest,
 )
+from marin.redaction import redacted, without_credentials
 from marin.revocation import revoked_bytes
 from marin.store import Store, record_name
 
@@ -102,7 +103,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
     step, name = job.step, lease.document.attempt
     output = store.directory / name
     entries = manifest_of(output)
-    facts = json.loads(json.dumps(artifact.facts()))
+    facts = without_credentials(json.loads(json.dumps(artifact.facts())))
     root = root_digest(entries, artifact.kind, facts)
     content = content_digest(entries)
     if (said := revoked_bytes(store, root, content)) is not None:
@@ -222,5 +223,5 @@ def _provenance(job: Job, started: float) -> Provenance:
         seconds=round(time.time() - started, 3),
         experiment=job.experiment,
         git=job.git,
-        because=job.because,
+        because=redacted(job.because),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
+from marin.captured import clean_output
 from marin.job import Job, Outcome
 from marin.step import ExecutorStep
 
@@ -29,7 +30,8 @@ class InlineBackend:
             time.sleep(seconds)
             return []
         job = self.queue.popleft()
-        return [(job, attempt(job, map_here))]
+        with clean_output():
+            return [(job, attempt(job, map_here))]
 
     def stop(self) -> None:
         self.queue.clear()
