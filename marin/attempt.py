@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from marin.artifact import Artifact
 from marin.commit import commit, take_lease
 from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
+from marin.extras import missing_dependency
 from marin.fingerprint import code_fingerprint
 from marin.holder import this_process
 from marin.interrupt import Stop
@@ -115,6 +116,7 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
     details = "".join(traceback.format_exception(error))
+    error = missing_dependency(error, job.step.name) or error
     if lease.lost:
         error = LeaseLost(lease.lost)
     line = f"{type(error).__name__}: {error}"

@@ -52,8 +52,12 @@ def guarded(work: Callable[[], int]) -> int:
         print(f"{SIGNALS}; what was committed stays, the next run goes on from there", file=sys.stderr)
         return 128 + SIGNALS.number
     except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
+        from marin.extras import missing_dependency
         from marin.redaction import redacted
 
+        if (missing := missing_dependency(error)) is not None:
+            complain(missing)
+            return Exit.FAILED
         sys.stderr.write(redacted("".join(traceback.format_exception(error))))
         return Exit.FAILED
 

@@ -30,7 +30,7 @@ def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
     """Every entry of ``step.outside()`` as it is now. Raises InputError naming the step."""
     try:
         return _called_without_credentials(step.outside())
-    except MarinError:
+    except (MarinError, ImportError):
         raise
     except Exception as error:
         why = str(error).strip() or type(error).__name__

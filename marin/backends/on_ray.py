@@ -17,7 +17,7 @@ from marin.attempt import attempt
 from marin.backends.bare_ray import start_bare
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
-from marin.errors import MissingDependency, NoCluster, PlanError
+from marin.errors import NoCluster, PlanError
 from marin.job import Ending, Job, Outcome
 from marin.resources import Resources
 from marin.step import ExecutorStep
@@ -41,12 +41,8 @@ class RayBackend:
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
     def start(self, steps: list[ExecutorStep[Any]]) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingDependency(
-                "Ray is not installed: pip install 'marin[run]', or run with --backend inline"
-            ) from error
+        import ray
+
         # Each only matters to a cluster that we start: no usage report, no token file in the home directory.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
