@@ -13,6 +13,7 @@ from marin.holder import this_process
 from marin.outside import keep_listing
 from marin.plan import Plan
 from marin.record import Acceptance
+from marin.redaction import redacted
 from marin.step import ExecutorStep
 
 
@@ -59,10 +60,10 @@ def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
         code=today.code.digest,
         inputs={dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)},
         outside=today.outside,
-        because=because.strip(),
+        because=redacted(because.strip()),
         who=this_process().user,
         when=time.strftime("%Y-%m-%d %H:%M:%S"),
-        changes=list(plan.of(step).drift),
+        changes=[redacted(line) for line in plan.of(step).drift],
     )
     plan.store.accept(step.identity, entry)
     return Accepted(step, entry)

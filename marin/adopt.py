@@ -30,7 +30,9 @@ from marin.lease import LOOK_SECONDS, Watch, read_lease
 from marin.lineage import ADOPT
 from marin.opened import facts_of
 from marin.output_files import not_files
+from marin.outside import outside_of
 from marin.record import CHUNK, RECORD, Check, FileEntry, Record, content_digest, file_entry, parse_record, root_digest
+from marin.redaction import redacted
 from marin.revocation import revoked
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -125,7 +127,7 @@ def adopt(
             kind=made.kind,
             facts=json.dumps(agreed, sort_keys=True),
             label=label,
-            source=source,
+            source=redacted(source),
             folder=folder.url,
         )
         return _commit(store, step, because.strip(), damaged, tell)
@@ -338,7 +340,7 @@ def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tel
         step=step,
         code=code.digest,
         packages=dict(code.packages),
-        outside=step.outside(),
+        outside=outside_of(step),
         inputs={},
         replaces=damaged.attempt if damaged is not None else "",
         because=because,

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from marin.artifact import Artifact
 from marin.commit import commit, take_lease
 from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
+from marin.extras import missing_dependency
 from marin.failures import details, failure_line
 from marin.fingerprint import code_fingerprint
 from marin.holder import this_process
@@ -21,6 +22,7 @@ from marin.lease import Held, Lease
 from marin.objects import store_errors
 from marin.outside import must_be_planned, must_be_the_same
 from marin.record import FAILURE, LOG, Record
+from marin.redaction import redacted
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
 from marin.told_to_stop import SIGNALS
@@ -114,16 +116,20 @@ def check_code(job: Job) -> None:
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
     if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
         with suppress(StoreError):
-            store.objects.append(log, f"{lease.lost}\n".encode())
+            store.log(log, f"{lease.lost}\n".encode())
             store.objects.flush(log)
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
+    more = details(error)
+    error = missing_dependency(error, job.step.name) or error
     if lease.lost:
         error = LeaseLost(lease.lost)
     stopped = isinstance(error, KeyboardInterrupt)
-    line, more = (str(SIGNALS), f"{SIGNALS}\n") if stopped else (failure_line(error), details(error))
+    if stopped:
+        more = f"{SIGNALS}\n"
+    line = redacted(str(SIGNALS) if stopped else failure_line(error))
     try:
-        store.objects.append(log, more.encode())
+        store.log(log, more.encode())
         store.objects.flush(log)
         failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
         store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure | {"stopped": stopped}).encode())

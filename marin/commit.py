@@ -31,6 +31,7 @@ from marin.record import (
     manifest_of,
     root_digest,
 )
+from marin.redaction import redacted, without_credentials
 from marin.revocation import revoked_bytes
 from marin.store import Store, record_name
 
@@ -112,7 +113,7 @@ def commit(
     step, name = job.step, lease.document.attempt
     output = store.directory / name
     entries = manifest_of(output)
-    facts = json.loads(json.dumps(artifact.facts()))
+    facts = without_credentials(json.loads(json.dumps(artifact.facts())))
     root = root_digest(entries, artifact.kind, facts)
     content = content_digest(entries)
     if (said := revoked_bytes(store, root, content)) is not None:
@@ -251,6 +252,6 @@ def _provenance(job: Job, started: float) -> Provenance:
         seconds=round(time.time() - started, 3),
         experiment=job.experiment,
         git=job.git,
-        because=job.because,
+        because=redacted(job.because),
         scale=job.scale,
     )

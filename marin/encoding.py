@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any, Protocol, cast, runtime_checkable
 
 from marin.errors import UnencodableValue
+from marin.redaction import is_address_with_credentials, redacted
 
 SINCE = "marin.since"
 EXECUTION = "marin.execution"
@@ -149,6 +150,11 @@ def _encode_float(held: float) -> bytes:
 
 
 def _encode_str(held: str) -> bytes:
+    if "://" in held and is_address_with_credentials(held):
+        raise NoEncodingError(
+            f"{redacted(held)!r} holds a credential, which is not what is read and could be guessed from an identity; "
+            "leave it out and give it to the machine: ~/.netrc, HF_TOKEN, AWS_… or fsspec's configuration"
+        )
     try:
         text = held.encode()
     except UnicodeEncodeError as error:

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 
 from marin.errors import MarinError
 from marin.holder import this_process
+from marin.redaction import without_credentials
 from marin.scheduler import StepResult
 from marin.store import Store, slug
 from marin.told_to_stop import SIGNALS
@@ -27,7 +28,7 @@ class Events:
         self.name = f".marin/runs/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
 
     def note(self, event: str, **details: object) -> None:
-        line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **details}
+        line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **without_credentials(details)}
         self.store.objects.append(self.name, json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
     def began(self, command: str, git: str, scale: str, todo: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -50,14 +51,25 @@ def guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{SIGNALS}; what was committed stays, the next run goes on from there", file=sys.stderr)
         return 128 + SIGNALS.number
+    except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
+        from marin.extras import missing_dependency
+        from marin.redaction import redacted
+
+        if (missing := missing_dependency(error)) is not None:
+            complain(missing)
+            return Exit.FAILED
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
+        return Exit.FAILED
 
 
 def complain(error: Exception) -> None:
     """``Kind: message`` on stderr."""
     from rich.console import Console
 
+    from marin.redaction import redacted
+
     console = Console(stderr=True)
     console.print(f"[red bold]{type(error).__name__}[/]", highlight=False, end=": ")
-    console.print(str(error), highlight=False, markup=False, soft_wrap=True)
+    console.print(redacted(str(error)), highlight=False, markup=False, soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
-        console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+        console.print(redacted(note), style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from typing import cast
 
 from marin.errors import ExperimentError, MarinError
 from marin.experiment import Experiment
+from marin.extras import missing_dependency
 from marin.scale import Scale
 
 type Build = Callable[[Scale], Experiment]
@@ -103,6 +104,8 @@ def explained(source: Path) -> Generator[None]:
             f"{_relative(str(source))} ends Python (code {error.code}) when it is imported"
         ) from error
     except Exception as error:
+        if (missing := missing_dependency(error, _relative(str(source)))) is not None:
+            raise missing from error
         places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
         raise ExperimentError(f"{type(error).__name__}: {error}\n{places}") from error
 

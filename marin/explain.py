@@ -11,6 +11,7 @@ from rich.text import Text
 from marin.fingerprint import CodeFingerprint, compare, source_diff
 from marin.plan import Plan
 from marin.reasons import describe_fields
+from marin.redaction import without_credentials
 from marin.step import ExecutorStep
 
 OUTSIDE = 10  # entries that are shown
@@ -57,7 +58,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             told["diffs"] = {
                 change.name: source_diff(change, old.sources, today.code.sources) for change in compare(old, today.code)
             }
-    return told
+    return without_credentials(told)
 
 
 def print_explanation(console: Console, told: dict[str, Any]) -> None:

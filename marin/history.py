@@ -11,6 +11,7 @@ from marin.document import BadDocument
 from marin.errors import UnknownStep
 from marin.holder import Holder
 from marin.inventory import ambiguous, hint
+from marin.redaction import redacted
 from marin.store import Store
 
 FOLDER = ".marin/runs"
@@ -109,7 +110,7 @@ def _parse(name: str, content: bytes) -> PastRun:
         experiment=_experiment(name),
         began=str(began.get("when", "")),
         who=str(began.get("who", "")),
-        command=str(began.get("command", "")),
+        command=redacted(str(began.get("command", ""))),
         git=str(began.get("git", "")),
         scale=str(began.get("scale", "")),
         outcome=outcome,

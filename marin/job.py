@@ -8,6 +8,7 @@ from typing import Any
 
 from marin.lease import EXPIRY, LeaseDocument
 from marin.record import EVERY_BYTE, Record
+from marin.redaction import redacted
 from marin.step import ExecutorStep
 
 
@@ -70,3 +71,8 @@ class Outcome:
     log: str = ""
     held_by: str = ""
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Whatever failed: no credential of its message goes on from here."""
+        for name in ("error", "details"):
+            object.__setattr__(self, name, redacted(getattr(self, name)))

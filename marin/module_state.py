@@ -66,8 +66,9 @@ class _Describer:
     def body(self, place: str, cls: type) -> None:
         """A class by its attributes, those inside of it by theirs."""
         self.lines[place] = f"class {cls.__module__}.{cls.__qualname__} of {cls.__bases__!r}"
+        attributes = list(vars(cls).items())
         planned = _PLANNED if issubclass(cls, ExecutorStep) else frozenset[str]()
-        for name, held in list(vars(cls).items()):
+        for name, held in attributes:
             if name in planned:
                 continue
             if isinstance(held, type) and held.__qualname__.startswith(f"{cls.__qualname__}."):

@@ -25,6 +25,8 @@ def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], wher
         return read(directory, {entry.path: entry for entry in entries})
     except MarinError as error:
         why = str(error).removeprefix(f"{directory.url}: ").removeprefix(f"{directory.url} ")
+    except ImportError:
+        raise
     except Exception as error:  # whatever a library raises for bytes that it cannot read
         why = f"{type(error).__name__}: {error}"
     why = why.replace(f"{directory.url}/", "").replace(directory.url, where)

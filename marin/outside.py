@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from marin.errors import InputChanged, InputError, MarinError
+from marin.redaction import redacted
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -28,8 +29,8 @@ FOLDER = ".marin/outside"
 def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
     """Every entry of ``step.outside()`` as it is now. Raises InputError naming the step."""
     try:
-        return step.outside()
-    except MarinError:
+        return _called_without_credentials(step.outside())
+    except (MarinError, ImportError):
         raise
     except Exception as error:
         why = str(error).strip() or type(error).__name__
@@ -37,6 +38,18 @@ def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
             f"{step.name}: the data outside that it reads cannot be looked at: {why}. Check that it is there and may "
             "be read from this machine"
         ) from error
+
+
+def _called_without_credentials(entries: Mapping[str, str]) -> dict[str, str]:
+    """A token in the address of data is not the data; what only differs in it is numbered."""
+    found: dict[str, str] = {}
+    for name, mark in entries.items():
+        clean, number = redacted(name), 1
+        while clean in found and clean != name:
+            number += 1
+            clean = f"{redacted(name)} ({number})"
+        found[clean] = redacted(mark)
+    return found
 
 
 def shortened(entries: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from marin.page_revocations import shown, stamp_new_page
+from marin.redaction import redacted_bytes
 from marin.scale import Scale
 from marin.scheduler import Run, Status, StepResult
 
@@ -28,7 +29,7 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
             return f"{store.prefix}/{name}", False
     from marin.page_content import render  # reads metrics and reports
 
-    store.objects.write(name, render(run, source, scale, command, f"{seal}\n{shown(run)}"))
+    store.objects.write(name, redacted_bytes(render(run, source, scale, command, f"{seal}\n{shown(run)}")))
     stamp_new_page(store, name)
     return f"{store.prefix}/{name}", True
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from marin.errors import CorruptRecord
 from marin.lease import State
 from marin.record import RECORD, Record, parse_record
+from marin.redaction import redacted
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep, identity_fields
 from marin.store import slug
@@ -197,4 +198,4 @@ def describe(held: object) -> Any:
         return items if isinstance(held, tuple) else sorted(items, key=str)
     if isinstance(held, bytes):
         return held.hex()
-    return held
+    return redacted(held) if isinstance(held, str) else held

@@ -9,6 +9,7 @@ from marin.document import Document, Versioned
 from marin.errors import BadField
 from marin.holder import this_process
 from marin.record import Record
+from marin.redaction import redacted
 from marin.store import Store
 
 FOLDER = ".marin/revocations"
@@ -172,7 +173,7 @@ def entry_of(record: Record, because: str, replacement: Record | None = None, *,
         content=record.content,
         identity=record.identity,
         name=record.name,
-        because=because.strip(),
+        because=redacted(because.strip()),
         who=str(this_process().user),
         when=time.strftime("%Y-%m-%d %H:%M:%S"),
         replacement=instead,

@@ -19,6 +19,7 @@ from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
 from marin.output_files import must_hold_files
 from marin.record import LOG, Begun, Record
+from marin.redaction import redacted
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -113,12 +114,12 @@ class StepContext:
 
     def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
         self._still_ours()
-        self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {note}" if note else ""))
+        self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
 
     def log(self, message: str) -> None:
         self._still_ours()
         line = f"{time.strftime('%H:%M:%S')} {message}\n"
-        self._store.objects.append(f"{self._lease.document.attempt}/{LOG}", line.encode())
+        self._store.log(f"{self._lease.document.attempt}/{LOG}", line.encode())
 
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         self._still_ours()

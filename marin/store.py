@@ -54,6 +54,7 @@ from marin.record import (
     parse_record,
     root_digest,
 )
+from marin.redaction import is_address_with_credentials, redacted, redacted_bytes, without_credentials
 from marin.step import ExecutorStep
 from marin.value import digest
 
@@ -68,6 +69,11 @@ class Store:
     """
 
     def __init__(self, prefix: str) -> None:
+        if is_address_with_credentials(prefix):
+            raise BadPrefix(
+                f"{redacted(prefix)} holds a credential, which every record and page would show; leave it out: the "
+                "store's client finds it in the environment or its configuration"
+            )
         self.prefix = prefix.removeprefix("file://").rstrip("/") or prefix
         self.objects = open_objects(self.prefix)
         self.directory = Directory(self.prefix)
@@ -314,6 +320,10 @@ class Store:
         except ValueError:
             return {"error": f"{attempt}/{FAILURE} cannot be read"}
 
+    def log(self, log: str, text: bytes) -> None:
+        """Add to the log of an attempt, without credentials."""
+        self.objects.append(log, redacted_bytes(text))
+
     def code(self, code: str) -> dict[str, Any] | None:
         """Units, packages and sources of a code fingerprint; None if it was never stored."""
         name = f".marin/code/{code}.json"
@@ -328,7 +338,7 @@ class Store:
     def keep_code(self, code: str, described: dict[str, Any]) -> None:
         name = f".marin/code/{code}.json"
         if not self.objects.read(name):
-            self.objects.write(name, json.dumps(described, sort_keys=True).encode())
+            self.objects.write(name, json.dumps(without_credentials(described), sort_keys=True).encode())
 
     def accepted_identities(self) -> set[str]:
         """Outputs whose drift somebody accepted: one listing."""

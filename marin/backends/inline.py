@@ -9,6 +9,7 @@ from typing import Any
 
 from marin.attempt import attempt
 from marin.backends import Watcher
+from marin.captured import clean_output
 from marin.fingerprint import module_states
 from marin.job import Job, Outcome
 from marin.step import ExecutorStep
@@ -33,7 +34,8 @@ class InlineBackend:
             return []
         job = self.queue.popleft()
         self.watcher.began(job)
-        return [(job, attempt(job, map_here))]
+        with clean_output():
+            return [(job, attempt(job, map_here))]
 
     def stop(self) -> None:
         self.queue.clear()

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import signal
 import threading
@@ -19,7 +18,7 @@ from marin.backends.cluster import Cluster, join, named_cluster, start_private
 from marin.backends.item_errors import explained, portable
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
-from marin.errors import CorruptRecord, MissingDependency, PlanError
+from marin.errors import CorruptRecord, PlanError
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, State, lease_name, parse_lease
 from marin.resources import Resources
@@ -51,12 +50,6 @@ class RayBackend:
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
         self.watcher = watcher
-        try:
-            importlib.metadata.version("ray")
-        except importlib.metadata.PackageNotFoundError as error:
-            raise MissingDependency(
-                "Ray is not installed: pip install 'marin[run]', or run with --backend inline"
-            ) from error
         # Ray warns about (and by default will change) how CPU tasks see accelerators; we set nothing ourselves.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         named, told = named_cluster(self.address), signal.getsignal(signal.SIGTERM)

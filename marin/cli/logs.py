@@ -12,6 +12,7 @@ from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import open_console
 from marin.errors import UnknownStep
 from marin.exits import Exit
+from marin.redaction import redacted
 from marin.store import Store, open_store
 
 LOOK_SECONDS = 0.5
@@ -76,7 +77,7 @@ def _numbered(tried: list[Attempt], number: int | None, name: str) -> Attempt:
 
 
 def _text(store: Store, attempt: Attempt) -> str:
-    return store.objects.read_log(attempt.log).decode(errors="replace")
+    return redacted(store.objects.read_log(attempt.log).decode(errors="replace"))  # an old one may hold something
 
 
 def _follow(store: Store, attempt: Attempt, seen: int) -> None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
+import netrc
 import re
 import shutil
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,6 +105,8 @@ def _continue(url: str, part: Path) -> None:
 def _receive(url: str, part: Path, have: int) -> bool:
     """One request; True when everything announced has arrived."""
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    if login := _login(url):
+        request.add_unredirected_header("Authorization", login)  # for this server, not for where it sends us
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
         if have and response.status != 206:  # the server starts over
             have = 0
@@ -112,6 +117,17 @@ def _receive(url: str, part: Path, have: int) -> bool:
             shutil.copyfileobj(response, handle, CHUNK)
             size = handle.tell()
     return total is None or size == total
+
+
+def _login(url: str) -> str:
+    """From ~/.netrc, because no field of a step may hold it; "" where that says nothing of the server."""
+    try:
+        found = netrc.netrc().authenticators(urllib.parse.urlsplit(url).hostname or "")
+    except FileNotFoundError:
+        return ""
+    except netrc.NetrcParseError as error:
+        raise InputError(f"~/.netrc cannot be read: {error}") from error
+    return f"Basic {b64encode(f'{found[0]}:{found[2]}'.encode()).decode()}" if found else ""
 
 
 def fetch_hub_file(

@@ -62,7 +62,7 @@ def list_files(urls: Sequence[str]) -> list[OutsideFile]:
     for url in urls:
         try:
             files = _select(url)
-        except InputError:
+        except (InputError, ImportError):
             raise
         except Exception as error:  # every file system has errors of its own
             why = (str(error).strip() or type(error).__name__).splitlines()[0]

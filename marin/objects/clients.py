@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from marin.errors import BadPrefix, MissingDependency
+from marin.errors import BadPrefix
+from marin.extras import missing_dependency
 from marin.objects.conditional import StoreCalls
 
 REMOTE = ("gs", "s3")
@@ -62,9 +63,7 @@ def _make(scheme: str) -> Any:
     try:
         files = _google() if scheme == "gs" else _amazon()
     except ImportError as error:
-        raise MissingDependency(
-            f"a store on {scheme}:// needs {package}, which is not installed ({error}): pip install 'marin[run]'"
-        ) from error
+        raise missing_dependency(error, f"a store on {scheme}://") or error from error
     except Exception as error:
         raise BadPrefix(f"{package} cannot be set up: {error}; check its settings in the environment") from error
     # It logs each error that it gives up on, with a traceback, and raises it as well.

@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> NoReturn:
         status = 0
     except Exception as error:
         traceback.print_exc()
-        emit("failed", kind=type(error).__name__, message=str(error))
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        emit("failed", kind=type(error).__name__, message=str(error), missing=missing)
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()

@@ -79,6 +79,8 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
             process.communicate()
     printed.tell(listeners.printed, ended=True)
     if failure is not None:
+        if failure["missing"]:
+            raise ModuleNotFoundError(failure["message"], name=failure["missing"])
         kind = getattr(errors, failure["kind"], None)
         if isinstance(kind, type) and issubclass(kind, errors.MarinError):
             raise kind(failure["message"])
@@ -124,7 +126,7 @@ class _Printed:
             listener(line.rstrip("\r").rpartition("\r")[2])  # of a progress bar, how it ended
 
 
-def _follow(events: Any, listeners: Listeners, printed: _Printed) -> tuple[Timings, dict[str, str] | None]:
+def _follow(events: Any, listeners: Listeners, printed: _Printed) -> tuple[Timings, dict[str, Any] | None]:
     timings, failure = Timings(), None
     for line in events:
         printed.tell(listeners.printed)

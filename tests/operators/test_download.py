@@ -52,6 +52,41 @@ def test_http_files_come_whole_and_checked(tmp_path: Path) -> None:
     assert (made.files, made.bytes) == (2, len(BIG) + 3)
 
 
+class LockedServer(FileServer):
+    """Wants a login, and sends on what it has to another server. logins: what either was given."""
+
+    elsewhere: str
+    logins: list[str]
+
+    def do_GET(self) -> None:
+        self.logins.append(self.headers.get("Authorization", ""))
+        if not self.elsewhere:
+            super().do_GET()
+            return
+        self.send_response(302 if self.logins[-1] else 401)
+        self.send_header("Location", f"{self.elsewhere}{self.path}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_a_login_comes_from_netrc_and_goes_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shared = {"files": {"/one.bin": b"one"}, "breaks": {}, "ranges": True, "log": []}
+    first, second = list[str](), list[str]()
+    with (
+        serving(LockedServer, **shared, elsewhere="", logins=second) as there,
+        serving(LockedServer, **shared, elsewhere=there, logins=first) as base,
+    ):
+        step = HttpFiles(files=(HttpFile(f"{base}/one.bin", sha(b"one")),))
+        with pytest.raises(InputError, match="401"):
+            run_step(step, {}, tmp_path / "without")
+        (tmp_path / ".netrc").write_text("machine 127.0.0.1 login ada password pa55\n")
+        (tmp_path / ".netrc").chmod(0o600)
+        assert file_bytes(run_step(step, {}, tmp_path / "with").directory) == {"one.bin": b"one"}
+    assert first == ["", "Basic YWRhOnBhNTU="]
+    assert second == [""]
+
+
 def test_a_broken_connection_is_continued_from_the_byte_that_is_missing(tmp_path: Path) -> None:
     server, log = files_server({"/one.bin": BIG}, breaks={"/one.bin": 2})
     with server as base:

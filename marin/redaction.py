@@ -1,0 +1,114 @@
+"""Credentials are taken out of every text on its way to the store or to people.
+
+What is taken for one: user and password in a URL, its query parameters that are called token, signature and the like,
+tokens of well-known shapes, private keys, options and assignments whose names say secret, and the values of environment
+variables whose names say so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+
+HIDDEN = "***"
+SHORTEST = 8  # characters of an environment variable's value; shorter ones occur in any text
+LOOK_AGAIN = 1.0  # seconds: reading the environment for every line would cost more than the line
+WORDS = ("token", "secret", "passw", "passphrase", "signature", "credential", "key")  # one is in each option's name
+PREFIXES = (
+    "hf_",
+    "gh",
+    "github_pat_",
+    "glpat-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "ya29.",
+    "xox",
+    "sk-",
+    "eyJ",
+)  # one begins each known shape
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>\\]+")
+_USER = re.compile(r"(://)(?:[^/?#@]*:[^/?#]*|[^/?#@]{20,})@")
+_SECRET = (
+    r"(?:[\w.-]*(?:token(?!iz|s)|secret|passw(?:or)?d|passphrase|signature|credential|api[-_.]?key|access[-_.]?key)"
+    r"[\w.-]*"
+)
+_PARAMETER = re.compile(rf"([?&#;]{_SECRET}|key|sig|sas|auth|jwt|pwd)=)[^&#;]+", re.IGNORECASE)
+_OPTION = re.compile(rf"(--{_SECRET})[ =])(?!-)[^\s\"']+", re.IGNORECASE)
+_ASSIGNED = re.compile(r"(\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY)=)[^\s\"']+")
+_HEADER = re.compile(r"(\b(?:Bearer|Basic) )(?=[^\s\"']*[\d=._-])[\w.~+/-]{8,}=*")
+_SHAPES = re.compile(
+    r"(?<![\w-])(?:"
+    r"hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|(?:AKIA|ASIA)[0-9A-Z]{16}|"
+    r"AIza[\w-]{35}|ya29\.[\w-]{20,}|xox[abprs]-[\w-]{10,}|sk-(?=[\w-]*\d)[\w-]{20,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"
+    r")"
+)
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_NAMED_SECRET = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|KEY)(?:_|$)(?!FILE|PATH|DIR)")
+_known: tuple[int, float, tuple[str, ...]] = (-1, 0.0, ())  # variables, when they were read, secrets among them
+
+
+def redacted(text: str) -> str:
+    """The text with every credential replaced by ``***``. What was redacted stays as it is."""
+    lowered = text.lower()
+    if "://" in text:
+        text = _URL.sub(_url, text)
+    if ("=" in text or "--" in text) and any(word in lowered for word in WORDS):
+        text = _ASSIGNED.sub(rf"\1{HIDDEN}", _OPTION.sub(rf"\1{HIDDEN}", text))
+    if "Bearer " in text or "Basic " in text:
+        text = _HEADER.sub(rf"\1{HIDDEN}", text)
+    if "PRIVATE KEY-----" in text:
+        text = _PRIVATE_KEY.sub(HIDDEN, text)
+    if any(prefix in text for prefix in PREFIXES):
+        text = _SHAPES.sub(HIDDEN, text)
+    for secret in _secrets():
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def redacted_bytes(text: bytes) -> bytes:
+    """Of a log or a page, which may hold bytes that are no text."""
+    return redacted(text.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+
+def without_credentials[T](held: T) -> T:
+    """JSON-able data with every string in it redacted, the keys of mappings left alone."""
+    made: Any = held
+    if isinstance(held, str):
+        made = redacted(held)
+    elif isinstance(held, Mapping):
+        made = {key: without_credentials(item) for key, item in cast(Mapping[Any, Any], held).items()}
+    elif isinstance(held, (list, tuple)):
+        made = [without_credentials(item) for item in cast(list[Any], held)]
+    return made
+
+
+def is_address_with_credentials(text: str) -> bool:
+    """Is it a URL, and nothing else, that holds one? The environment does not count."""
+    return "://" in text and _URL.fullmatch(text) is not None and (_url_of(text) != text)
+
+
+def _url(found: re.Match[str]) -> str:
+    return _url_of(found[0])
+
+
+def _url_of(url: str) -> str:
+    return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", url))
+
+
+def _secrets() -> tuple[str, ...]:
+    """Values of environment variables whose names say secret, the longest first. Paths are none."""
+    global _known
+    count, now = len(os.environ), time.monotonic()
+    if _known[0] != count or now - _known[1] > LOOK_AGAIN:
+        found = {
+            held
+            for name, held in os.environ.items()
+            if len(held) >= SHORTEST and not held.startswith("/") and _NAMED_SECRET.search(name.upper())
+        }
+        _known = (count, now, tuple(sorted(found, key=len, reverse=True)))
+    return _known[2]
