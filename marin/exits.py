@@ -27,6 +27,8 @@ class Exit(IntEnum):
 
 def guarded(work: Callable[[], int]) -> int:
     """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
+    import click
+
     from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
     from marin.told_to_stop import SIGNALS
 
@@ -51,6 +53,8 @@ def guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{SIGNALS}; what was committed stays, the next run goes on from there", file=sys.stderr)
         return 128 + SIGNALS.number
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise  # wrong use, which click says
     except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
         from marin.extras import missing_dependency
         from marin.redaction import redacted

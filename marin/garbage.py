@@ -62,22 +62,32 @@ def roots_of(experiments: Iterable[Experiment]) -> Roots:
 @dataclass(frozen=True)
 class Garbage:
     """goes: every piece that may go. stays: how many outputs stay, by the reason. unknown: directories that look like
-    attempts of steps that were never leased here: whatever they are, they stay. bytes: of the outputs that stay."""
+    attempts of steps that were never leased here: whatever they are, they stay. bytes: of the outputs that stay.
+    named: why outputs stay that were named, by identity."""
 
     goes: list[Piece]
     stays: Counter[Stays] = field(default_factory=Counter[Stays])
     bytes: int = 0
     unknown: tuple[str, ...] = ()
+    named: dict[str, Stays] = field(default_factory=dict[str, Stays])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What gc was asked for. older_than: days. unreachable: outputs that no root reaches, too. kinds: only these."""
+    """What gc was asked for. older_than: days. unreachable: outputs that no root reaches, too. kinds: only these.
+
+    at_once: without waiting any days, also not the one during which a run that ended may be run again; only work in
+    progress waits unless ``kinds`` names it alone. named: outputs that are to go, whatever their lifetime, unless
+    something that stays was made from them; though_read: then too.
+    """
 
     roots: Roots = Roots()
     older_than: float = OLDER_THAN
     unreachable: bool = False
     kinds: frozenset[PieceKind] = frozenset(PieceKind)
+    at_once: bool = False
+    named: frozenset[str] = frozenset()
+    though_read: bool = False
 
 
 def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
@@ -91,20 +101,21 @@ def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
     return replace(found, goes=[piece for piece in found.goes if piece.kind in asked.kinds])
 
 
-def needs_now(held: Holdings, now: float) -> Needs:
-    """Of every run that lasts, and of recent ones."""
+def needs_now(held: Holdings, now: float, recent: float = RECENT) -> Needs:
+    """Of every run that lasts, and of those that began within so many days."""
     needs = Needs()
     lasting = {run.name for run in held.lasting(now)}
     for run in held.runs:
-        if run.name in lasting or now - held.began(run) < RECENT * DAY:
+        if run.name in lasting or now - held.began(run) < recent * DAY:
             needs |= run.needs
     return needs
 
 
 class _Search:
     def __init__(self, held: Holdings, asked: Asked, now: float) -> None:
-        self.held, self.roots, self.now, self.unreachable = held, asked.roots, now, asked.unreachable
-        self.older_than, self.needs = asked.older_than * DAY, needs_now(held, now)
+        self.held, self.asked, self.roots, self.now = held, asked, asked.roots, now
+        self.older_than = 0.0 if asked.at_once else asked.older_than * DAY
+        self.needs = needs_now(held, now, 0.0 if asked.at_once else RECENT)
         needs, roots = self.needs, asked.roots
         self.needed, self.read = set(needs.identities), set(needs.attempts)
         self.shorts = {identity[:SHORT] for identity in needs.identities}
@@ -117,13 +128,13 @@ class _Search:
         self.last_read = _last_reads(held)
 
     def found(self) -> Garbage:
-        outputs, stays, size = self._outputs()
+        outputs, stays, size, named = self._outputs()
         attempts, unknown = self._attempts()
         gone = {folder for piece in [*outputs, *attempts] for folder in piece.folders}
         objects = leftovers(self.held, self.needs, gone, self.now, self.older_than)
-        return Garbage([*outputs, *attempts, *self._work(), *objects], stays, size, unknown)
+        return Garbage([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
 
-    def _outputs(self) -> tuple[list[Piece], Counter[Stays], int]:
+    def _outputs(self) -> tuple[list[Piece], Counter[Stays], int, dict[str, Stays]]:
         """By directory: outputs that share one go together or not at all."""
         why = {record.identity: self._why(record) for record in self.held.all_records()}
         candidates = {
@@ -140,6 +151,7 @@ class _Search:
         read = self._read_by_what_stays({held: candidates[held] for held in candidates.keys() - busy}, why)
         pieces: list[Piece] = []
         stays: Counter[Stays] = Counter()
+        named: dict[str, Stays] = {}
         size = 0
         for directory, records in self.by_directory.items():
             if directory in candidates and directory not in busy and directory not in read:
@@ -151,7 +163,9 @@ class _Search:
                 if isinstance(reason, _Ended):
                     reason = Stays.NEEDED if directory in busy else Stays.READ if directory in read else Stays.SHARED
                 stays[reason] += 1
-        return pieces, stays, size
+                if record.identity in self.asked.named:
+                    named[record.identity] = reason
+        return pieces, stays, size, named
 
     def _why(self, record: Record) -> Stays | _Ended:
         identity, directory = record.identity, record.attempt
@@ -165,11 +179,14 @@ class _Search:
             return Stays.PINNED
         if {directory, _own(record)} & self.instead:
             return Stays.REPLACEMENT
+        if identity in self.asked.named:
+            last = max(self.held.made(record), self._read(record))
+            return _Ended(PieceKind.NAMED, "named", last, hard=self.asked.though_read)
         return self._unreachable(record) or self._expired(record)
 
     def _unreachable(self, record: Record) -> _Ended | None:
         """What was adopted stays: nobody can make it again."""
-        if not self.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
+        if not self.asked.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
             return None
         last = max(self.held.made(record), self._read(record))
         if self.now - last <= self.older_than:
@@ -287,11 +304,13 @@ class _Search:
                     fenced=(identity,),
                 )
             )
-        return self._old(possible, max(self.older_than, WORK * DAY))
+        alone = self.asked.at_once and self.asked.kinds == frozenset({PieceKind.WORK})
+        return self._old(possible, 0.0 if alone else max(self.older_than, WORK * DAY))
 
     def _old(self, possible: list[Piece], least: float) -> list[Piece]:
         """With their extent; of those that say no time themselves, the files tell."""
-        return [piece for piece in extents(self.held.store, possible) if self.now - (piece.since or 0.0) > least]
+        found = extents(self.held.store, possible)
+        return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,13 @@ DAY = 86400.0  # seconds
 
 
 class PieceKind(StrEnum):
-    """EXPIRED, UNREACHABLE: outputs. REPLACED: what rebuilds replaced, or an earlier gc was killed at. UNFINISHED:
-    attempts that never committed. WORK: in progress. LEFTOVERS: control files that nothing goes by any more."""
+    """EXPIRED, UNREACHABLE, NAMED: outputs. REPLACED: what rebuilds replaced, or an earlier gc was killed at.
+    UNFINISHED: attempts that never committed. WORK: in progress. LEFTOVERS: control files that nothing goes by any
+    more."""
 
     EXPIRED = "expired"
     UNREACHABLE = "unreachable"
+    NAMED = "named"
     REPLACED = "replaced"
     UNFINISHED = "unfinished"
     WORK = "work"

@@ -43,6 +43,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "mirror": "Copy outputs to another store, every byte verified.",
         "verify": "Compare committed outputs with their manifests, byte by byte.",
         "gc": "What nothing needs any more, and what deleting it would free.",
+        "rm": "Take outputs away, now.",
     },
     "This tool": {
         "completion": "Tab in bash, zsh and fish: prints the script and how to install it.",

@@ -24,7 +24,7 @@ from marin.garbage import OLDER_THAN, Asked, Garbage, Roots, roots_of
 from marin.inventory import must_exist
 from marin.piece import Piece, PieceKind
 from marin.scale import Scale
-from marin.store import open_store
+from marin.store import Store, open_store
 from marin.sweep import Swept, look, sweep
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ HEADINGS = {
         "output that no named experiment reaches",
         "outputs that no named experiment reaches",
     ),
+    PieceKind.NAMED: ("output that was named", "outputs that were named"),
     PieceKind.REPLACED: ("attempt whose output was replaced", "attempts whose outputs were replaced"),
     PieceKind.UNFINISHED: ("attempt that never committed", "attempts that never committed"),
     PieceKind.WORK: ("step's work in progress", "steps' work in progress"),
@@ -61,7 +62,11 @@ COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Colum
     help="Of the experiments; else both count.",
 )
 @click.option(
-    "--only", "kinds", multiple=True, type=click.Choice(PieceKind, case_sensitive=False), help="Only this (repeatable)."
+    "--only",
+    "kinds",
+    multiple=True,
+    type=click.Choice([kind for kind in PieceKind if kind is not PieceKind.NAMED], case_sensitive=False),
+    help="Only this (repeatable).",
 )
 @click.option(
     "--older-than",
@@ -69,6 +74,9 @@ COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Colum
     type=click.FloatRange(min=0),
     default=OLDER_THAN,
     help=f"Of what has no lifetime of its own, leave what is younger; {OLDER_THAN:g} where it is not given.",
+)
+@click.option(
+    "--now", "at_once", is_flag=True, help="Without waiting any days; work in progress only if it is asked for."
 )
 @click.option("--delete", is_flag=True, help="Do it, having said what goes.")
 @click.option("--every", is_flag=True, help="List every piece, not the largest.")
@@ -81,6 +89,7 @@ def command(
     scale: Scale | None,
     kinds: tuple[PieceKind, ...],
     older_than: float,
+    at_once: bool,
     delete: bool,
     every: bool,
     prefix: str,
@@ -104,7 +113,13 @@ def command(
         older_than=older_than,
         unreachable=unreachable,
         kinds=frozenset(kinds or PieceKind),
+        at_once=at_once,
     )
+    return take_away(store, asked, delete=delete, every=every, as_json=as_json)[0]
+
+
+def take_away(store: Store, asked: Asked, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Garbage]:
+    """Say what goes, and let it go if that is asked for. Returns the exit code, and what was said."""
     console = open_console()
     if not delete:
         found = look(store, asked)
@@ -113,9 +128,9 @@ def command(
         else:
             _print(console, found, store.prefix, every=every)
             if found.goes:
-                again = shlex.join(["marin", "gc", *sys.argv[2:], "--delete"])
+                again = shlex.join(["marin", str(click.get_current_context().info_name), *sys.argv[2:], "--delete"])
                 console.print(Text(f"nothing was deleted; to do it: {again}"), soft_wrap=True)
-        return Exit.OK
+        return Exit.OK, found
     said: list[Garbage] = []
 
     def tell(found: Garbage) -> None:
@@ -139,7 +154,7 @@ def command(
             console.print(Text(f"refused: {name}: {why}", style="red"), soft_wrap=True)
         if said[0].goes:
             console.print(Text(f"deleted: {_amount(swept.gone)}", style="bold"), soft_wrap=True)
-    return Exit.STORE if swept.refused else Exit.OK
+    return (Exit.STORE if swept.refused else Exit.OK), said[0]
 
 
 class _Progress:
@@ -254,6 +269,7 @@ def _as_json(prefix: str, found: Garbage, swept: Swept | None) -> dict[str, Any]
         ],
         "stays": {reason: count for reason, count in found.stays.most_common()},
         "unknown": found.unknown,
+        "named": found.named,
         "left": {} if swept is None else swept.left,
         "refused": {} if swept is None else swept.refused,
     }

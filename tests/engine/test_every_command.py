@@ -40,6 +40,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "mirror": [("mirror", "repeat", "--to", "other", "--dry-run")],
     "verify": [("verify",), ("verify", "--json")],
     "gc": [("gc",), ("gc", "--json")],
+    "rm": [("rm", "repeat"), ("rm", "repeat", "--json")],
     "completion": [("completion", "bash"), ("completion", "zsh"), ("completion", "fish")],
 }
 # What does not exist, or makes no sense: the code, and what the message must name.
@@ -81,6 +82,7 @@ WRONG: dict[str, list[Wrong]] = {
     "mirror": [misspelt("mirror", "repaet", "--to", "other"), (("mirror", "repeat"), USAGE, "--to")],
     "verify": [misspelt("verify", "repaet"), (("verify", "--bytes", "--sizes-only"), USAGE, "--bytes")],
     "gc": [misspelt("gc", "--experiment", "exp1_toi.py", says=FILE), (("gc", "--only", "x"), USAGE, "expired")],
+    "rm": [misspelt("rm", "repaet"), misspelt("rm", STEP, says="--even-if-read"), (("rm",), USAGE, "STEP")],
     "completion": [(("completion", "tcsh"), USAGE, "fish")],
 }
 # Commands that ask no store for something; the others say that there is none.
