@@ -23,6 +23,7 @@ from marin.record import (
     Check,
     FileEntry,
     Input,
+    Observed,
     Provenance,
     Record,
     content_digest,
@@ -94,10 +95,19 @@ def _committed_since(store: Store, claim: Claim) -> Record | None:
     return None if record is None or record.attempt == claim.replaces else record
 
 
-def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: float, *, costly: bool = False) -> Record:
+def commit(
+    job: Job,
+    store: Store,
+    lease: Lease,
+    artifact: Artifact,
+    started: float,
+    *,
+    costly: bool = False,
+    observed: Observed | None = None,
+) -> Record:
     """Describe the attempt's files and make them the committed output. Raises LeaseLost.
 
-    costly: it was more work than ``started`` tells.
+    costly: it was more work than ``started`` tells. observed: what run() read that the job does not tell.
     """
     step, name = job.step, lease.document.attempt
     output = store.directory / name
@@ -133,6 +143,7 @@ def commit(job: Job, store: Store, lease: Lease, artifact: Artifact, started: fl
         stamp=output.stamp(),
         content=content,
         lifetime=job.lifetime,
+        observed=observed or Observed(),
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
     worth = costly or time.time() - started >= WORTH_SETTLING

@@ -17,6 +17,7 @@ from marin.drift import Today
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.experiment import Experiment
 from marin.fingerprint import code_fingerprint
+from marin.observed import Digests, Present
 from marin.outside import outside_of, shortened
 from marin.pinned_kind import check_kinds
 from marin.snapshot import Snapshot
@@ -123,7 +124,8 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    today = {step: _today(step) for step in steps}
+    digests = Digests()
+    today = {step: _today(step, digests) for step in steps}
     snapshot = Snapshot(store, steps)
     found = conditions(steps, snapshot, today)
     ends = list(experiment.results.values())
@@ -142,9 +144,9 @@ def make_plan(
     return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip(), on_drift)
 
 
-def _today(step: ExecutorStep[Any]) -> Today:
+def _today(step: ExecutorStep[Any], digests: Digests) -> Today:
     entries = outside_of(step)
-    return Today(code_fingerprint(step), shortened(entries), entries)
+    return Today(code_fingerprint(step), shortened(entries), entries, Present(step, digests))
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

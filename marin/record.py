@@ -61,12 +61,44 @@ class Mirrored(Document, frozen=True, kw_only=True):
         return f"mirrored from {self.origin} by {self.who} on {self.when}"
 
 
+class RanCode(Document, frozen=True, kw_only=True):
+    """Source that ran although nothing in the step's code names it. file: where it stands; digest: of the source."""
+
+    file: str
+    digest: str
+
+
+class Observed(Document, frozen=True, kw_only=True):
+    """What run() was seen to read beyond fields, inputs and the code of the fingerprint; see marin.observed.
+
+    Files and folders are named within the project, others absolutely; "" is the digest of what was not there.
+    """
+
+    host: str = ""  # of the machine where that was seen
+    salt: str = ""  # of the digests of the environment's values
+    files: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    folders: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # and patterns: how many names, digest
+    code: dict[str, RanCode] = msgspec.field(default_factory=dict[str, RanCode])
+    environment: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    programs: list[str] = msgspec.field(default_factory=list[str])  # that it started, whose reads nobody saw
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to compare."""
+        return bool(self.files or self.folders or self.code or self.environment)
+
+
+_NOTHING = Observed()
+
+
 class MadeBy(Document, frozen=True, kw_only=True):
-    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
+    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data,
+    and what else was seen to be read."""
 
     code: str
     inputs: dict[str, str]
     outside: dict[str, str]
+    observed: Observed = msgspec.field(default_factory=Observed)
 
 
 class Begun(MadeBy, frozen=True, kw_only=True):
@@ -102,7 +134,8 @@ class Record(Document, frozen=True, kw_only=True):
     action: see ``marin.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
     the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
     same files are known under another kind or other facts; "" where there are none. lifetime: see marin.lifetime; ""
-    for good. mirrored: the copies that brought it here from where it was made, the last one at the end.
+    for good. mirrored: the copies that brought it here from where it was made, the last one at the end. observed: what
+    run() read that none of these tell.
     """
 
     format: int
@@ -129,6 +162,7 @@ class Record(Document, frozen=True, kw_only=True):
     content: str = ""
     lifetime: str = ""
     mirrored: list[Mirrored] = msgspec.field(default_factory=list[Mirrored])
+    observed: Observed = msgspec.field(default_factory=Observed)
 
     @property
     def name(self) -> str:
@@ -137,13 +171,15 @@ class Record(Document, frozen=True, kw_only=True):
 
     @property
     def made_by(self) -> MadeBy:
-        return MadeBy(code=self.code, inputs={held.identity: held.root for held in self.inputs}, outside=self.outside)
+        inputs = {held.identity: held.root for held in self.inputs}
+        return MadeBy(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
 
     def to_bytes(self) -> bytes:
         """One field a line. Written twice for every commit."""
         lines = [
             f"{json.dumps(name)}: {json.dumps(held, ensure_ascii=False, default=asdict)}"
             for name, held in asdict(self).items()
+            if held != _NOTHING
         ]
         return ("{\n" + ",\n".join(lines) + "\n}").encode()
 

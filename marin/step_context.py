@@ -14,9 +14,12 @@ from marin.artifact import Artifact, Checkpoint
 from marin.commit import commit, take_lease
 from marin.directory import Directory
 from marin.errors import CorruptOutput, LeaseLost, MarinError, StoreError
+from marin.fingerprint import code_fingerprint
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
-from marin.record import LOG, Begun, Check, Record
+from marin.listening import current
+from marin.observed import describe
+from marin.record import LOG, Begun, Check, Observed, Record
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -32,6 +35,7 @@ class StepContext:
     def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper) -> None:
         self.out = store.directory / lease.document.attempt
         self.used_state = False
+        self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
         self._staging: Staging | None = None
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
@@ -140,12 +144,19 @@ class StepContext:
             line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
             self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
             copy_files(source, self._store.directory / lease.document.attempt)
-            commit(job, self._store, lease, artifact, started, costly=True)
+            commit(job, self._store, lease, artifact, started, costly=True, observed=self._observed())
         except BaseException:
             lease.release()
             raise
         with suppress(StoreError):
             self._store.objects.flush(f"{lease.document.attempt}/{LOG}")
+
+    def _observed(self) -> Observed | None:
+        """What was read until now."""
+        seen = current()
+        return (
+            describe(self._job.step, seen, code_fingerprint(self._job.step), self.outside) if seen is not None else None
+        )
 
     def _wait_for(self, job: Job) -> Lease | Record:
         """A worker that died while publishing on another machine has left a lease that nobody else watches."""

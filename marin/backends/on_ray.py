@@ -19,6 +19,8 @@ from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
 from marin.errors import MissingDependency, NoCluster, PlanError
 from marin.job import Ending, Job, Outcome
+from marin.listening import current, observing
+from marin.observation import Observation, Scope
 from marin.resources import Resources
 from marin.step import ExecutorStep
 
@@ -183,8 +185,18 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return [work(item) for item in items]
     import ray
 
-    def call(item: Any) -> Any:
-        return work(item)
+    here = current()
+    scope = here.scope if here is not None else Scope()
+
+    def call(item: Any) -> tuple[Any, Observation]:
+        with observing(scope) as seen:
+            result = work(item)
+        return result, seen
 
     task = ray.remote(max_retries=2)(call)
-    return ray.get([task.remote(item) for item in items])
+    results: list[Any] = []
+    for result, seen in ray.get([task.remote(item) for item in items]):
+        results.append(result)
+        if here is not None:
+            here.join(seen)
+    return results

@@ -7,6 +7,15 @@ What analysis cannot see is listed in ``opaque`` and never missed silently.
 """
 
 from marin.fingerprint.result import Change, CodeFingerprint, compare, source_diff
-from marin.fingerprint.steps import Fingerprinter, code_fingerprint, units_by_name
+from marin.fingerprint.steps import Fingerprinter, code_fingerprint, executed, units_by_name
 
-__all__ = ["Change", "CodeFingerprint", "Fingerprinter", "code_fingerprint", "compare", "source_diff", "units_by_name"]
+__all__ = [
+    "Change",
+    "CodeFingerprint",
+    "Fingerprinter",
+    "code_fingerprint",
+    "compare",
+    "executed",
+    "source_diff",
+    "units_by_name",
+]
