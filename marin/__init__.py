@@ -7,10 +7,13 @@ from marin.artifact import Artifact, Checkpoint, Documents, Items, RawFiles, Rep
 from marin.context import Context
 from marin.directory import Directory
 from marin.lifetime import Lifetime, after_use, unless_read
+from marin.listening import install
 from marin.pin import Pinned
 from marin.resources import CPU, Accelerator, Resources
 from marin.step import ExecutorStep
 from marin.value import execution, since, value
+
+install()  # before the modules of a project are imported: they may read files while they are
 
 __all__ = [
     "CPU",

@@ -12,7 +12,7 @@ from marin.errors import BadField, CorruptRecord, Revoked
 from marin.holder import this_process
 from marin.outside import keep_listing
 from marin.plan import Plan
-from marin.record import Acceptance
+from marin.record import Acceptance, Observed
 from marin.redaction import redacted
 from marin.step import ExecutorStep
 
@@ -56,10 +56,12 @@ def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
     today = plan.today[step]
     plan.store.keep_code(today.code.digest, today.code.to_json(sources=True))
     keep_listing(plan.store, today.entries)
+    seen = plan.of(step).record or plan.of(step).same_as or plan.store.state_marker(step.identity)
     entry = Acceptance(
         code=today.code.digest,
         inputs={dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)},
         outside=today.outside,
+        observed=today.observed(seen.observed) if seen is not None else Observed(),
         because=redacted(because.strip()),
         who=this_process().user,
         when=time.strftime("%Y-%m-%d %H:%M:%S"),

@@ -69,10 +69,10 @@ class Aliases:
     def stands(self, record: Record, today: Today) -> tuple[bool, Acceptance | None]:
         """(would today's code make this output from the same inputs, who accepted that if the code differs)."""
         inputs = {held.identity: held.root for held in record.inputs}
-        if same(self.snapshot.store, record.made_by, today, inputs):
+        if same(self.snapshot.store, record.made_by, today, inputs, record.observed):
             return True, None
         for acceptance in self.snapshot.store.acceptances(record.identity):
-            if same(self.snapshot.store, acceptance, today, inputs):
+            if same(self.snapshot.store, acceptance, today, inputs, record.observed):
                 return True, acceptance
         return False, None
 

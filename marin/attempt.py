@@ -14,12 +14,14 @@ from marin.commit import commit, take_lease
 from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
 from marin.extras import missing_dependency
 from marin.failures import details, failure_line
-from marin.fingerprint import code_fingerprint
+from marin.fingerprint import CodeFingerprint, code_fingerprint, executed
 from marin.holder import this_process
 from marin.interrupt import Stop
 from marin.job import Ending, Job, Outcome
 from marin.lease import Held, Lease
+from marin.listening import observing
 from marin.objects import store_errors
+from marin.observed import describe, scope_of
 from marin.outside import must_be_planned, must_be_the_same
 from marin.record import FAILURE, LOG, Record
 from marin.redaction import redacted
@@ -58,19 +60,22 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
             lease.start_beating(stop.now)
             with store_errors(store.prefix):
                 context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
-                check_code(job)
+                code = check_code(job)
                 context.input_check.begin()
-                outside = must_be_planned(step, job.outside)
+                outside = context.outside = must_be_planned(step, job.outside)
+                covered = functools.partial(executed().covered, code=code)
                 with capture(store, log), context.staged():
-                    artifact = step.run(context)
+                    with observing(scope_of(type(step), job.prefix), covered) as seen:
+                        artifact = step.run(context)
                     if not isinstance(artifact, Artifact):
                         raise StepFailed(
                             f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
                         )
                     must_be_the_same(step, outside)
+                    observed = describe(step, seen, code, outside)
                     context.deliver()
                     context.input_check.end()
-                    record = commit(job, store, lease, artifact, started, context.input_check.checked)
+                    record = commit(job, store, lease, artifact, started, context.input_check.checked, observed)
         finally:
             stop.disarm(lease.stop_beating)
     except BaseException as error:
@@ -97,20 +102,19 @@ def _store(prefix: str, _process: int) -> Store:
     return Store(prefix)
 
 
-def check_code(job: Job) -> None:
+def check_code(job: Job) -> CodeFingerprint:
     """The code that this process read must be the code that was planned. Raises CodeChanged.
 
     A worker that starts after somebody edited a file would otherwise make an output whose record names other code.
     Operators of a notebook or an interactive session travel with the job, so they are what was planned.
     """
-    if type(job.step).__module__ == "__main__":
-        return
-    digest = code_fingerprint(job.step).digest
-    if digest != job.code:
+    code = code_fingerprint(job.step)
+    if type(job.step).__module__ != "__main__" and code.digest != job.code:
         raise CodeChanged(
-            f"the code of {job.step.name} changed between planning and running ({job.code[:12]} → {digest[:12]}); "
+            f"the code of {job.step.name} changed between planning and running ({job.code[:12]} → {code.digest[:12]}); "
             "run again: the plan will say what changed"
         )
+    return code
 
 
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 
 from rich.console import Console
 from rich.text import Text
 
 from marin.cost import write_duration
+from marin.observed import unseen
 from marin.scheduler import Run, Status, StepResult
+from marin.terminal import print_unseen
 
 SAID = {
     Status.RAN: ("ran", "green"),
@@ -45,6 +48,10 @@ def print_closing(console: Console, run: Run) -> None:
         names = ", ".join(result.step.name for result in skipped[:MOST]) + (" …" if len(skipped) > MOST else "")
         said = f": {len(skipped)} step(s) that need what failed: {names}"
         console.print(Text.assemble(("not run", "yellow"), said), soft_wrap=True)
+    ran = [result for result in run.having(Status.RAN) if result.record is not None]
+    told = {note for decision in run.plan.decisions for note in decision.notes}
+    notes = (note for r in ran if r.record for note in unseen(r.record.observed, run.plan.today[r.step].code))
+    print_unseen(console, Counter(note for note in notes if note not in told))
     console.print(_counts(run), soft_wrap=True)
     for hint in _next(run, failed):
         console.print(Text(f"next: {hint}", style="dim"), soft_wrap=True)

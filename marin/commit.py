@@ -24,6 +24,7 @@ from marin.record import (
     Checked,
     FileEntry,
     Input,
+    Observed,
     Provenance,
     Record,
     content_digest,
@@ -103,12 +104,14 @@ def commit(
     artifact: Artifact,
     started: float,
     checked: Mapping[str, Checked],
+    observed: Observed,
     *,
     costly: bool = False,
 ) -> Record:
     """Describe the attempt's files and make them the committed output. Raises LeaseLost.
 
-    checked: how each input was checked, by identity. costly: it was more work than ``started`` tells.
+    checked: how each input was checked, by identity. observed: what run() read that the job does not tell. costly: it
+    was more work than ``started`` tells.
     """
     step, name = job.step, lease.document.attempt
     output = store.directory / name
@@ -150,6 +153,7 @@ def commit(
         content=content,
         lifetime=job.lifetime,
         state=job.state,
+        observed=observed,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
     worth = costly or time.time() - started >= WORTH_SETTLING

@@ -9,7 +9,8 @@ from typing import Any
 
 from marin.drift import Today, changes, package_changes, same
 from marin.errors import CorruptRecord
-from marin.record import Acceptance, Check, Record
+from marin.observed import unseen
+from marin.record import Acceptance, Check, Observed, Record
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -37,16 +38,31 @@ class Condition:
 
 def conditions(steps: list[ExecutorStep[Any]], snapshot: Snapshot, today: dict[ExecutorStep[Any], Today]) -> Conditions:
     """By step, in dependency order."""
+    look_at_files(snapshot, today)
     found: Conditions = {}
     for step in steps:
         record = snapshot.records.get(step.identity)
         if record is not None:
             found[step] = _committed(step, record, snapshot, today[step], found)
         else:
-            found[step] = Condition(damage=snapshot.damage.get(step.identity, ""))
+            notes = tuple(unseen(Observed(), today[step].code))
+            found[step] = Condition(damage=snapshot.damage.get(step.identity, ""), notes=notes)
             if not found[step].damage and step.identity in snapshot.in_progress:
                 _about_unfinished(found[step], step, snapshot.store, today[step], found)
     return found
+
+
+def look_at_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
+    """All files that were observed to be read, side by side."""
+    paths: list[str] = []
+    held = None
+    for step, now in today.items():
+        record = snapshot.records.get(step.identity)
+        if record is not None and record.observed.files and now.present is not None:
+            held = now.present
+            paths += held.paths(record.observed)
+    if held is not None:
+        held.digests.add(paths)
 
 
 def _committed(
@@ -60,8 +76,8 @@ def _committed(
     inputs = current_inputs(step, found)
     names = {read.identity: read.name for read in record.inputs}
     drift = changes(store, record.made_by, today, inputs, names)
-    notes = [*package_changes(record.packages, today.code.packages), *files.notes]
-    if drift and (acceptance := accepted(store, step, today, inputs)) is not None:
+    notes = [*package_changes(record.packages, today.code.packages), *files.notes, *about_observed(record, today)]
+    if drift and (acceptance := accepted(store, step, today, inputs, record.observed)) is not None:
         notes.append(acceptance.describe())
         drift = []
     if step.pin is not None:
@@ -69,6 +85,13 @@ def _committed(
         drift, notes = [*drift, *since], [*notes, *about]
     held.drift, held.notes = tuple(drift), tuple(notes)
     return held
+
+
+def about_observed(record: Record, today: Today) -> list[str]:
+    """What nobody could see, and what cannot be compared on this machine."""
+    gone = today.present.missing(record.observed) if today.present is not None else []
+    here = [f"{name} is not on this machine, and not compared; {record.observed.host} read it" for name in gone]
+    return [*unseen(record.observed, today.code), *here]
 
 
 def since_pinned(step: ExecutorStep[Any], record: Record, snapshot: Snapshot) -> tuple[tuple[str, ...], list[str]]:
@@ -134,9 +157,12 @@ def _is_deleted(path: str) -> bool:
     return above != path and os.path.isdir(above)
 
 
-def accepted(store: Store, step: ExecutorStep[Any], today: Today, inputs: Mapping[str, str]) -> Acceptance | None:
-    """Who accepted that what today's code and inputs would make may differ; None if nobody did."""
-    return next((held for held in store.acceptances(step.identity) if same(store, held, today, inputs)), None)
+def accepted(
+    store: Store, step: ExecutorStep[Any], today: Today, inputs: Mapping[str, str], seen: Observed
+) -> Acceptance | None:
+    """Who accepted that what today's code and inputs would make may differ; None if nobody did. seen: what the output's
+    run read."""
+    return next((held for held in store.acceptances(step.identity) if same(store, held, today, inputs, seen)), None)
 
 
 def _about_unfinished(
@@ -153,9 +179,12 @@ def _about_unfinished(
     inputs = current_inputs(step, found)
     names = {dependency.identity: dependency.name for dependency in step.dependencies}
     condition.unfinished = tuple(changes(store, marker, today, inputs, names))
-    if condition.unfinished and (acceptance := accepted(store, step, today, inputs)) is not None:
+    if condition.unfinished and (acceptance := accepted(store, step, today, inputs, marker.observed)) is not None:
         condition.goes_on, condition.unfinished = True, ()
-        condition.notes = (f"goes on with work in progress: {acceptance.describe()}",)
+        condition.notes = (
+            *condition.notes,
+            f"goes on with work in progress: {acceptance.describe()}",
+        )
 
 
 def current_inputs(step: ExecutorStep[Any], found: Conditions) -> dict[str, str]:

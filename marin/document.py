@@ -29,6 +29,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self, indent: int | None = None) -> bytes:
         return json_bytes(self, indent)
 
+    def to_plain(self) -> dict[str, Any]:
+        """JSON-able, documents within documents included."""
+        return msgspec.to_builtins(self)
+
     @classmethod
     def parse(cls, content: bytes) -> Self:
         """Raises BadDocument."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from marin.fingerprint import CodeFingerprint
 from marin.fingerprint import compare as compare_code
+from marin.observed import Present, differences
 from marin.outside import outside_changes, whole
-from marin.record import MadeBy
+from marin.record import MadeBy, Observed
 from marin.store import Store
 
 PACKAGE = "package "  # how a note about one begins
@@ -19,13 +20,18 @@ class Today:
     """What would build a step now, apart from its inputs.
 
     outside: as a record holds it. entries: all of it (see marin.outside). state: digest of what this process's modules
-    hold of what the step reaches.
+    hold of what the step reaches. present: what was observed once, now.
     """
 
     code: CodeFingerprint
     outside: dict[str, str]
     entries: Mapping[str, str] = field(default_factory=dict[str, str])
     state: str = ""
+    present: Present | None = None
+
+    def observed(self, then: Observed) -> Observed:
+        """The same things as they are now."""
+        return self.present.of(then) if self.present is not None else then
 
 
 def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
@@ -33,6 +39,7 @@ def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str],
     found = code_changes(store, then.code, today.code) if then.code != today.code.digest else []
     if then.outside != today.outside:
         found += outside_changes(whole(store, then.outside), today.entries)
+    found += differences(then.observed, today.observed(then.observed))
     return found + [
         f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} (it was made again since)"
         for identity, root in then.inputs.items()
@@ -40,9 +47,11 @@ def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str],
     ]
 
 
-def same(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str]) -> bool:
-    """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them."""
+def same(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
+    """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them. seen: what the
+    output's own run read."""
     alike = then.outside == today.outside and not _code_changed(store, then.code, today.code)
+    alike = alike and then.observed == today.observed(seen)
     return alike and all(inputs.get(identity) == root for identity, root in then.inputs.items())
 
 

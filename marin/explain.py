@@ -36,7 +36,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "packages": dict(today.code.packages),
         "outside": dict(today.entries),
         "diffs": {},
-        "accepted": [asdict(held) for held in plan.store.acceptances(step.identity)],
+        "accepted": [held.to_plain() for held in plan.store.acceptances(step.identity)],
     }
     if step.pin is not None and (original := plan.aliases.pinned(step.pin)[0]) is not None:
         told["pinned"] = original.attempt
@@ -50,6 +50,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             "facts": record.facts,
             "inputs": [asdict(held) for held in record.inputs],
             "mirrored": [asdict(held) for held in record.mirrored],
+            "observed": record.observed.to_plain(),
             **asdict(record.provenance),
         }
         stored = plan.store.code(record.code) if record.code != today.code.digest and step.pin is None else None
@@ -59,6 +60,16 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
                 change.name: source_diff(change, old.sources, today.code.sources) for change in compare(old, today.code)
             }
     return without_credentials(told)
+
+
+def observed_lines(observed: dict[str, Any]) -> list[str]:
+    """What run() was seen to read, for people."""
+    lines = [f"saw {name}: {digest[:12] or 'not there'}" for name, digest in observed["files"].items()]
+    lines += [f"listed {name}: {names}" for name, names in observed["folders"].items()]
+    lines += [f"ran {name} {ran['digest'][:8]}, found by name" for name, ran in observed["code"].items()]
+    return lines + [
+        f"environment {name}{'' if value else ' (not set)'}" for name, value in observed["environment"].items()
+    ]
 
 
 def print_explanation(console: Console, told: dict[str, Any]) -> None:
@@ -102,6 +113,8 @@ def print_explanation(console: Console, told: dict[str, Any]) -> None:
             line(f"    mirrored from {held['origin']} by {held['who']} on {held['when']}")
         for held in committed["inputs"]:
             line(f"    read {held['name']} {held['root'][:12]}")
+        for text in observed_lines(committed["observed"])[:OUTSIDE]:
+            line(f"    {text}")
     for entry in told["accepted"]:
         line(f"  drift accepted {entry['when']} by {entry['who']}: {entry['because']}", "yellow")
         for text in entry["changes"]:

@@ -26,8 +26,10 @@ def may_be_taken(plan: Plan, step: ExecutorStep[Any], record: Record, inputs: Ma
         raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted}")
     today, roots = plan.today[step], {identity: held.root for identity, held in inputs.items()}
     names = {read.identity: read.name for read in record.inputs}
+    if today.present is not None:
+        today.present.digests.forget()  # it read them after this driver looked
     drift = changes(plan.store, record.made_by, today, roots, names)
-    if not drift or accepted(plan.store, step, today, roots) is not None:
+    if not drift or accepted(plan.store, step, today, roots, record.observed) is not None:
         return True
     if plan.on_drift is OnDrift.REBUILD:
         return False
@@ -41,6 +43,7 @@ def may_be_taken(plan: Plan, step: ExecutorStep[Any], record: Record, inputs: Ma
         code=today.code.digest,
         inputs=roots,
         outside=today.outside,
+        observed=today.observed(record.observed),
         because=plan.because,
         who=this_process().user,
         when=time.strftime("%Y-%m-%d %H:%M:%S"),

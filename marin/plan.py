@@ -17,6 +17,7 @@ from marin.drift import Today
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.experiment import Experiment
 from marin.fingerprint import ModuleStates, code_fingerprint, module_states
+from marin.observed import Digests, Present
 from marin.outside import outside_of, shortened
 from marin.pinned_kind import check_kinds
 from marin.record import Record
@@ -129,8 +130,8 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    states = module_states()
-    today = {step: _today(step, states) for step in steps}
+    states, digests = module_states(), Digests()
+    today = {step: _today(step, states, digests) for step in steps}
     snapshot = Snapshot(store, steps, scale)
     states.must_be_as_imported(steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step]))
     found = conditions(steps, snapshot, today)
@@ -150,10 +151,10 @@ def make_plan(
     return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip(), on_drift)
 
 
-def _today(step: ExecutorStep[Any], states: ModuleStates) -> Today:
+def _today(step: ExecutorStep[Any], states: ModuleStates, digests: Digests) -> Today:
     entries = outside_of(step)
     code = code_fingerprint(step)
-    return Today(code, shortened(entries), entries, states.digest(step))
+    return Today(code, shortened(entries), entries, states.digest(step), Present(step, digests))
 
 
 def _has_state(record: Record | None, today: Today) -> bool:

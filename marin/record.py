@@ -79,12 +79,44 @@ class Mirrored(Document, frozen=True, kw_only=True):
         return f"mirrored from {self.origin} by {self.who} on {self.when}"
 
 
+class RanCode(Document, frozen=True, kw_only=True):
+    """Source that ran although nothing in the step's code names it. file: where it stands; digest: of the source."""
+
+    file: str
+    digest: str
+
+
+class Observed(Document, frozen=True, kw_only=True):
+    """What run() was seen to read beyond fields, inputs and the code of the fingerprint; see marin.observed.
+
+    Files and folders are named within the project, others absolutely; "" is the digest of what was not there.
+    """
+
+    host: str = ""  # of the machine where that was seen
+    salt: str = ""  # of the digests of the environment's values
+    files: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    folders: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # and patterns: how many names, digest
+    code: dict[str, RanCode] = msgspec.field(default_factory=dict[str, RanCode])
+    environment: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    programs: list[str] = msgspec.field(default_factory=list[str])  # that it started, whose reads nobody saw
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is something to compare."""
+        return bool(self.files or self.folders or self.code or self.environment)
+
+
+_NOTHING = Observed()
+
+
 class MadeBy(Versioned, frozen=True, kw_only=True):
-    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data."""
+    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data,
+    and what else was seen to be read."""
 
     code: str
     inputs: dict[str, str]
     outside: dict[str, str]
+    observed: Observed = msgspec.field(default_factory=Observed)
 
 
 class Begun(MadeBy, frozen=True, kw_only=True):
@@ -121,7 +153,8 @@ class Record(Versioned, frozen=True, kw_only=True):
     the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
     same files are known under another kind or other facts; "" where there are none. lifetime: see marin.lifetime; ""
     for good. state: digest of what the driver's modules held, see marin.fingerprint.patched; "" where nobody looked.
-    mirrored: the copies that brought it here from where it was made, the last one at the end.
+    mirrored: the copies that brought it here from where it was made, the last one at the end. observed: what run() read
+    that none of these tell.
     """
 
     identity: str
@@ -148,6 +181,7 @@ class Record(Versioned, frozen=True, kw_only=True):
     lifetime: str = ""
     state: str = ""
     mirrored: list[Mirrored] = msgspec.field(default_factory=list[Mirrored])
+    observed: Observed = msgspec.field(default_factory=Observed)
 
     @property
     def name(self) -> str:
@@ -156,11 +190,12 @@ class Record(Versioned, frozen=True, kw_only=True):
 
     @property
     def made_by(self) -> MadeBy:
-        return MadeBy(code=self.code, inputs={held.identity: held.root for held in self.inputs}, outside=self.outside)
+        inputs = {held.identity: held.root for held in self.inputs}
+        return MadeBy(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
 
     def to_bytes(self) -> bytes:
         """One field a line, and below them their digest. Written twice for every commit."""
-        lines = _lines(asdict(self))
+        lines = _lines({name: held for name, held in asdict(self).items() if held != _NOTHING})
         return b'{\n%s,\n"digest": "%s"\n}' % (lines, _digest(lines))
 
 

@@ -14,11 +14,14 @@ from marin.artifact import Artifact, Checkpoint
 from marin.commit import commit, take_lease
 from marin.directory import Directory
 from marin.errors import LeaseLost, MarinError, StoreError
+from marin.fingerprint import code_fingerprint
 from marin.input_check import InputCheck
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
+from marin.listening import current
+from marin.observed import describe
 from marin.output_files import must_hold_files
-from marin.record import LOG, Begun, Record
+from marin.record import LOG, Begun, Observed, Record
 from marin.redaction import redacted
 from marin.step import ExecutorStep
 from marin.store import Store
@@ -35,6 +38,7 @@ class StepContext:
     def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper) -> None:
         self.out = store.directory / lease.document.attempt
         self.used_state = False
+        self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
         self._staging: Staging | None = None
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
@@ -136,12 +140,18 @@ class StepContext:
             self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
             copy_files(source, self._store.directory / lease.document.attempt)
             self.input_check.end()
-            commit(job, self._store, lease, artifact, started, self.input_check.checked, costly=True)
+            commit(job, self._store, lease, artifact, started, self.input_check.checked, self._observed(), costly=True)
         except BaseException:
             lease.release()
             raise
         with suppress(StoreError):
             self._store.objects.flush(f"{lease.document.attempt}/{LOG}")
+
+    def _observed(self) -> Observed:
+        """What was read until now."""
+        if (seen := current()) is None:
+            return Observed()
+        return describe(self._job.step, seen, code_fingerprint(self._job.step), self.outside)
 
     def _wait_for(self, job: Job) -> Lease | Record:
         """A worker that died while publishing on another machine has left a lease that nobody else watches."""

@@ -17,6 +17,7 @@ from marin.console import Column, print_table
 from marin.drift import PACKAGE
 from marin.errors import CorruptRecord
 from marin.lease import read_lease
+from marin.observed import UNSEEN
 from marin.plan import Action, Decision, Plan
 from marin.scheduler import Run, Status, StepResult
 from marin.store import Store
@@ -59,13 +60,14 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         reason = first.reason_apart if len(group) == 1 else ALIKE.get(first.action) or first.reason
         rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason)])
         for decision in group:
-            lines = (*decision.drift, *(decision.notes if every else _apart_from_packages(decision)))
+            lines = (*decision.drift, *(decision.notes if every else _of_its_own(decision)))
             rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
     packages = Counter(note for decision in plan.decisions for note in decision.notes if note.startswith(PACKAGE))
     for note, count in packages.items():
         said = f"warning: {note} since {count} of these outputs were made; nothing stops or runs for that"
         console.print(Text(said, style="yellow"), soft_wrap=True)
+    print_unseen(console, Counter(note for d in plan.decisions for note in d.notes if note.startswith(UNSEEN)))
     parts = [f"{count} {action}" for action, count in counts.items() if count]
     console.print(
         f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}"
@@ -74,16 +76,24 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
     )
 
 
-def _apart_from_packages(decision: Decision) -> list[str]:
-    """Notes about one output. What an upgrade of a package touches is most of them, and said once for all."""
-    return [note for note in decision.notes if not note.startswith(PACKAGE)]
+def print_unseen(console: Console, notes: Counter[str]) -> None:
+    """What nobody could observe. notes: each with how many steps it is about."""
+    for note, count in notes.items():
+        steps = "1 step" if count == 1 else f"{count:,} steps"
+        said = f"note: {note}; {steps}. List what counts in outside(), and a change of it is seen"
+        console.print(Text(said, style="yellow"), soft_wrap=True)
+
+
+def _of_its_own(decision: Decision) -> list[str]:
+    """Notes about one output. What an upgrade of a package touches, say, is most of them, and said once for all."""
+    return [note for note in decision.notes if not note.startswith((PACKAGE, UNSEEN))]
 
 
 def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
     """Like decisions together; order of first appearance."""
     groups: dict[tuple[Any, ...], list[Decision]] = {}
     for index, decision in enumerate(decisions):
-        plain = not decision.drift and not _apart_from_packages(decision) and not every
+        plain = not decision.drift and not _of_its_own(decision) and not every
         reason = "" if decision.action in ALIKE else decision.reason
         key = (decision.step.op, decision.action, reason) if plain else (index,)
         groups.setdefault(key, []).append(decision)

@@ -18,7 +18,16 @@ MAY_IMPORT = {  # folder: its own modules, and these
     "experiments": {"marin", "operators", "infra", "experiments"},
 }
 LIBRARY = {"text", "data", "training", "evaluation", "health", "pages"}  # of marin: no step, no store
-LIBRARY_MAY_IMPORT = {"marin.errors", "marin.directory", "marin.reach", "marin.value", "marin.resources", "marin.scale"}
+LIBRARY_MAY_IMPORT = {
+    "marin.errors",
+    "marin.directory",
+    "marin.listening",
+    "marin.observation",
+    "marin.reach",
+    "marin.value",
+    "marin.resources",
+    "marin.scale",
+}
 ENGINE_OPENS = {"marin.page_content": "marin.pages"}  # the engine's collector is the one module that draws pages
 VAGUE = {"utils", "util", "common", "helper", "helpers", "base", "misc"}
 HEAVY = {

@@ -21,6 +21,8 @@ from marin.captured import captured
 from marin.errors import CorruptRecord, PlanError
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, State, lease_name, parse_lease
+from marin.listening import current, observing
+from marin.observation import Observation, Scope
 from marin.resources import Resources
 from marin.step import ExecutorStep
 from marin.store import open_store
@@ -205,18 +207,27 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     import ray
     from ray.exceptions import RayError
 
-    def call(item: Any) -> Any:
+    here = current()
+    scope = here.scope if here is not None else Scope()
+
+    def call(item: Any) -> tuple[Any, Observation]:
         try:
-            return work(item)
+            with observing(scope) as seen:
+                result = work(item)
         except Exception as error:
             raise portable(error) from None
+        return result, seen
 
     task = ray.remote(max_retries=MAP_RETRIES)(call)
     references = [task.remote(item) for item in items]
     try:
-        return ray.get(references)
+        answers = ray.get(references)
     except RayError as error:
         for reference in references:  # nobody wants the others any more
             ray.cancel(reference)
-        seen = explained(error)
-        raise seen from seen.__cause__
+        cause = explained(error)
+        raise cause from cause.__cause__
+    if here is not None:
+        for _, seen in answers:
+            here.join(seen)
+    return [result for result, _ in answers]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_experiment_and_steps
@@ -36,7 +35,7 @@ def command(names: tuple[str, ...], because: str, scale: Scale, prefix: str, as_
     made = plan_of(experiment, scale, prefix)
     steps = sorted(resolve_names(asked, made.experiment.steps()), key=lambda step: step.name)
     done = accept_named(made, steps, because)
-    rows = [{"step": held.step.name, "identity": held.step.identity, **asdict(held.entry)} for held in done]
+    rows = [{"step": held.step.name, "identity": held.step.identity, **held.entry.to_plain()} for held in done]
     if as_json:
         echo_json(rows)
         return Exit.OK

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from marin.errors import GarbledDocument
+from marin.listening import answering
 from marin.reach import reaches
 
 # Importing these opens a browser, prints a poem, needs a display or another system, or starts a program.
@@ -86,9 +87,10 @@ def render_pages(modules: Sequence[str]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "pages.json"
         command = [sys.executable, "-s", "-B", "-X", "utf8", "-c", program, json.dumps(list(modules)), str(out)]
-        done = subprocess.run(
-            command, env=environment, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS
-        )
+        with answering():  # it reads the standard library, which is known by its version
+            done = subprocess.run(
+                command, env=environment, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS
+            )
         if done.returncode != 0:
             last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
             raise GarbledDocument(

@@ -8,7 +8,7 @@ What analysis cannot see is listed in ``opaque`` and never missed silently.
 
 from marin.fingerprint.patched import ModuleStates
 from marin.fingerprint.result import HARMLESS, Change, CodeFingerprint, compare, source_diff
-from marin.fingerprint.steps import Fingerprinter, code_fingerprint, module_states, units_by_name
+from marin.fingerprint.steps import Fingerprinter, code_fingerprint, executed, module_states, units_by_name
 
 __all__ = [
     "HARMLESS",
@@ -18,6 +18,7 @@ __all__ = [
     "ModuleStates",
     "code_fingerprint",
     "compare",
+    "executed",
     "module_states",
     "source_diff",
     "units_by_name",

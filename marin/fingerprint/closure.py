@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.modules import Module, Target
@@ -53,6 +54,13 @@ class Part:
     unit: Unit
 
 
+class Reached(NamedTuple):
+    """loaded: modules of the project that are imported on the way."""
+
+    parts: dict[Key, Part]
+    loaded: tuple[Module, ...]
+
+
 class Closures:
     """Computes closures; every unit is analysed once."""
 
@@ -62,7 +70,7 @@ class Closures:
         self._loads: dict[Module, tuple[Module, ...]] = {}
         self._parts: dict[tuple[Key, bool], Part] = {}
 
-    def reach(self, roots: Iterable[Key]) -> dict[Key, Part]:
+    def reach(self, roots: Iterable[Key]) -> Reached:
         """The units that the roots reach, the roots among them, as they count together."""
         reach = Reach()
         queue = list(roots)
@@ -70,7 +78,8 @@ class Closures:
             self._walk(queue, reach)
             queue = self._on_import(reach) or self._registers.found(reach.units, reach.announced)
             queue = queue or self._listed(reach) or self._inspect(reach)
-        return {key: self._part(key, key in reach.inspected) for key in reach.units}
+        parts = {key: self._part(key, key in reach.inspected) for key in reach.units}
+        return Reached(parts, tuple(reach.loaded))
 
     def imported(self, names: Iterable[str], importer: Module) -> frozenset[Module]:
         """The project's modules that importing these by name imports, parents and themselves among them."""

@@ -7,34 +7,21 @@ or whether it runs as ``__main__``.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import sys
-import sysconfig
 from fnmatch import fnmatchcase
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 from typing import Literal
+
+from marin.origin import is_local as is_local
 
 Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
 _COMPILED = (*EXTENSION_SUFFIXES, ".pyx", ".pyc")  # the last two only where there is nothing better
-
-
-def is_local(path: Path | str) -> bool:
-    file = str(path)
-    if any(name in file and name in Path(file).parts for name in _INSTALLED):
-        return False
-    return not f"{file}{os.sep}".startswith(_standard_library())
-
-
-@functools.cache
-def _standard_library() -> tuple[str, ...]:
-    paths = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
-    return tuple({f"{path}{os.sep}" for path in (*paths, *(path.resolve() for path in paths))})
 
 
 class Locator:

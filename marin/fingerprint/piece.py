@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, cast
 
 from marin.fingerprint.bindings import DEFINITIONS, FUNCTIONS, bound_names, leaves
 from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.environment import environment_names
 from marin.fingerprint.modules import Module, Target
+from marin.fingerprint.naming import Strings
 from marin.fingerprint.normal import normalise
 from marin.fingerprint.references import Note, Reader, annotation_names
 from marin.fingerprint.scopes import Reference
@@ -60,7 +62,7 @@ class Piece(NamedTuple):
     """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read.
 
     named: what the annotations name; fields: those of classes' attributes alone. value: the path that the
-    unit's name stands for, if it is one.
+    unit's name stands for, if it is one. environment: variables that it asks for.
     """
 
     text: str
@@ -76,6 +78,7 @@ class Piece(NamedTuple):
     value: Reference | None = None
     shape: Shape | None = None
     traits: Trait = Trait.NONE
+    environment: tuple[str, ...] = ()
 
 
 def analyse(module: Module, name: str) -> Piece:
@@ -101,6 +104,7 @@ def analyse(module: Module, name: str) -> Piece:
         value=reader.value if len(statements) == 1 else None,
         shape=_shape(statements[0], name) if len(statements) == 1 else None,
         traits=_traits(statements, name, text, reader, _imported_names(reader, module)),
+        environment=environment_names(statements, reader.dotted, Strings(module, ()).of) if "env" in text else (),
     )
 
 

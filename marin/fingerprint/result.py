@@ -20,6 +20,8 @@ class CodeFingerprint:
     units: digest by qualified name ("operators.tokenize.Tokenize"). packages: version by
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
+    loaded: modules of the project that are imported. environment: names of variables that are asked for, see
+    ``marin.fingerprint.environment``. readers: packages that open files without Python.
     Only units and packages make two fingerprints equal.
     """
 
@@ -27,6 +29,9 @@ class CodeFingerprint:
     packages: Mapping[str, str]
     opaque: tuple[str, ...] = field(default=(), compare=False)
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    loaded: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    environment: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    readers: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     @functools.cached_property
     def digest(self) -> str:

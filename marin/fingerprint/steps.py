@@ -18,13 +18,15 @@ from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.conjured import Conjured, file_of
+from marin.fingerprint.executed import Executed
 from marin.fingerprint.live import Live, Process
 from marin.fingerprint.locate import is_local
 from marin.fingerprint.named import NamedUnits
+from marin.fingerprint.naming import ANYTHING
 from marin.fingerprint.packages import python_version, versions
 from marin.fingerprint.patched import Accepted, ModuleStates, Reached
 from marin.fingerprint.result import CodeFingerprint
-from marin.fingerprint.unit import Key, Weight
+from marin.fingerprint.unit import READ_WITHOUT_PYTHON, Key, Weight
 from marin.step import ExecutorStep
 from marin.value import EXECUTION, digest
 
@@ -51,6 +53,7 @@ class Fingerprinter:
         self._made: dict[_Question, CodeFingerprint] = {}
         self._methods: dict[_Question, frozenset[str]] = {}
         self._offers: dict[type, frozenset[str]] = {}
+        self.executed = Executed(self._closures)
         self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
@@ -159,7 +162,8 @@ class Fingerprinter:
                 conjured.add_class(member)
         for held in conjured.roots:
             roots += self._keys(held)
-        parts = self._closures.reach(roots)
+        reached = self._closures.reach(roots)
+        parts = reached.parts
         self._methods[question] = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
         units = {key.qualified: (part.text, part.digest) for key, part in parts.items() if part.text}
         units |= {name: (text, digest(text.encode())[:DIGITS]) for name, text in conjured.texts.items()}
@@ -176,11 +180,17 @@ class Fingerprinter:
             imported=self._closures.imported(names, roots[0].module) if roots else frozenset(),
             units={key: part.unit for key, part in parts.items()},
         )
+        # Our own library opens nothing but directories of the store, and hands the whole environment to programs.
+        lab = [part for key, part in parts.items() if key.module.name.split(".")[0] != "marin"]
+        named = frozenset(name for part in parts.values() for name in part.unit.piece.environment if name != ANYTHING)
         return CodeFingerprint(
             units={name: units[name][1] for name in sorted(units)},
             packages=dict(sorted(packages.items())),
             opaque=tuple(sorted({text for part in parts.values() for text, _ in part.unit.notes})),
             sources={name: units[name][0] for name in sorted(units)},
+            loaded=frozenset(module.name for module in reached.loaded),
+            environment=frozenset(name for part in lab for name in part.unit.piece.environment) | named,
+            readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON),
         )
 
     def _refuse(self, cls: type, parts: Mapping[Key, Part], conjured: Conjured) -> None:
@@ -296,3 +306,8 @@ def module_states() -> ModuleStates:
 def units_by_name(importer: Path) -> NamedUnits:
     """Today's units, by the names that an older fingerprint has; importer: a file of the project."""
     return _FINGERPRINTER.named(importer)
+
+
+def executed() -> Executed:
+    """Finds the units that code belongs to, by source files as this process first read them."""
+    return _FINGERPRINTER.executed

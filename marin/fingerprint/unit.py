@@ -27,6 +27,13 @@ INDIFFERENT = frozenset(
     tokenizers torch tqdm transformers
     """.split()  # noqa: SIM905
 )
+# Packages whose C, C++ or Rust code opens files itself, so that Python does not hear of it.
+READ_WITHOUT_PYTHON = frozenset(
+    """
+    deltalake duckdb h5py lance lancedb netCDF4 polars pyarrow safetensors sentencepiece tables tensorflow tokenizers
+    zarr
+    """.split()  # noqa: SIM905
+)
 
 
 class Key(NamedTuple):

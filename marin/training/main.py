@@ -1,8 +1,9 @@
-"""The training process: ``python -m marin.training.main spec.json EVENTS PARENT``.
+"""The training process: ``python -m marin.training.main spec.json EVENTS PARENT SCOPE``.
 
 EVENTS: number of an inherited, writable file descriptor; one JSON object a line. PARENT: process id
-that must be alive. Standard input is a pipe that the parent never writes to: when it closes, the
-parent is gone and this process ends at once, so that no two trainers write to one state directory.
+that must be alive. SCOPE: of what is observed, see marin.observation. Standard input is a pipe that the
+parent never writes to: when it closes, the parent is gone and this process ends at once, so that no two
+trainers write to one state directory.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+from marin.listening import current, observing
+from marin.observation import Scope
+
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ORPHANED = 70  # exit status
 LOCK = "training.lock"  # in the state directory; holds the process id of the last trainer
@@ -27,12 +31,19 @@ LOCK = "training.lock"  # in the state directory; holds the process id of the la
 def main(arguments: list[str]) -> NoReturn:
     spec_path, events, parent = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     _die_with(parent)
+    scope = Scope.from_plain(json.loads(arguments[3]))
     lock = threading.Lock()
     pipe = os.fdopen(events, "w", encoding="utf-8", buffering=1)
 
     def emit(event: str, **facts: object) -> None:
         with lock:
             pipe.write(json.dumps({"event": event, **facts}) + "\n")
+
+    def tell(event: str, **facts: object) -> None:
+        """What was read until a checkpoint comes before it: that may be published at once."""
+        if event == "checkpoint" and (seen := current()) is not None:
+            emit("observed", **seen.to_plain())
+        emit(event, **facts)
 
     try:
         from marin.training.spec import from_json
@@ -43,7 +54,9 @@ def main(arguments: list[str]) -> NoReturn:
         from marin.training.levanter_run import train
 
         emit("imported", seconds=time.monotonic() - started)
-        train(spec, emit)
+        with observing(scope) as seen:
+            train(spec, tell)
+        emit("observed", **seen.to_plain())
         del held
         status = 0
     except Exception as error:

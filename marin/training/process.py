@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from marin import errors
+from marin.listening import answering, current
+from marin.observation import Observation, Scope
 from marin.training.spec import TrainingSpec, to_json
 
 LOG_LINES_SHOWN = 15
@@ -57,16 +59,22 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
     specification.write_text(to_json(spec), encoding="utf-8")
     printed = _Printed(log)
     reading, writing = os.pipe()
+    here = current()
+    scope = here.scope if here is not None else Scope()
     with log.open("ab") as output, os.fdopen(reading, encoding="utf-8") as events:
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "marin.training.main", str(specification), str(writing), str(os.getpid())],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=child_environment(accelerator),
-                pass_fds=(writing,),
-            )
+            with answering():
+                process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "marin.training.main", str(specification), str(writing)),
+                        *(str(os.getpid()), json.dumps(scope.to_plain())),
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=child_environment(accelerator),
+                    pass_fds=(writing,),
+                )
         finally:
             os.close(writing)
         try:
@@ -143,6 +151,9 @@ def _follow(events: Any, listeners: Listeners, printed: _Printed) -> tuple[Timin
                 timings.imported = news["seconds"]
             case "begin":
                 timings.prepared, timings.began_at = news["seconds"], news["step"]
+            case "observed":
+                if (here := current()) is not None:
+                    here.join(Observation.from_plain(news))
             case "failed":
                 failure = news
             case _:

@@ -1,0 +1,51 @@
+"""Which environment variables code asks for, as far as its text names them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from marin.fingerprint.naming import ANYTHING
+
+_READS = frozenset({"get", "setdefault", "pop", "__getitem__", "__contains__"})
+_WRITES = frozenset({"setdefault", "pop"})
+_MAPPING = frozenset({"os.environ", "environ", "os.environb"})
+_GETTERS = frozenset({"os.getenv", "getenv"})
+SET = "="  # before a name that the code itself sets
+
+
+def environment_names(
+    statements: list[ast.stmt], dotted: Callable[[ast.expr], str], strings: Callable[[ast.expr], set[str]]
+) -> tuple[str, ...]:
+    """Names that are asked for, ``*`` for a computed one or for all of them, and ``=NAME`` for what is set."""
+    found: dict[str, None] = {}
+    known: set[ast.expr] = set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            for mapping, name, sets in _uses(node, dotted):
+                known.add(mapping)
+                for each in strings(name):
+                    asked = ANYTHING if ANYTHING in each else each
+                    found[f"{SET}{asked}" if sets else asked] = None
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.Name, ast.Attribute)) and node not in known and dotted(node) in _MAPPING:
+                found[ANYTHING] = None
+    return tuple(found)
+
+
+def _uses(node: ast.AST, dotted: Callable[[ast.expr], str]) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
+    """(the mapping, or what is called; the name that is asked for; whether it is set)."""
+    match node:
+        case ast.Call(func=func, args=[name, *_]) if dotted(func) in _GETTERS:
+            yield func, name, False
+        case ast.Call(func=ast.Attribute(value=mapping, attr=way), args=[name, *_]) if (
+            way in _READS and dotted(mapping) in _MAPPING
+        ):
+            yield mapping, name, way in _WRITES
+        case ast.Subscript(value=mapping, slice=name, ctx=context) if dotted(mapping) in _MAPPING:
+            yield mapping, name, not isinstance(context, ast.Load)
+        case ast.Compare(left=name, ops=[ast.In() | ast.NotIn()], comparators=[mapping]) if dotted(mapping) in _MAPPING:
+            yield mapping, name, False
+        case _:
+            return
