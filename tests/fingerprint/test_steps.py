@@ -126,7 +126,7 @@ class Step(ExecutorStep[Tokens], op="step"):
 
 
 def test_a_broken_module_that_a_step_imports_late_is_named(tmp_path, monkeypatch):
-    broken = OPERATOR_ALONE.replace(
+    broken = OPERATOR_ALONE.replace('op="step"', 'op="late-step"').replace(
         "return 1", "import fingerprint_test_broken\n        return fingerprint_test_broken.f()"
     )
     write(
