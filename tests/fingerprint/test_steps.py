@@ -24,7 +24,7 @@ class Step{n}(ExecutorStep[Tokens], op="step{n}"):
     number: int
     name: str = "x"
     inputs: tuple[ExecutorStep[Tokens], ...] = ()
-    size: Size = Size()
+    size: object = Size()
 
     def run(self, ctx):
         from lib import {modules}
@@ -126,10 +126,16 @@ class Step(ExecutorStep[Tokens], op="step"):
 
 
 def test_a_broken_module_that_a_step_imports_late_is_named(tmp_path, monkeypatch):
-    broken = OPERATOR_ALONE.replace(
+    broken = OPERATOR_ALONE.replace('op="step"', 'op="late-step"').replace(
         "return 1", "import fingerprint_test_broken\n        return fingerprint_test_broken.f()"
     )
-    write(tmp_path, {"fingerprint_test_late.py": HEAD + broken, "fingerprint_test_broken.py": "x = 1\ndef f(:\n"})
+    write(
+        tmp_path,
+        {
+            "fingerprint_test_late.py": HEAD.replace("test_size", "test_late_size") + broken,
+            "fingerprint_test_broken.py": "x = 1\ndef f(:\n",
+        },
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     step = importlib.import_module("fingerprint_test_late").Step()
     with pytest.raises(ExperimentError, match=r"fingerprint_test_broken\.py:2"):
