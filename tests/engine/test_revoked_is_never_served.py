@@ -110,3 +110,12 @@ def test_what_was_made_from_an_output_that_a_rebuild_replaced_is_judged_by_its_o
     assert ran(run(prefix, rebuild=("draw",), middle=middle)) == {"toy-lottery/draw", "toy-join/middle"}
     revoke(Store(prefix), bad, "holds test items")
     must_be_refused(prefix, r"toy-join/end: made from toy-lottery/draw", on_drift=OnDrift.ACCEPT, end=end)
+
+
+def test_a_revoked_output_is_planned_as_nobodys_alias(prefix: str) -> None:
+    run(prefix, end=B)
+    twin = Join(parts=(Write(text="a", encoding="ascii", label="twin"), Z), separator="+", label="twins")
+    run(prefix, twin=twin.parts[0])
+    assert planned(prefix, end=twin).of(twin).action is Action.ALIAS
+    revoke(Store(prefix), record_of(prefix, B), "joined wrongly")
+    assert planned(prefix, end=twin).of(twin).action is Action.RUN
