@@ -424,3 +424,15 @@ def test_the_command_line_bounds_it(tmp_path: Path) -> None:
     (record,) = (json.loads(held.read_text()) for held in (project.store / "repeat").glob("*.0003/.marin/record.json"))
     assert [held["checked"] for held in record["inputs"]] == ["sizes"]
     project.run("--rebuild", "repeat", "--check-inputs", "1GiB", expect=1)
+
+
+def test_a_verification_holds_for_the_files_as_they_were_then(prefix: str) -> None:
+    """A copied store is verified once; what is written to after that is looked at again."""
+    run(prefix, source=SOURCE)
+    path = file_of(prefix, SOURCE)
+    path.touch()
+    store, record = Store(prefix), record_of(prefix, SOURCE)
+    store.note_stamp(record)
+    assert planned(prefix, source=SOURCE).of(SOURCE).notes == ()
+    path.write_bytes(path.read_bytes().upper())
+    assert "changed in place: changed: text.txt" in planned(prefix, source=SOURCE).of(SOURCE).reason

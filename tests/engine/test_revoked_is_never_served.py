@@ -15,6 +15,7 @@ from marin.record import Record
 from marin.revocation import revoke
 from marin.step import ExecutorStep
 from marin.store import Store
+from tests.engine.test_deleted_outputs import Lottery
 from tests.engine.toy import Blob, Join, Outside, Write, execute, planned, ran, run
 
 A = Write(text="a", label="a")
@@ -92,3 +93,29 @@ def test_rebuilding_drift_does_not_make_again_what_is_revoked_itself(prefix: str
     assert planned(prefix, on_drift=OnDrift.REBUILD, end=end).of(read).action is Action.STOP
     must_be_refused(prefix, "toy-outside/read: revoked .*the wrong file", on_drift=OnDrift.REBUILD, end=end)
     assert ran(run(prefix, rebuild=("read",), end=end)) == {"toy-outside/read", "toy-join/end"}
+
+
+def test_what_was_made_from_an_output_that_a_rebuild_replaced_is_judged_by_its_old_inputs(
+    prefix: str, tmp_path: Path
+) -> None:
+    """The record of what was in between is no longer the current one."""
+    drawn = tmp_path / "drawn.txt"
+    drawn.write_text("test items")
+    draw = Lottery(path=str(drawn), label="draw")
+    middle = Join(parts=(draw, Z), separator="+", label="middle")
+    end = Join(parts=(middle, Z), separator="-", label="end")
+    run(prefix, end=end)
+    bad = record_of(prefix, draw)
+    drawn.write_text("clean")
+    assert ran(run(prefix, rebuild=("draw",), middle=middle)) == {"toy-lottery/draw", "toy-join/middle"}
+    revoke(Store(prefix), bad, "holds test items")
+    must_be_refused(prefix, r"toy-join/end: made from toy-lottery/draw", on_drift=OnDrift.ACCEPT, end=end)
+
+
+def test_a_revoked_output_is_planned_as_nobodys_alias(prefix: str) -> None:
+    run(prefix, end=B)
+    twin = Join(parts=(Write(text="a", encoding="ascii", label="twin"), Z), separator="+", label="twins")
+    run(prefix, twin=twin.parts[0])
+    assert planned(prefix, end=twin).of(twin).action is Action.ALIAS
+    revoke(Store(prefix), record_of(prefix, B), "joined wrongly")
+    assert planned(prefix, end=twin).of(twin).action is Action.RUN
