@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import time
 import traceback
@@ -20,7 +19,7 @@ from marin.job import Ending, Job, Outcome
 from marin.lease import Held, Lease
 from marin.objects import store_errors
 from marin.outside import must_be_planned, must_be_the_same
-from marin.record import FAILURE, LOG, Record
+from marin.record import FAILURE, LOG, Failure, Record
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
 
@@ -109,7 +108,7 @@ def check_code(job: Job) -> None:
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
     if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
         with suppress(StoreError):
-            store.objects.append(log, f"{lease.lost}\n".encode())
+            store.objects.append(log, f"{lease.lost}\n".encode(errors="backslashreplace"))
             store.objects.flush(log)
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
@@ -120,10 +119,10 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
     if not isinstance(error, MarinError):
         line = f"{line.splitlines()[0]} (in {_place(error)})"
     try:
-        store.objects.append(log, details.encode())
+        store.objects.append(log, details.encode(errors="backslashreplace"))
         store.objects.flush(log)
-        failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
-        store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure).encode())
+        failure = Failure(error=line, when=time.strftime("%Y-%m-%d %H:%M:%S"), seconds=round(seconds, 3))
+        store.objects.write(f"{lease.document.attempt}/{FAILURE}", failure.to_json())
     except StoreError:
         details += "\n(the store could not take the failure report)"
     return Outcome(ending=Ending.FAILED, error=line, details=details, log=log, seconds=seconds)

@@ -94,7 +94,7 @@ def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
         return Standing.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
     failure = store.failure(attempt.directory)
     if failure is not None:
-        return Standing.FAILED, f"{failure.get('when', '')} {failure.get('error', 'unknown')}".strip()
+        return Standing.FAILED, failure.describe()
     if store.objects.read(f"{attempt.directory}/{RECORD}") is not None:
         return Standing.COMMITTED, ""
     return Standing.UNFINISHED, "it left neither an output nor an error"

@@ -98,12 +98,15 @@ def damage(snapshot: Snapshot, record: Record) -> tuple[str, list[str]]:
             return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
         return "" if store.objects.is_remote else store.bad_manifests([record]).get(record.attempt, ""), []
     stamp = output.stamp()
-    if stamp == record.stamp and stamp:
-        return store.bad_manifests([record]).get(record.attempt, ""), []
-    if not output.exists(".marin/record.json"):
-        return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
-    if not record.stamp or stamp == store.stamp(record):
-        return "", []
+    if not (stamp and stamp == record.stamp):
+        if not output.exists(".marin/record.json"):
+            return f"the output {record.attempt} is missing from the store; {store.remedy(record)}", []
+        if record.stamp and stamp != store.stamp(record):
+            return _read_again(store, record)
+    return store.bad_manifests([record]).get(record.attempt, ""), []
+
+
+def _read_again(store: Store, record: Record) -> tuple[str, list[str]]:
     wrong = store.verify(record, Check.CHECKSUMS)
     if wrong:
         return f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}", []

@@ -50,7 +50,7 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
     if stored is None:
         return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
     lines: list[str] = []
-    for change in compare_code(CodeFingerprint.from_json(stored), now):
+    for change in compare_code(stored, now):
         if change.kind == "changed":
             lines.append(f"{change.name} changed ({(change.old or '')[:8]} → {(change.new or '')[:8]})")
         elif change.kind in ("added", "removed"):

@@ -18,7 +18,7 @@ from marin.lineage import ADOPT, Output
 from marin.piece import DAY, Piece, PieceKind, extents
 from marin.record import Record
 from marin.store import attempt_directory
-from marin.uses import RECENT, Needs
+from marin.uses import NOTHING, RECENT, Needs
 from marin.uses import SHORT as NEEDED
 
 OLDER_THAN = 7.0  # days
@@ -93,7 +93,7 @@ def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
 
 def needs_now(held: Holdings, now: float) -> Needs:
     """Of every run that lasts, and of recent ones."""
-    needs = Needs()
+    needs = NOTHING
     lasting = {run.name for run in held.lasting(now)}
     for run in held.runs:
         if run.name in lasting or now - held.began(run) < RECENT * DAY:

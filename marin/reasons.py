@@ -90,7 +90,7 @@ def _unfinished(step: ExecutorStep[Any], mine: list[str], snapshot: Snapshot) ->
     for attempt in reversed(mine):
         failure = snapshot.store.failure(attempt)
         if failure is not None:
-            return f"failed last time: {failure.get('error', 'unknown')} (log: {attempt}/.marin/log.txt)"
+            return f"failed last time: {failure.error} (log: {attempt}/.marin/log.txt)"
     return f"an earlier attempt did not finish ({mine[-1]})"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +10,7 @@ from typing import Any
 from marin.attempts import parse_attempt
 from marin.committed import Committed
 from marin.lease import State
-from marin.record import FAILURE, LOG
+from marin.record import FAILURE, LOG, parse_failure
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -57,7 +56,7 @@ def store_statuses(store: Store) -> list[StepStatus]:
 
 class _Found:
     def __init__(self, store: Store, identities: list[str]) -> None:
-        self.identities = identities
+        self.identities, self.prefix = identities, store.prefix
         committed = Committed(store, identities, every_lease=True)
         self.records, self.leases, self.corrupt = committed.records, committed.leases, committed.damage
         released = [
@@ -93,13 +92,5 @@ class _Found:
             detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
-            return Standing.FAILED, _failed(failure), log
+            return Standing.FAILED, parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}").describe(), log
         return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
-
-
-def _failed(content: bytes) -> str:
-    try:
-        told = json.loads(content)
-        return f"{told.get('when', '')} {told.get('error', 'unknown')}".strip()
-    except (ValueError, AttributeError):
-        return "its failure report cannot be read"

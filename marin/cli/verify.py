@@ -15,7 +15,7 @@ from marin.console import open_console
 from marin.cost import write_bytes
 from marin.errors import BadPrefix, StoreFull
 from marin.exits import Exit
-from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory, unknown
+from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory
 from marin.record import Check, Record
 from marin.store import open_store
 from marin.verified import note_verified
@@ -95,7 +95,7 @@ def _asked(inventory: Inventory, steps: tuple[str, ...], wrong: dict[str, list[s
     for step in steps:
         named = outputs_called(step, inventory.records, inventory.store.prefix)
         if not named and not any(identity.startswith(step) for identity in wrong):
-            raise unknown(step, [record.name for record in inventory.records], inventory.store.prefix)
+            raise inventory.unknown(step)
         found |= {record.identity: record for record in named}
     return list(found.values())
 
