@@ -41,8 +41,12 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     wrong = {identity: [error] for identity, error in inventory.damage.items() if _is_asked(identity, steps)}
     records = _asked(inventory, steps, wrong)
     right: list[Record] = []
+    edited = inventory.store.disagreements(records)
     for record in _with_progress(records):
-        if found := inventory.store.verify(record, check):
+        found = inventory.store.verify(record, check)
+        if record.identity in edited:
+            found.insert(0, edited[record.identity])
+        if found:
             wrong[f"{record.name} {record.identity[:12]}"] = found
         else:
             right.append(record)
