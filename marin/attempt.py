@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from marin.listening import observing
 from marin.objects import store_errors
 from marin.observed import describe, scope_of
 from marin.outside import must_be_planned, must_be_the_same
-from marin.record import FAILURE, LOG, Record
+from marin.record import FAILURE, LOG, Failure, Record
 from marin.redaction import redacted
 from marin.step_context import Mapper, StepContext
 from marin.store import Store
@@ -120,7 +119,7 @@ def check_code(job: Job) -> CodeFingerprint:
 def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
     if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
         with suppress(StoreError):
-            store.log(log, f"{lease.lost}\n".encode())
+            store.log(log, f"{lease.lost}\n".encode(errors="backslashreplace"))
             store.objects.flush(log)
         held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
         return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
@@ -133,10 +132,11 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
         more = f"{SIGNALS}\n"
     line = redacted(str(SIGNALS) if stopped else failure_line(error))
     try:
-        store.log(log, more.encode())
+        store.log(log, more.encode(errors="backslashreplace"))
         store.objects.flush(log)
-        failure = {"error": line, "when": time.strftime("%Y-%m-%d %H:%M:%S"), "seconds": round(seconds, 3)}
-        store.objects.write(f"{lease.document.attempt}/{FAILURE}", json.dumps(failure | {"stopped": stopped}).encode())
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        failure = Failure(error=line, when=when, seconds=round(seconds, 3), stopped=stopped)
+        store.objects.write(f"{lease.document.attempt}/{FAILURE}", failure.to_json())
     except StoreError:
         more += "\n(the store could not take the failure report)"
     return Outcome(ending=Ending.FAILED, error=line, details=more, log=log, seconds=seconds)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, UnknownStep
 from marin.inventory import SHORTEST, ambiguous, hint, must_exist
@@ -97,8 +98,7 @@ def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
         return Standing.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
     failure = store.failure(attempt.directory)
     if failure is not None:
-        said = f"{failure.get('when', '')} {failure.get('error', 'unknown')}".strip()
-        return (Standing.STOPPED if failure.get("stopped", False) else Standing.FAILED), said
+        return (Standing.STOPPED if failure.stopped else Standing.FAILED), failure.describe()
     if store.objects.read(f"{attempt.directory}/{RECORD}") is not None:
         return Standing.COMMITTED, ""
     return Standing.UNFINISHED, "it left neither an output nor an error"
@@ -110,9 +110,8 @@ def note_stop(store: Store, identity: str, why: str) -> str:
         lease = read_lease(store.objects, identity)
         if lease is not None and lease.state is State.RELEASED:
             failure = store.failure(lease.attempt)
-            if failure is not None and failure.get("stopped", False):
-                report = json.dumps(failure | {"error": why}).encode()
-                store.objects.write(f"{lease.attempt}/{FAILURE}", report)
+            if failure is not None and failure.stopped:
+                store.objects.write(f"{lease.attempt}/{FAILURE}", replace(failure, error=why).to_json())
                 return f"{lease.attempt}/{LOG}"
     return ""
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from marin.condition import FilesState, state_of_files
 from marin.decision import Action, Trust
 from marin.errors import CorruptRecord
-from marin.fingerprint import CodeFingerprint
 from marin.lineage import ADOPT, PINNED, Lineage, Output, read_lineage
 from marin.marks import BAD, MarkKind, Marks
 from marin.plan import Plan
@@ -251,7 +250,7 @@ class _Auditor:
         for code, outputs in by_code.items():
             try:
                 stored = self.store.code(code)
-                opaque = () if stored is None else CodeFingerprint.from_json(stored).opaque
+                opaque = () if stored is None else stored.opaque
             except CorruptRecord as error:
                 self.made.add(Claim(Grade.DOUBTFUL, "code not kept", str(error)), outputs)
                 continue

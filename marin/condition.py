@@ -132,12 +132,15 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
             return FilesState(wrong=missing, deleted=True)
         return FilesState() if store.objects.is_remote else _manifest_state(store, record)
     stamp = output.stamp()
-    if stamp == record.stamp and stamp:
-        return _manifest_state(store, record)
-    if not output.exists(".marin/record.json"):
-        return FilesState(wrong=missing, deleted=_is_deleted(output.url))
-    if not record.stamp or stamp == store.stamp(record):
-        return FilesState()
+    if not (stamp and stamp == record.stamp):
+        if not output.exists(".marin/record.json"):
+            return FilesState(wrong=missing, deleted=_is_deleted(output.url))
+        if record.stamp and stamp != store.stamp(record):
+            return _read_again(store, record)
+    return _manifest_state(store, record)
+
+
+def _read_again(store: Store, record: Record) -> FilesState:
     wrong = store.verify(record, Check.CHECKSUMS)
     if wrong:
         return FilesState(wrong=f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}")

@@ -23,6 +23,14 @@ class BadDocument(Exception):
         self.place, self.why = place or "the file", why
 
 
+def parse_json(content: bytes | str) -> Any:
+    """Raises BadDocument, also for what is nested too deeply to be read."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BadDocument("", str(error)) from error
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """Its fields are JSON-able values, enums and documents. Unknown ones are left out."""
 
@@ -99,8 +107,8 @@ class Versioned(Document, frozen=True, kw_only=True):
     @classmethod
     def _from_the_future(cls, content: bytes, where: str, kind: str) -> str:
         try:
-            found = json.loads(content)["format"]
-        except (ValueError, TypeError, KeyError, RecursionError):
+            found = parse_json(content)["format"]
+        except (BadDocument, TypeError, KeyError):
             return ""
         if not isinstance(found, int) or found <= cls.LATEST:
             return ""
@@ -111,11 +119,7 @@ def _parse(kind: Any, content: bytes) -> Any:
     try:
         return _decoder(kind)(content)
     except (ValueError, RecursionError):  # not right, or it holds an infinity or a nan, which Python writes and reads
-        try:
-            held = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise BadDocument("", str(error)) from error
-        return _convert(kind, held)
+        return _convert(kind, parse_json(content))
 
 
 @functools.cache

@@ -65,7 +65,7 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
         stored = store.code(then)
         if stored is None:
             return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
-        now.changes_since[then] = compare_code(CodeFingerprint.from_json(stored), now)
+        now.changes_since[then] = compare_code(stored, now)
     lines: list[str] = []
     for change in now.changes_since[then]:
         if change.kind == "changed":

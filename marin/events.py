@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from marin.document import json_bytes
 from marin.errors import MarinError
 from marin.holder import this_process
 from marin.redaction import without_credentials
@@ -29,7 +29,7 @@ class Events:
 
     def note(self, event: str, **details: object) -> None:
         line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **without_credentials(details)}
-        self.store.objects.append(self.name, json.dumps(line, ensure_ascii=False).encode() + b"\n")
+        self.store.objects.append(self.name, json_bytes(line) + b"\n")
 
     def began(self, command: str, git: str, scale: str, todo: int) -> None:
         """todo: how many steps it sets out to make."""

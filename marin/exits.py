@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -32,6 +33,9 @@ def guarded(work: Callable[[], int]) -> int:
     from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
     from marin.told_to_stop import SIGNALS
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files need not be UTF-8; a terminal may know less than that
+            stream.reconfigure(errors="backslashreplace")
     SIGNALS.heed()
     try:
         code = work()

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from marin.fingerprint import CodeFingerprint, compare, source_diff
+from marin.fingerprint import compare, source_diff
 from marin.plan import Plan
 from marin.reasons import describe_fields
 from marin.redaction import without_credentials
@@ -55,9 +55,9 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         }
         stored = plan.store.code(record.code) if record.code != today.code.digest and step.pin is None else None
         if stored is not None:
-            old = CodeFingerprint.from_json(stored)
             told["diffs"] = {
-                change.name: source_diff(change, old.sources, today.code.sources) for change in compare(old, today.code)
+                change.name: source_diff(change, stored.sources, today.code.sources)
+                for change in compare(stored, today.code)
             }
     return without_credentials(told)
 

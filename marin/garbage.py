@@ -18,7 +18,7 @@ from marin.lineage import ADOPT, Output
 from marin.piece import DAY, Piece, PieceKind, extents
 from marin.record import Record
 from marin.store import attempt_directory
-from marin.uses import RECENT, Needs
+from marin.uses import NOTHING, RECENT, Needs
 from marin.uses import SHORT as NEEDED
 
 OLDER_THAN = 7.0  # days
@@ -103,7 +103,7 @@ def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
 
 def needs_now(held: Holdings, now: float, recent: float = RECENT) -> Needs:
     """Of every run that lasts, and of those that began within so many days."""
-    needs = Needs()
+    needs = NOTHING
     lasting = {run.name for run in held.lasting(now)}
     for run in held.runs:
         if run.name in lasting or now - held.began(run) < recent * DAY:

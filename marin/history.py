@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
-from marin.document import BadDocument
+from marin.document import BadDocument, parse_json
 from marin.errors import UnknownStep
 from marin.holder import Holder
 from marin.inventory import ambiguous, hint
@@ -94,9 +93,11 @@ def _parse(name: str, content: bytes) -> PastRun:
     events: list[dict[str, Any]] = []
     for line in content.splitlines():
         try:
-            events.append(json.loads(line))
-        except ValueError:
+            event = parse_json(line)
+        except BadDocument:
             continue  # cut off when its writer was killed, or a full disk
+        if isinstance(event, dict):
+            events.append(_with_numbers(cast("dict[str, Any]", event)))
     began = next((event for event in events if event.get("event") == "began"), dict[str, Any]())
     over = next((event for event in events if event.get("event") in ("ended", "stopped") and "step" not in event), None)
     steps: dict[str, int] = {}  # by status
@@ -115,7 +116,7 @@ def _parse(name: str, content: bytes) -> PastRun:
         scale=str(began.get("scale", "")),
         outcome=outcome,
         about=about,
-        todo=int(began.get("todo", sum(steps.values()))),
+        todo=began.get("todo", sum(steps.values())),
         steps=steps,
         seconds=None if over is None else over.get("seconds"),
         events=events,
@@ -140,6 +141,12 @@ def queued_steps(store: Store) -> dict[str, QueuedStep]:
                 detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
                 found[identity] = QueuedStep(step=str(event.get("step", "")), detail=detail)
     return found
+
+
+def _with_numbers(event: dict[str, Any]) -> dict[str, Any]:
+    """Without what should be a number and is none."""
+    kinds = {"todo": int, "seconds": int | float}
+    return {name: held for name, held in event.items() if name not in kinds or isinstance(held, kinds[name])}
 
 
 def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str, int]) -> tuple[Outcome, str]:

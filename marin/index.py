@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from marin.document import BadDocument, parse_json
 from marin.errors import StoreError
 from marin.objects import Objects
 
@@ -86,9 +87,9 @@ def _parse(content: bytes | None) -> Pack:
     if content is None:
         return {}
     try:
-        held: Mapping[str, Any] = json.loads(zlib.decompress(content))
+        held: Mapping[str, Any] = parse_json(zlib.decompress(content))
         if held["format"] != FORMAT:
             return {}
         return {str(name): (str(stamp), str(text)) for name, (stamp, text) in held["records"].items()}
-    except (zlib.error, ValueError, TypeError, KeyError, AttributeError):
+    except (zlib.error, BadDocument, ValueError, TypeError, KeyError, AttributeError):
         return {}

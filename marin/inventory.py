@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from marin.committed import Committed
 from marin.cost import write_bytes
-from marin.errors import AmbiguousName, BadPrefix, UnknownStep
+from marin.errors import AmbiguousName, BadPrefix, CorruptRecord, UnknownStep
 from marin.record import Record
 from marin.store import Store
 
@@ -24,6 +24,10 @@ class Inventory:
     store: Store
     records: list[Record]
     damage: dict[str, str]
+
+    def unknown(self, name: str) -> UnknownStep | CorruptRecord:
+        """The error for a name that no output has."""
+        return unknown(name, [record.name for record in self.records], self.store.prefix, self.damage.values())
 
     def by_identity(self) -> dict[str, Record]:
         return {record.identity: record for record in self.records}
@@ -64,11 +68,12 @@ def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Re
 def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> Record:
     """The one output that a name means. latest: the newest where several fit.
 
-    Raises UnknownStep with near misses, AmbiguousName with the candidates.
+    Raises UnknownStep with near misses, CorruptRecord if it may be one that cannot be read, AmbiguousName with the
+    candidates.
     """
     found = outputs_called(name, inventory.records, inventory.store.prefix)
     if not found:
-        raise unknown(name, [record.name for record in inventory.records], inventory.store.prefix)
+        raise inventory.unknown(name)
     if len({record.root for record in found}) == 1 or latest:
         return found[0]
     lines = [
@@ -78,9 +83,15 @@ def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> R
     raise ambiguous(name, lines, "newest first; give the identity")
 
 
-def unknown(name: str, names: Iterable[str], prefix: str) -> UnknownStep:
-    """The error for a name that nothing in the store has."""
+def unknown(name: str, names: Iterable[str], prefix: str, unreadable: Collection[str]) -> UnknownStep | CorruptRecord:
+    """The error for a name that nothing in the store has, as far as its records can be read."""
     every = sorted(set(names))
+    if unreadable:
+        more = [f"and {len(unreadable) - CANDIDATES} more"] if len(unreadable) > CANDIDATES else []
+        lines = "\n".join(f"  {text}" for text in [*list(unreadable)[:CANDIDATES], *more])
+        return CorruptRecord(
+            f"nothing that can be read in the store {prefix} is called {name!r}. What cannot:\n{lines}"
+        )
     if not every:
         return UnknownStep(f"nothing is called {name!r}: the store {prefix} holds no output yet")
     return UnknownStep(f"nothing in the store {prefix} is called {name!r}; {hint(name, every)}")

@@ -28,7 +28,7 @@ def outputs_named(lineage: Lineage, store: Store, name: str) -> list[Output]:
     if not outputs and len(name) >= SHORTEST:
         outputs = [output for output in {**lineage.records, **lineage.readers} if output.root.startswith(name)]
     if not outputs:
-        raise unknown(name, {record.name for record in lineage.records.values()}, store.prefix)
+        raise unknown(name, {record.name for record in lineage.records.values()}, store.prefix, lineage.unreadable)
     return outputs
 
 

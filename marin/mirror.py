@@ -212,7 +212,7 @@ def _copied(way: _Way, record: Record, lease: Lease, tally: Tally) -> tuple[Reco
     log = source.objects.read_log(f"{record.attempt}/{LOG}")
     with suppress(StoreError):
         line = f"{_mirrored(source, record).describe()}\n"
-        target.objects.append(f"{attempt}/{LOG}", log + line.encode())
+        target.objects.append(f"{attempt}/{LOG}", log + line.encode(errors="backslashreplace"))
         target.objects.flush(f"{attempt}/{LOG}")
     with control_errors(Path(output.url)):
         clear_away(target, attempt, earlier)

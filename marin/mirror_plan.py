@@ -64,10 +64,7 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     for name in names:
         found = outputs_called(name, current, source.prefix)
         if not found:
-            error = unknown(name, [record.name for record in current], source.prefix)
-            for text in lineage.unreadable:
-                error.add_note(f"not looked at: {text}")
-            raise error
+            raise unknown(name, [record.name for record in current], source.prefix, lineage.unreadable)
         chosen |= {record.identity: record for record in found}
     notes = [f"not looked at: {text}" for text in lineage.unreadable]
     ordered = _inputs_first(lineage, list(chosen.values()), notes, with_inputs=with_inputs)

@@ -11,8 +11,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from marin.document import BadDocument, parse_json
 from marin.errors import InputChanged, InputError, MarinError
 from marin.redaction import redacted
 from marin.step import ExecutorStep
@@ -85,9 +86,11 @@ def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:
         return short
     content = store.objects.read(name)
     try:
-        return short if content is None else json.loads(content)
-    except ValueError:
+        held = None if content is None else parse_json(content)
+    except BadDocument:
         return short
+    pairs = cast("dict[str, object]", held) if isinstance(held, dict) else {}
+    return cast("dict[str, str]", pairs) if pairs and all(isinstance(each, str) for each in pairs.values()) else short
 
 
 def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:

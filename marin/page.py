@@ -45,7 +45,7 @@ def _seal(run: Run, scale: Scale) -> str:
     told = [experiment.question, experiment.issue_url, scale.value, run.plan.store.prefix]
     told += [f"{name} {step.identity}" for name, step in experiment.results.items()]
     told += [line for result in run.results.values() for line in _told_of(run, result)]
-    digest = hashlib.sha256("\0".join(told).encode())
+    digest = hashlib.sha256("\0".join(told).encode(errors="backslashreplace"))
     for file in _code():
         digest.update(file.read_bytes())
     return digest.hexdigest()[:32]

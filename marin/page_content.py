@@ -38,7 +38,7 @@ def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> byt
     """The page as HTML. head: what else goes into its head."""
     from marin.pages.experiment import render as rendered  # templates and plots: more than a second
 
-    return rendered(describe(run, source, scale, command), head).encode()
+    return rendered(describe(run, source, scale, command), head).encode(errors="backslashreplace")
 
 
 def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:

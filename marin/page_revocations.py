@@ -64,7 +64,7 @@ def _stamp(store: Store, name: str, lineage: Lineage, ways: Ways, standing: Revo
         if told is None or not _BANNER.search(page):
             return False  # of a version before these; the next run writes it anew
         banner = _banner(json.loads(told.group(1)), lineage, ways, standing)
-        place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode()
+        place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
         new = _BANNER.sub(lambda _, place=place: place, page, count=1)
         if new == page:
             return False

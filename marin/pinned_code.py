@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.fingerprint import Change, CodeFingerprint, source_diff, units_by_name
+from marin.fingerprint import Change, source_diff, units_by_name
 from marin.judge import Judge
 from marin.lineage import ADOPT, PINNED
 from marin.record import Record
@@ -72,8 +72,7 @@ class PinnedCode:
 
     def _read(self, code: str) -> _Compared:
         try:
-            stored = self._store.code(code)
-            then = None if stored is None else CodeFingerprint.from_json(stored)
+            then = self._store.code(code)
         except CorruptRecord as error:
             return _Compared({}, {}, [str(error)])
         if then is None:

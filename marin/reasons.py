@@ -93,8 +93,8 @@ def _unfinished(step: ExecutorStep[Any], mine: list[str], snapshot: Snapshot) ->
     for attempt in reversed(mine):
         failure = snapshot.store.failure(attempt)
         if failure is not None:
-            how = "" if failure.get("stopped", False) else "failed "
-            return f"{how}last time: {failure.get('error', 'unknown')} (log: {attempt}/.marin/log.txt)"
+            how = "" if failure.stopped else "failed "
+            return f"{how}last time: {failure.error} (log: {attempt}/.marin/log.txt)"
     return f"an earlier attempt did not finish ({mine[-1]})"
 
 

@@ -144,6 +144,18 @@ class Acceptance(MadeBy, frozen=True, kw_only=True):
         return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
+class Failure(Document, frozen=True, kw_only=True):
+    """What a failed attempt left behind. error: one line. stopped: with its run, which is no failure of its own."""
+
+    error: str
+    when: str = ""
+    seconds: float = 0.0
+    stopped: bool = False
+
+    def describe(self) -> str:
+        return f"{self.when} {self.error}".strip()
+
+
 class Record(Versioned, frozen=True, kw_only=True):
     """The one file whose presence means "committed".
 
@@ -298,6 +310,14 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
     """Digest of every path, size and checksum; "" if there is no file."""
     described = [[entry.path, entry.size, entry.sha256] for entry in entries]
     return hashlib.sha256(json.dumps(described).encode()).hexdigest() if described else ""
+
+
+def parse_failure(content: bytes, where: str) -> Failure:
+    """Also of what cannot be read: that it failed is certain."""
+    try:
+        return Failure.parse(content)
+    except BadDocument:
+        return Failure(error=f"{where} cannot be read")
 
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +11,7 @@ from marin.attempts import parse_attempt
 from marin.committed import Committed
 from marin.history import QueuedStep, queued_steps
 from marin.lease import State
-from marin.record import FAILURE, LOG
+from marin.record import FAILURE, LOG, parse_failure
 from marin.step import ExecutorStep
 from marin.store import Store
 
@@ -63,7 +62,7 @@ def store_statuses(store: Store) -> list[StepStatus]:
 
 class _Found:
     def __init__(self, store: Store, identities: list[str], queued: Mapping[str, QueuedStep]) -> None:
-        self.identities, self.queued = identities, queued
+        self.identities, self.prefix, self.queued = identities, store.prefix, queued
         committed = Committed(store, identities, every_lease=True)
         self.records, self.leases, self.corrupt = committed.records, committed.leases, committed.damage
         released = [
@@ -103,15 +102,6 @@ class _Found:
             detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
-            return (*_failed(failure), log)
+            failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")
+            return (Standing.STOPPED if failed.stopped else Standing.FAILED), failed.describe(), log
         return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
-
-
-def _failed(content: bytes) -> tuple[Standing, str]:
-    try:
-        told = json.loads(content)
-        stopped = told.get("stopped", False)
-        detail = f"{told.get('when', '')} {told.get('error', 'unknown')}".strip()
-    except (ValueError, AttributeError):
-        return Standing.FAILED, "its failure report cannot be read"
-    return (Standing.STOPPED if stopped else Standing.FAILED), detail

@@ -123,7 +123,7 @@ class StepContext:
     def log(self, message: str) -> None:
         self._still_ours()
         line = f"{time.strftime('%H:%M:%S')} {message}\n"
-        self._store.log(f"{self._lease.document.attempt}/{LOG}", line.encode())
+        self._store.log(f"{self._lease.document.attempt}/{LOG}", line.encode(errors="backslashreplace"))
 
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         self._still_ours()

@@ -33,7 +33,9 @@ from msgspec.structs import asdict
 
 from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
+from marin.document import BadDocument, parse_json
 from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
+from marin.fingerprint.result import CodeFingerprint
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
 from marin.objects import open_objects
@@ -47,9 +49,11 @@ from marin.record import (
     Check,
     Checked,
     Examined,
+    Failure,
     FileEntry,
     Record,
     examine,
+    parse_failure,
     parse_manifest,
     parse_record,
     root_digest,
@@ -255,10 +259,8 @@ class Store:
         return entries
 
     def verify(self, record: Record, check: Check) -> list[str]:
-        """What is wrong with a committed output; empty when all is well."""
-        found = self.examine(record, check)
-        edited = self.disagreements([record]).values() if found.checked is not Checked.UNKNOWN else ()
-        return [*edited, *found.wrong]
+        """What is wrong with the files of a committed output; empty when all is well."""
+        return self.examine(record, check).wrong
 
     def examine(self, record: Record, check: Check, at_most: int = EVERY_BYTE, seed: str = "") -> Examined:
         """What is wrong with a committed output, and how well that is known; see ``marin.record.examine``."""
@@ -312,28 +314,24 @@ class Store:
         """Directories of every attempt of an operator's steps, committed or not."""
         return [f"{slug(op)}/{name}" for name in self.objects.names(slug(op))]
 
-    def failure(self, attempt: str) -> dict[str, Any] | None:
-        """What a failed attempt left behind: error, traceback, when; None if it did not fail."""
+    def failure(self, attempt: str) -> Failure | None:
+        """None if it did not fail."""
         content = self.objects.read(f"{attempt}/{FAILURE}")
-        try:
-            return None if content is None else json.loads(content)
-        except ValueError:
-            return {"error": f"{attempt}/{FAILURE} cannot be read"}
+        return None if content is None else parse_failure(content, f"{self.prefix}/{attempt}/{FAILURE}")
 
     def log(self, log: str, text: bytes) -> None:
         """Add to the log of an attempt, without credentials."""
         self.objects.append(log, redacted_bytes(text))
 
-    def code(self, code: str) -> dict[str, Any] | None:
-        """Units, packages and sources of a code fingerprint; None if it was never stored."""
+    def code(self, code: str) -> CodeFingerprint | None:
+        """With its sources; None if it was never stored. Raises CorruptRecord."""
         name = f".marin/code/{code}.json"
         content = self.objects.read(name)
         try:
-            return json.loads(content) if content else None
-        except ValueError as error:
-            raise CorruptRecord(
-                f"{self.prefix}/{name} is not readable JSON; delete it: only the old source is lost"
-            ) from error
+            return CodeFingerprint.from_json(parse_json(content)) if content else None
+        except (BadDocument, CorruptRecord) as error:
+            where = f"{self.prefix}/{name}"
+            raise CorruptRecord(f"{where} is not readable; delete it: only the old source is lost ({error})") from error
 
     def keep_code(self, code: str, described: dict[str, Any]) -> None:
         name = f".marin/code/{code}.json"

@@ -26,7 +26,7 @@ from marin.objects.errors import control_errors
 from marin.piece import Piece
 from marin.record import RECORD, Record
 from marin.store import MARKER, Store, record_name
-from marin.uses import BATCH, TURN, Needs, turn_name
+from marin.uses import BATCH, NOTHING, TURN, Needs, turn_name
 
 RENEW_EVERY = 1.0  # seconds
 ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch goes on when that is done
@@ -80,7 +80,7 @@ def sweep(
     finally:
         with suppress(MarinError):
             turn.renew()
-            store.objects.write(BATCH, Needs().to_json())
+            store.objects.write(BATCH, NOTHING.to_json())
         turn.release()
 
 

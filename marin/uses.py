@@ -42,8 +42,10 @@ class Needs(Document, frozen=True, kw_only=True):
     of lists of the outside data that they name."""
 
     experiment: str = ""
-    identities: list[str] = msgspec.field(default_factory=list[str])
-    attempts: list[str] = msgspec.field(default_factory=list[str])
+    identities: list[
+        str
+    ]  # these two have no default: what lacks them is no such file, rather than one that needs nothing
+    attempts: list[str]
     code: list[str] = msgspec.field(default_factory=list[str])
 
     def __or__(self, other: Needs) -> Needs:
@@ -62,6 +64,9 @@ class Needs(Document, frozen=True, kw_only=True):
     def holds(self, other: Needs) -> bool:
         pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
         return all(set(theirs) <= set(mine) for theirs, mine in pairs)
+
+
+NOTHING = Needs(identities=[], attempts=[])
 
 
 def turn_name(token: int) -> str:
@@ -93,7 +98,7 @@ class Uses:
         """tell: what it waits for, in words. watch: judges whether a gc that stands still is dead."""
         self.store, self.experiment, self.tell = store, experiment, tell
         self.run = f"{time.strftime('%Y%m%dT%H%M%S')}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
-        self.needs = Needs(experiment=experiment)
+        self.needs = replace(NOTHING, experiment=experiment)
         self._parts = 0
         self._watch = watch if watch is not None else Watch()
         self._stop = threading.Event()
@@ -199,7 +204,7 @@ def read_runs(store: Store) -> list[Run]:
     found: dict[str, Needs] = {}
     for name, content in needs.items():
         run = name.removeprefix(f"{FOLDER}/").removesuffix(".json").partition(".")[0]
-        found[run] = found.get(run, Needs()) | _parsed(content, f"{store.prefix}/{name}")
+        found[run] = found.get(run, NOTHING) | _parsed(content, f"{store.prefix}/{name}")
     lasting = {name.removeprefix(f"{FOLDER}/").removesuffix(".beat"): content for name, content in beats.items()}
     return [
         Run(

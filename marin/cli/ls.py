@@ -91,11 +91,13 @@ def command(
         if all(asked is None or held_by(record, field) == asked for field, asked in wanted.items())
     ]
     if patterns:
-        fitting = [record for pattern in patterns for record in matching(pattern, found, inventory.store.prefix)]
+        fitting = [record for pattern in patterns for record in matching(pattern, found, inventory)]
         found = list({record.identity: record for record in fitting}.values())
     found.sort(key=KEYS[sort])
     if as_json:
         echo_json([_as_json(inventory, record, files) for record in found])
+        for wrong in inventory.damage.values():
+            click.echo(f"incomplete: {wrong}", err=True)
     else:
         _print(inventory, found, files)
     return Exit.OK
@@ -106,15 +108,15 @@ def held_by(record: Record, field: str) -> str:
     return record.provenance.experiment if field == "experiment" else str(getattr(record, field))
 
 
-def matching(pattern: str, records: list[Record], prefix: str) -> list[Record]:
+def matching(pattern: str, records: list[Record], inventory: Inventory) -> list[Record]:
     """What it names; else what it is a glob for or a part of. Raises UnknownStep if that is nothing."""
-    found = outputs_called(pattern, records, prefix)
+    found = outputs_called(pattern, records, inventory.store.prefix)
     if not found and any(letter in pattern for letter in "*?["):
         found = [record for record in records if fnmatch.fnmatchcase(record.name, pattern)]
     if not found:
         found = [record for record in records if pattern in record.name]
     if not found:
-        raise unknown(pattern, [record.name for record in records], prefix)
+        raise unknown(pattern, [record.name for record in records], inventory.store.prefix, inventory.damage.values())
     return found
 
 

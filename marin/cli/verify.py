@@ -15,7 +15,7 @@ from marin.console import open_console
 from marin.cost import write_bytes
 from marin.errors import BadPrefix, StoreFull
 from marin.exits import Exit
-from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory, unknown
+from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory
 from marin.lineage import read_lineage
 from marin.record import Check, Record
 from marin.store import Store, open_store
@@ -45,10 +45,15 @@ def command(steps: tuple[str, ...], sizes_only: bool, every_byte: bool, prefix: 
     records = _asked(inventory, steps, wrong)
     right: list[Record] = []
     damaged: list[Record] = []
+    edited = inventory.store.disagreements(records)
     for record in _with_progress(records):
-        if found := inventory.store.verify(record, check):
-            wrong[_called(record)] = found
+        found = inventory.store.verify(record, check)
+        if found:
             damaged.append(record)
+        if record.identity in edited:
+            found.insert(0, edited[record.identity])
+        if found:
+            wrong[_called(record)] = found
         else:
             right.append(record)
     checked = len(records)
@@ -130,7 +135,7 @@ def _asked(inventory: Inventory, steps: tuple[str, ...], wrong: dict[str, list[s
     for step in steps:
         named = outputs_called(step, inventory.records, inventory.store.prefix)
         if not named and not any(identity.startswith(step) for identity in wrong):
-            raise unknown(step, [record.name for record in inventory.records], inventory.store.prefix)
+            raise inventory.unknown(step)
         found |= {record.identity: record for record in named}
     return list(found.values())
 

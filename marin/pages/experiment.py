@@ -144,7 +144,7 @@ def _step(step: StepRow, anchor: dict[str, str], prefix: str) -> _Step:
         facts=[(name.replace("_", " "), units.fact(value)) for name, value in step.facts.items() if value != {}],
         output=_below(step.output, prefix),
         log=_below(step.log, prefix),
-        log_link=f"file://{quote(step.log)}" if step.log.startswith("/") else "",
+        log_link=f"file://{quote(step.log, errors='surrogateescape')}" if step.log.startswith("/") else "",
     )
 
 

@@ -17,7 +17,7 @@ from marin.mirror import mirror
 from marin.mirror_plan import plan_mirroring
 from marin.objects import LocalObjects
 from marin.plan import Action
-from marin.record import Check, Record
+from marin.record import Record
 from marin.revocation import revoke, revoked, withdraw
 from marin.store import Store, own_record, record_name
 from tests.engine.aging import rewrite_record
@@ -169,14 +169,13 @@ def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix
     seen = Path(prefix) / record_name(record.identity)
     before = seen.read_bytes()
     rewrite_record(Store(prefix), record.identity, packages={"numpy": "9"})
-    assert Store(prefix).verify(made_before(prefix), Check.BYTES) == []
+    marin(Path(prefix), "verify")
     seen.write_bytes(before)
-    (found,) = Store(prefix).verify(made_before(prefix), Check.BYTES)
-    assert "differ in packages" in found
+    assert "differ in packages" in marin(Path(prefix), "verify", expect=5).stdout
     claims = [claim.subject for claim in audit_store(Store(prefix)).of(Grade.UNTRUSTED)]
     assert claims == ["edited record"]
     (Path(prefix) / own_record(record)).unlink()
-    assert "is missing" in Store(prefix).verify(made_before(prefix), Check.BYTES)[0]
+    assert "record.json is missing" in marin(Path(prefix), "verify", expect=5).stdout
 
 
 def test_a_record_without_a_digest_or_in_another_layout_is_read(prefix: str) -> None:

@@ -14,8 +14,8 @@ from marin.holder import this_process
 from marin.lease import Lease, acquire, lease_name
 from marin.record import Record
 from marin.scheduler import Status
-from marin.store import Store, record_name
-from tests.engine.aging import DAY, age
+from marin.store import Store
+from tests.engine.aging import DAY, age, rewrite_record
 from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike, state_of
 from tests.engine.test_crashes import PARTS as PARTS_OF_WORK
@@ -74,8 +74,7 @@ def make_store(prefix: str) -> None:
     records = visible(store)
     assert [record.name for record in records.values() if record.alias_of]
     for record in records.values():
-        made = replace(record, provenance=replace(record.provenance, started=long_ago))
-        store.objects.write(record_name(record.identity), made.to_bytes())
+        rewrite_record(store, record.identity, provenance=replace(record.provenance, started=long_ago))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from marin.errors import BadField, Outdated
 from marin.lease import acquire
 from marin.lifetime import FOREVER, parse_lifetime
 from marin.store import Store, record_name
-from marin.uses import BATCH, TURN, Needs, Uses, needs_of, read_runs
+from marin.uses import BATCH, NOTHING, TURN, Needs, Uses, needs_of, read_runs
 from tests.engine.toy import Blob, Join, Write, execute, planned, run
 
 
@@ -80,7 +80,7 @@ def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
     thread.start()
     assert told.wait(30)
     assert not added.is_set()
-    store.objects.write(BATCH, Needs().to_json())
+    store.objects.write(BATCH, NOTHING.to_json())
     assert added.wait(30)
     thread.join()
     store.objects.write(BATCH, batch.to_json())
