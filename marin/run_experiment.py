@@ -17,7 +17,8 @@ from rich.console import Console
 
 from marin.acceptance import accept_planned
 from marin.backends import Backend, BackendName
-from marin.backends.cluster import NamedCluster, named_cluster, stay_on_this_machine
+from marin.backends.cluster import NamedCluster, named_cluster
+from marin.backends.private_ray import stay_on_this_machine
 from marin.backends.shipping import must_ship
 from marin.cli.completions import complete_path, complete_result, complete_step
 from marin.closing import print_closing

@@ -1,40 +1,24 @@
-"""The Ray cluster that steps are sent to: the one that was named, or a private one on this machine.
-
-Only public options of Ray are used. A private cluster
-
-- wants a token for every call, as every local Ray does by default. It is the token that the user configured for Ray
-  (RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH, ~/.ray/auth_token), or one made for this process and kept in a file that only
-  this user may read. A file, because what a step prints of its environment goes to a log;
-- listens on the loopback interface only: that is what Ray does where clusters of several machines are switched off.
-"""
+"""The Ray cluster that steps are sent to: the one that was named, or a private one. Only public options of Ray."""
 
 # pyright: basic
 
 from __future__ import annotations
 
-import atexit
-import functools
 import os
-import secrets
-import shutil
 import socket
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from marin.backends.private_ray import MODE, TOKEN, TOKEN_PATH, PrivateRay, stay_on_this_machine
 from marin.errors import ClusterLost, NoCluster
 
 ADDRESS = "RAY_ADDRESS"
-MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # read when Ray is imported
-OBJECT_STORE_BYTES = 256 << 20  # a private cluster passes only small messages; outputs go through the store
 QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 CONNECT_SECONDS = 5.0  # for a socket to be answered
 JOIN_SECONDS = 15.0  # for a cluster to let us in: it takes a fifth of a second
@@ -73,19 +57,13 @@ def named_cluster(address: str) -> NamedCluster | None:
     return None if named.address in ("", "local") else named
 
 
-def stay_on_this_machine() -> None:
-    """Before Ray is imported: clusters that this process starts listen on the loopback interface only."""
-    os.environ.update(ONE_MACHINE)
-
-
 class Cluster:
-    """A connection to a cluster. named: None for a private one. token: path of the file that holds the token which was
-    made for it, "" if none was."""
+    """A connection to a cluster that was named, or to a private one."""
 
-    def __init__(self, named: NamedCluster | None, context: Any, token: str = "") -> None:
+    def __init__(self, named: NamedCluster | None, context: Any, private: PrivateRay | None = None) -> None:
         import ray
 
-        self.named, self.token = named, token
+        self.named, self.private = named, private
         self.dashboard: str = context.dashboard_url or ""
         self.nodes: list[dict[str, Any]] = ray.nodes()
         self._watched = self._vital_addresses()
@@ -126,29 +104,34 @@ class Cluster:
         """Where people can watch it; "" where there is nothing to see."""
         if not self.dashboard:
             return ""
-        return f"Ray dashboard: http://{self.dashboard}" + (f" · its token is in {self.token}" if self.token else "")
+        token = self.private.token if self.private is not None else ""
+        return f"Ray dashboard: http://{self.dashboard}" + (f" · its token is in {token}" if token else "")
+
+    def leave(self) -> None:
+        """A private one ends."""
+        import ray
+
+        try:
+            ray.shutdown()
+        finally:
+            if self.private is not None:
+                self.private.end()
 
 
 def start_private() -> Cluster:
-    """A cluster of this process on this machine. Raises NoCluster."""
-    stay_on_this_machine()
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.pop(MODE, None)  # without it Ray asks for tokens
-    token = "" if _token_is_configured() else _token_file()
-    if token:
-        os.environ[TOKEN_PATH] = token
+    """A cluster of this run. Raises NoCluster."""
     os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
+    private = PrivateRay()
     import ray
 
     try:
-        # "local": without it Ray joins whatever cluster it finds on this machine, another driver's included.
-        context = ray.init(address="local", object_store_memory=OBJECT_STORE_BYTES, **QUIET)
-    except Exception as error:  # Ray raises plain ones
-        raise NoCluster(
-            f"Ray did not start here: {str(error).strip()}. Try again (a machine under load is too slow for it), give "
-            "the --address of a cluster, or --backend inline"
-        ) from error
-    return Cluster(None, context, token)
+        context = ray.init(address=private.address, **QUIET)
+        return Cluster(None, context, private)
+    except BaseException as error:
+        private.end()
+        if isinstance(error, Exception):  # Ray raises plain ones
+            raise NoCluster(f"the Ray that was started here cannot be joined: {error}. Try again") from error
+        raise
 
 
 def join(named: NamedCluster) -> Cluster:
@@ -226,35 +209,6 @@ def _refusal(address: str) -> str | None:
             return None
     except OSError as error:
         return error.strerror or str(error)
-
-
-def _token_is_configured() -> bool:
-    """By the user. Not by us: an earlier run of this process."""
-    if os.environ.get(TOKEN):
-        return True
-    if path := os.environ.get(TOKEN_PATH):
-        return path not in _made
-    return Path.home().joinpath(".ray/auth_token").exists()
-
-
-_made: set[str] = set()
-
-
-@functools.cache  # Ray reads a token once in a process
-def _token_file() -> str:
-    """A new token that lasts as long as this process."""
-    folder, owner = tempfile.mkdtemp(prefix="marin-ray-"), os.getpid()
-    path = os.path.join(folder, "token")
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_hex(32))
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    _made.add(path)
-    return path
 
 
 def import_path() -> list[str]:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from marin.attempt import attempt
@@ -18,7 +19,7 @@ from marin.backends.cluster import Cluster, join, named_cluster, start_private
 from marin.backends.item_errors import explained, portable
 from marin.backends.parcels import Unpacked, addressed, packed
 from marin.captured import captured
-from marin.errors import CorruptRecord, PlanError
+from marin.errors import CorruptRecord, MarinError, PlanError
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, State, lease_name, parse_lease
 from marin.listening import current, observing
@@ -54,6 +55,8 @@ class RayBackend:
         self.watcher = watcher
         # Ray warns about (and by default will change) how CPU tasks see accelerators; we set nothing ourselves.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # What Ray prints of dead workers and nodes, in pages: ours is said in a line, and theirs is in Ray's logs.
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
         named, told = named_cluster(self.address), signal.getsignal(signal.SIGTERM)
         try:
             self.cluster = start_private() if named is None else join(named)
@@ -139,6 +142,9 @@ class RayBackend:
     def stop(self) -> None:
         import ray
 
+        self.next_look = 0.0
+        with suppress(MarinError):
+            self._look_for_attempts()  # what has just begun was running, too
         references = list(self.running)
         self.running.clear()
         self.queue.clear()
@@ -149,7 +155,9 @@ class RayBackend:
             _, deaf = ray.wait(references, num_returns=len(references), timeout=STOP_SECONDS)
             for reference in deaf:
                 ray.cancel(reference, force=True)
-        ray.shutdown()
+        if self.cluster is not None:
+            self.cluster.leave()
+            self.cluster = None
 
 
 def ray_options(resources: Resources) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ class RayCluster:
 def ray_cluster(folder: Path) -> Generator[RayCluster]:
     """With a token, a dashboard and two CPUs, on this machine's loopback interface."""
     folder.mkdir(parents=True, exist_ok=True)
+    sockets = tempfile.mkdtemp(prefix="ray-")  # whose paths may not be long
     ports = free_ports(7)
     environment = {
         **{name: held for name, held in os.environ.items() if not name.startswith("RAY_")},
@@ -51,7 +54,7 @@ def ray_cluster(folder: Path) -> Generator[RayCluster]:
     command = [
         *(RAY, "start", "--head", "--block", "--num-cpus=2", "--object-store-memory=100000000"),
         *(f"--port={ports[0]}", f"--dashboard-port={ports[1]}", f"--dashboard-agent-listen-port={ports[2]}"),
-        *(f"--ray-client-server-port={ports[3]}", f"--temp-dir={folder / 'ray'}", "--include-log-monitor=false"),
+        *(f"--ray-client-server-port={ports[3]}", f"--temp-dir={sockets}", "--include-log-monitor=false"),
         # Those that are not given Ray waits for 15 s, which is too short on a machine under load.
         *(f"--dashboard-agent-grpc-port={ports[4]}", f"--metrics-export-port={ports[5]}"),
         f"--runtime-env-agent-port={ports[6]}",
@@ -74,6 +77,7 @@ def ray_cluster(folder: Path) -> Generator[RayCluster]:
     finally:
         end([psutil.Process(process.pid)] if process.poll() is None else [])
         process.wait()
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def end(roots: list[psutil.Process]) -> None:
