@@ -16,6 +16,7 @@ from marin.step import ExecutorStep, must_be_one_class
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """issue: GitHub issue number. question: what it asks, usually ``__doc__``. results: named final steps.
+    whole: False for some of an experiment's results.
 
     Raises BadField, CyclicSteps or LabelClash at construction.
     """
@@ -24,6 +25,7 @@ class Experiment:
     question: str
     results: Mapping[str, ExecutorStep[Any]]
     repository: str = "https://github.com/marin-community/marin"
+    whole: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -56,7 +58,7 @@ class Experiment:
         for name in wanted:
             if name not in self.results:
                 raise UnknownStep(f"--only {name}: this experiment's results are {', '.join(self.results)}")
-        return dataclasses.replace(self, results={name: self.results[name] for name in wanted})
+        return dataclasses.replace(self, results={name: self.results[name] for name in wanted}, whole=False)
 
 
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:

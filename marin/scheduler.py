@@ -124,7 +124,8 @@ class Scheduler:
         there += self.plan.snapshot.committed.invisible.values()
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
-        needs = needs_of((step.identity for step in needed), there, code, self.experiment)
+        identities, whole = (step.identity for step in needed), self.plan.experiment.whole
+        needs = needs_of(identities, there, code, self.experiment, whole=whole)
         replaced = {
             held.record.attempt for held in decisions if held.record and (held.deleted or held.action is Action.RUN)
         }

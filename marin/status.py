@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from marin.attempts import parse_attempt
 from marin.committed import Committed
+from marin.errors import CorruptRecord
 from marin.history import QueuedStep, queued_steps
 from marin.lease import State
 from marin.record import FAILURE, LOG, parse_failure
 from marin.step import ExecutorStep
 from marin.store import Store
+from marin.uses import SHORT, Run, read_runs
 
 
 class Standing(StrEnum):
@@ -57,7 +60,32 @@ def store_statuses(store: Store) -> list[StepStatus]:
     queued = queued_steps(store)
     found = _Found(store, sorted({*store.leased(), *queued}), queued)
     rows = [found.status(identity, found.name_of(identity)) for identity in found.identities]
-    return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT)]
+    failed = [row.identity for row in rows if row.status is Standing.FAILED]
+    over = found.made_since(failed)
+    with suppress(CorruptRecord):  # then nobody knows which are over
+        over |= _left_out_since(store, failed) if failed else set[str]()
+    return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT) and row.identity not in over]
+
+
+def _left_out_since(store: Store, failed: list[str]) -> set[str]:
+    """Those that the last run of their experiment, of all of it, did not need any more."""
+    last: dict[str, Run] = {}  # by experiment
+    runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_second)
+    for run in runs:
+        if run.needs.whole:
+            last[run.needs.experiment] = run
+    over: set[str] = set()
+    for identity in failed:
+        of = [run for run in runs if identity[:SHORT] in run.needs.identities]
+        latest = [last.get(run.needs.experiment) for run in of]
+        if of and all(run is not None and _second(run) > _second(of[-1]) for run in latest):
+            over.add(identity)
+    return over
+
+
+def _second(run: Run) -> str:
+    """When it began: names of runs begin with it."""
+    return run.name.partition("-")[0]
 
 
 class _Found:
@@ -80,6 +108,14 @@ class _Found:
             return self.queued[identity].step
         attempt = parse_attempt(self.leases[identity].attempt) if identity in self.leases else None
         return attempt.name if attempt is not None else identity[:12]
+
+    def made_since(self, failed: Iterable[str]) -> set[str]:
+        """Those whose step (op/label) was tried later, under another identity: it was changed."""
+        latest: dict[str, str] = {}
+        for identity, lease in self.leases.items():
+            name = self.name_of(identity)
+            latest[name] = max(latest.get(name, ""), lease.since)
+        return {identity for identity in failed if self.leases[identity].since < latest[self.name_of(identity)]}
 
     def status(self, identity: str, name: str) -> StepStatus:
         standing, detail, log = self._standing(identity)

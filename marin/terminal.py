@@ -44,7 +44,8 @@ ALIKE = {  # what many decisions of one kind have in common, though each names a
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
 RESULTS = 40  # lines; more are for the page
-FOLD_FROM = 4  # this many consecutive steps of one operator with one reason become one line
+FOLD_FROM = 4  # this many steps of one operator with one reason become one line
+NAMED = 3  # of the steps that one change stops
 
 
 def print_plan(console: Console, plan: Plan, *, every: bool = False, where: object = None) -> None:
@@ -56,12 +57,15 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
     rows: list[list[Text | str]] = []
     for group in _folded(plan.decisions, every):
         first = group[0]
-        name = first.step.name if len(group) == 1 else f"{first.step.op}/… × {len(group)}"
-        reason = first.reason_apart if len(group) == 1 else ALIKE.get(first.action) or first.reason
-        rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason)])
-        for decision in group:
-            lines = (*decision.drift, *(decision.notes if every else _of_its_own(decision)))
-            rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
+        one_op = len({decision.step.op for decision in group}) == 1
+        name = first.step.name if len(group) == 1 else f"{first.step.op if one_op else '…'}/… × {len(group)}"
+        reason = ALIKE.get(first.action, "") if len(group) > 1 else ""
+        rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason or first.reason_apart)])
+        lines = [*first.drift, *(first.notes if every else _of_its_own(first))]
+        if len(group) > 1 and first.action is Action.STOP:
+            names = ", ".join(decision.step.name for decision in group[:NAMED])
+            lines.append(f"{names} and {len(group) - NAMED} more")
+        rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
     packages = Counter(note for decision in plan.decisions for note in decision.notes if note.startswith(PACKAGE))
     for note, count in packages.items():
@@ -93,9 +97,15 @@ def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
     """Like decisions together; order of first appearance."""
     groups: dict[tuple[Any, ...], list[Decision]] = {}
     for index, decision in enumerate(decisions):
-        plain = not decision.drift and not _of_its_own(decision) and not every
+        notes = tuple(_of_its_own(decision))
         reason = "" if decision.action in ALIKE else decision.reason
-        key = (decision.step.op, decision.action, reason) if plain else (index,)
+        key: tuple[Any, ...] = (decision.step.op, decision.action, reason)
+        if decision.action is Action.STOP:  # the same change stops steps of many operators
+            key = (decision.action, decision.reason_apart, decision.drift, notes)
+        elif decision.drift or notes:
+            key = (index,)
+        if every:
+            key = (index,)
         groups.setdefault(key, []).append(decision)
     out: list[list[Decision]] = []
     for group in groups.values():

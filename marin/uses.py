@@ -39,18 +39,20 @@ SHORT = 16  # digits of an identity: a run may need a hundred thousand
 
 class Needs(Document, frozen=True, kw_only=True):
     """identities: their first digits. attempts: directories that are read. code: digests of code that outputs name, and
-    of lists of the outside data that they name."""
+    of lists of the outside data that they name. whole: of a run of all of its experiment, which says of no other step
+    that it is a part of it."""
 
     experiment: str = ""
-    identities: list[
-        str
-    ]  # these two have no default: what lacks them is no such file, rather than one that needs nothing
+    whole: bool = False
+    # These two have no default: what lacks them is no such file, rather than one that needs nothing.
+    identities: list[str]
     attempts: list[str]
     code: list[str] = msgspec.field(default_factory=list[str])
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
             experiment=self.experiment or other.experiment,
+            whole=self.whole or other.whole,
             identities=sorted({*self.identities, *other.identities}),
             attempts=sorted({*self.attempts, *other.attempts}),
             code=sorted({*self.code, *other.code}),
@@ -74,11 +76,19 @@ def turn_name(token: int) -> str:
     return f".marin/gc/{token:04d}"
 
 
-def needs_of(identities: Iterable[str], records: Iterable[Record], code: Iterable[str], experiment: str = "") -> Needs:
+def needs_of(
+    identities: Iterable[str],
+    records: Iterable[Record],
+    code: Iterable[str],
+    experiment: str = "",
+    *,
+    whole: bool = False,
+) -> Needs:
     """identities: what is read or made. records: what is there of it."""
     held = list(records)
     return Needs(
         experiment=experiment,
+        whole=whole,
         identities=sorted({each[:SHORT] for each in (*identities, *(record.identity for record in held))}),
         attempts=sorted({record.attempt for record in held}),
         code=sorted(set(code)),
