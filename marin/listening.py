@@ -128,7 +128,10 @@ def _started(code: CodeType, _offset: int) -> Any:
         if _current is not None:
             _asked_for(inspect.currentframe())
         return None
-    if code.co_name != "<module>" and origin_of(code.co_filename) is Origin.PROJECT:
+    if code.co_flags & inspect.CO_OPTIMIZED and origin_of(code.co_filename) is Origin.PROJECT:  # no module, no class
+        reader = _reader(inspect.currentframe(), "")
+        if reader is not None and reader.importing is not None:
+            return None  # a decorator, say, while a module is imported; it may run again when it counts
         _fired[CodePlace(code.co_filename, code.co_firstlineno, code.co_qualname)] = None
     return sys.monitoring.DISABLE
 

@@ -307,3 +307,33 @@ def test_a_library_that_is_loaded(tmp_path: Path) -> None:
     assert "1 cached" in run(project, "--dry-run", expect=0)
     compiled(2)
     assert "libfast.so changed, which run() read" in run(project, "--dry-run", expect=3)
+
+
+LAZY = """
+class Lazy(ExecutorStep[Blob], op="lazy"):
+    def run(self, ctx: Context) -> Blob:
+        from lib.lazy import used
+
+        ctx.out.write_text("text.txt", str(used()))
+        return Blob(bytes=1)
+
+
+"""
+
+
+def test_what_only_an_import_runs_does_not_count(tmp_path: Path) -> None:
+    """A class or decorator of a module of which run() uses something else."""
+    project = Project(tmp_path / "project", HEAD + LAZY + TAIL.format(results='"lazy": Lazy(label="x")'))
+    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+        place(project, name).parent.mkdir(exist_ok=True)
+        place(project, name).write_text("")
+    lazy = project.folder / "lib/lazy.py"
+    lazy.write_text(
+        "def mark(f):\n    return f\n\n\n@mark\ndef other():\n    return 1\n\n\n"
+        "class Unused:\n    x = 1\n\n\ndef used():\n    return 1\n"
+    )
+    run(project, expect=0)
+    lazy.write_text(lazy.read_text().replace("x = 1", "x = 2").replace("    return f\n", "    return (f)  # same\n"))
+    assert "1 cached" in run(project, "--dry-run", expect=0)
+    lazy.write_text(lazy.read_text().replace("used():\n    return 1", "used():\n    return 2"))
+    assert "lib.lazy.used changed" in run(project, "--dry-run", expect=3)
