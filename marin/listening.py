@@ -22,7 +22,7 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from marin.observation import CodePlace, Observation, Reads, Scope, stamp_of
+from marin.observation import CodePlace, Observation, Ran, Reads, Scope, stamp_of
 from marin.origin import Origin, origin_of
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -128,7 +128,10 @@ def _started(code: CodeType, _offset: int) -> Any:
         if _current is not None:
             _asked_for(inspect.currentframe())
         return None
-    if code.co_name != "<module>" and origin_of(code.co_filename) is Origin.PROJECT:
+    if code.co_flags & inspect.CO_OPTIMIZED and origin_of(code.co_filename) is Origin.PROJECT:  # no module, no class
+        reader = _reader(inspect.currentframe(), "")
+        if reader is not None and reader.importing is not None:
+            return None  # a decorator, say, while a module is imported; it may run again when it counts
         _fired[CodePlace(code.co_filename, code.co_firstlineno, code.co_qualname)] = None
     return sys.monitoring.DISABLE
 
@@ -141,14 +144,19 @@ def _asked_for(frame: FrameType | None) -> None:
             dots = len(name) - len(name.lstrip("."))
             above = package.split(".")
             name = ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if isinstance(file, str):
-            _ran_whole(file)
+        _taken(name)
 
 
-def _ran_whole(filename: str, *, as_program: bool = False) -> None:
+def _taken(name: str, *_: Any) -> None:
+    """A module, by its name: any of it may be used."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if _current is not None and isinstance(file, str) and _reader(inspect.currentframe(), "") is not None:
+        _ran_whole(file, Ran.ASKED)
+
+
+def _ran_whole(filename: str, how: Ran = Ran.IMPORTED) -> None:
     if _current is not None and origin_of(filename) is Origin.PROJECT and filename.endswith(".py"):
-        _current.modules[filename] = as_program or _current.modules.get(filename, False)
+        _current.modules[filename] = max(how, _current.modules.get(filename, how))
 
 
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
@@ -210,6 +218,8 @@ def _executed(code: Any) -> None:
     if isinstance(code, CodeType) and code.co_name == "<module>":
         _importing = _importing or origin_of(code.co_filename) is Origin.PROJECT
         _ran_whole(code.co_filename)
+        for name in code.co_names if origin_of(code.co_filename) is Origin.GENERATED else ():
+            _taken(name)  # text that is run as code may import it
 
 
 def _made(path: Any, *_: Any) -> None:
@@ -248,10 +258,10 @@ def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any =
         at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
         if before == "-m":
             file = getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py"
-            _ran_whole(file, as_program=True)
+            _ran_whole(file, Ran.PROGRAM)
         elif _current.scope.has(at, direct=True) and not _current.is_own(at) and os.path.isfile(at):
             if at.endswith(".py"):
-                _ran_whole(at, as_program=True)
+                _ran_whole(at, Ran.PROGRAM)
             else:
                 _current.files.setdefault(at, stamp_of(at))
 
@@ -290,6 +300,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "ctypes.dlopen": _library,
     "sqlite3.connect": _opened,
     "import": _imported,
+    "pickle.find_class": _taken,
     "exec": _executed,
     "os.mkdir": _made_folder,
     "os.remove": _made,

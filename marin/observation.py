@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -61,6 +62,15 @@ class Scope:
         return direct or not (hidden or (path.startswith(_SYSTEM) and not path.startswith(_SOURCES)))
 
 
+class Ran(IntEnum):
+    """How a file of Python code came to run. ASKED: by its name, so that any of it may be used; PROGRAM: by another
+    process."""
+
+    IMPORTED = 0
+    ASKED = 1
+    PROGRAM = 2
+
+
 @dataclass(kw_only=True)
 class Reads:
     """files: by absolute path, as each was when first opened. folders: absolute paths, and patterns for ``glob``."""
@@ -73,14 +83,14 @@ class Reads:
 class Observation(Reads):
     """What is read while something runs, and
 
-    code: functions of the project that ran. modules: files of Python code that ran as a whole, in order: False if they
-    were imported, True if another process ran them. programs: names of other programs that were started. own: what was
-    written, made or removed meanwhile. early: what modules read when they were imported, by the statement that read.
+    code: functions of the project that ran. modules: files of Python code that ran as a whole, in order, and how they
+    did (Ran). programs: names of other programs that were started. own: what was written, made or removed meanwhile.
+    early: what modules read when they were imported, by the statement that read.
     """
 
     scope: Scope = field(default_factory=Scope)
     code: set[CodePlace] = field(default_factory=set[CodePlace])
-    modules: dict[str, bool] = field(default_factory=dict[str, bool])
+    modules: dict[str, int] = field(default_factory=dict[str, int])
     programs: set[str] = field(default_factory=set[str])
     own: set[str] = field(default_factory=set[str])
     early: dict[CodePlace, Reads] = field(default_factory=dict["CodePlace", "Reads"])
@@ -91,7 +101,8 @@ class Observation(Reads):
             self.files.setdefault(path, stamp)
         self.folders |= other.folders
         self.code |= other.code
-        self.modules |= other.modules
+        for file, how in other.modules.items():
+            self.modules[file] = max(how, self.modules.get(file, how))
         self.programs |= other.programs
         self.own |= other.own
         for place, reads in other.early.items():

@@ -15,7 +15,7 @@ from marin.fingerprint.modules import Module
 from marin.fingerprint.piece import AS_SCRIPT, ON_IMPORT
 from marin.fingerprint.result import CodeFingerprint
 from marin.fingerprint.unit import CONTENT, FOLDER, Key
-from marin.observation import CodePlace
+from marin.observation import CodePlace, Ran
 from marin.origin import is_local
 
 
@@ -67,20 +67,20 @@ class Executed:
         key = self._key(place)
         return key is not None and (key.qualified in code.units or key.qualified in beyond.units)
 
-    def beyond(self, code: CodeFingerprint, places: Set[CodePlace], files: Mapping[str, bool]) -> Beyond:
+    def beyond(self, code: CodeFingerprint, places: Set[CodePlace], files: Mapping[str, int]) -> Beyond:
         """All that these functions, and these files as a whole, reach and a fingerprint does not have.
 
-        files: with whether each ran as a program.
+        files: with how each came to run (Ran).
         """
         roots = {key: None for place in self._uncovered(places, code) if (key := self._key(place))}
         loaded = set(code.loaded)
-        for file, as_program in files.items():
+        for file, how in files.items():
             module = self._module(file)
-            if module is None or is_engine(module.name) or (module.name in loaded and not as_program):
+            if module is None or is_engine(module.name) or (module.name in loaded and how == Ran.IMPORTED):
                 continue
             whole = [Key(module, name) for name in module.bindings if name != "__doc__"]
             whole += [Key(module, ON_IMPORT)] if module.effects else []
-            whole += [Key(module, AS_SCRIPT)] if as_program and module.script else []
+            whole += [Key(module, AS_SCRIPT)] if how == Ran.PROGRAM and module.script else []
             whole = [key for key in whole if key.name not in module.bindings or not self._closures.units.is_step(key)]
             roots |= dict.fromkeys(whole)
             loaded |= {module.name, *(each.name for each in self._closures.reach(whole).loaded)}

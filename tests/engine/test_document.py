@@ -58,6 +58,7 @@ def model(kind: type[Document]) -> type[BaseModel]:
     for spec in fields(kind):
         default = spec.default if spec.default is not msgspec.NODEFAULT else spec.default_factory
         made = default() if callable(default) else default
+        made = model(type(made))() if isinstance(made, Document) else made
         given[spec.name] = (as_model(spec.type), ... if spec.required else made)
     return create_model(kind.__name__, **given)
 
@@ -65,6 +66,8 @@ def model(kind: type[Document]) -> type[BaseModel]:
 def as_model(hint: Any) -> Any:
     if get_origin(hint) is list:
         return list[as_model(get_args(hint)[0])]
+    if get_origin(hint) is dict and isinstance(held := get_args(hint)[1], type) and issubclass(held, Document):
+        return dict[str, model(held)]
     return model(hint) if isinstance(hint, type) and issubclass(hint, Document) else hint
 
 

@@ -25,6 +25,8 @@ from marin.reach import reaches
 from marin.scale import Scale
 from tests.engine.toy import Blob
 import lib.loaded
+import lib.pickled
+import lib.texts
 
 HERE = dirname(__file__)
 MODE = os.environ.get("TOY_MODE", "plain")
@@ -117,6 +119,14 @@ IDIOMS = {
     "sys_modules": Idiom("return sys.modules.get('lib.loaded').f()", "lib/loaded.py", "lib.loaded.f changed"),
     "run_path": Idiom("r = runpy.run_path\nreturn r(HERE + '/by_path.py')['X']", "by_path.py", "by_path.X changed"),
     "pickle": Idiom("l = pickle.loads\nreturn l(b'cby_pickle\\nf\\n.')()", "by_pickle.py", "by_pickle.f changed"),
+    "pickled_constant": Idiom(
+        "l = pickle.loads\nreturn l(b'clib.pickled\\nK\\n.')", "lib/pickled.py", "lib.pickled.K changed"
+    ),
+    "text_that_imports": Idiom(
+        "e = exec\nspace = {}\ne('from lib.' + 'texts import K', space)\nreturn space['K']",
+        "lib/texts.py",
+        "lib.texts.K changed",
+    ),
     "get_data": Idiom("g = pkgutil.get_data\nreturn g('lib', 'got.txt')", "lib/got.txt", "lib/got.txt changed"),
     "environment": Idiom("return MODE", "", "TOY_MODE changed in the environment"),
     "environment_inside": Idiom("return os.getenv('TOY_INSIDE')", "", "TOY_INSIDE changed in the environment"),
@@ -140,6 +150,8 @@ FILES = {
     "data/code.txt": "X = 1",
     "lib/loaded.py": "def f():\n    return 1\n\ndef other():\n    return 1\n",
     "lib/got.txt": "one",
+    "lib/pickled.py": "K = 1\n",
+    "lib/texts.py": "K = 1\n",
     **{
         f"{name}.py": "K = 1\n\ndef f():\n    return 1\n"
         for name in ("by_alias", "by_constant", "by_map", "by_builtin", "by_pickle")
@@ -265,3 +277,63 @@ def test_the_value_of_a_variable_is_nowhere_in_the_store(observed: Project, tmp_
         for file in store.rglob("*")
         if file.is_file() and file.name != "text.txt" and b"verysecret" in file.read_bytes()
     ]
+
+
+LIBRARY = """
+class Load(ExecutorStep[Blob], op="load"):
+    @reaches()
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", str(ctypes.CDLL(HERE + "/lib" + "fast.so").fast()))
+        return Blob(bytes=1)
+
+
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to compile a library with")
+def test_a_library_that_is_loaded(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", HEAD + LIBRARY + TAIL.format(results='"load": Load(label="x")'))
+    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+        place(project, name).parent.mkdir(exist_ok=True)
+        place(project, name).write_text("")
+
+    def compiled(number: int) -> None:
+        source = tmp_path / "fast.c"
+        source.write_text(f"int fast(void) {{ return {number}; }}")
+        subprocess.run(["gcc", "-shared", "-o", project.folder / "libfast.so", source], check=True)
+
+    compiled(1)
+    run(project, expect=0)
+    assert "1 cached" in run(project, "--dry-run", expect=0)
+    compiled(2)
+    assert "libfast.so changed, which run() read" in run(project, "--dry-run", expect=3)
+
+
+LAZY = """
+class Lazy(ExecutorStep[Blob], op="lazy"):
+    def run(self, ctx: Context) -> Blob:
+        from lib.lazy import used
+
+        ctx.out.write_text("text.txt", str(used()))
+        return Blob(bytes=1)
+
+
+"""
+
+
+def test_what_only_an_import_runs_does_not_count(tmp_path: Path) -> None:
+    """A class or decorator of a module of which run() uses something else."""
+    project = Project(tmp_path / "project", HEAD + LAZY + TAIL.format(results='"lazy": Lazy(label="x")'))
+    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+        place(project, name).parent.mkdir(exist_ok=True)
+        place(project, name).write_text("")
+    lazy = project.folder / "lib/lazy.py"
+    lazy.write_text(
+        "def mark(f):\n    return f\n\n\n@mark\ndef other():\n    return 1\n\n\n"
+        "class Unused:\n    x = 1\n\n\ndef used():\n    return 1\n"
+    )
+    run(project, expect=0)
+    lazy.write_text(lazy.read_text().replace("x = 1", "x = 2").replace("    return f\n", "    return (f)  # same\n"))
+    assert "1 cached" in run(project, "--dry-run", expect=0)
+    lazy.write_text(lazy.read_text().replace("used():\n    return 1", "used():\n    return 2"))
+    assert "lib.lazy.used changed" in run(project, "--dry-run", expect=3)
