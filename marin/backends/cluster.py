@@ -100,6 +100,9 @@ class Cluster:
                 )
         self._next_check = time.monotonic() + CHECK_EVERY
 
+    def answers(self) -> bool:
+        return all(_refusal(address) is None for address in self._watched)
+
     def describe(self) -> str:
         """Where people can watch it; "" where there is nothing to see."""
         if not self.dashboard:

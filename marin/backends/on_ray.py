@@ -49,6 +49,7 @@ class RayBackend:
         self.queue: deque[Job] = deque()  # of what runs, what is not known to have begun
         self.next_look = 0.0
         self.crashes: dict[str, int] = {}
+        self.crashed: list[Job] = []  # to be sent again
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
@@ -98,6 +99,10 @@ class RayBackend:
 
         if self.cluster is not None:
             self.cluster.must_live()
+            if self.crashed and self.cluster.answers():  # else the cluster has died, and not only a worker
+                for job in self.crashed:
+                    self.submit(job)
+                self.crashed.clear()
         if not self.running:
             time.sleep(seconds)  # every step is held by another driver
             return []
@@ -115,7 +120,7 @@ class RayBackend:
             except RayError as error:
                 crashes = self.crashes[job.step.identity] = self.crashes.get(job.step.identity, 0) + 1
                 if crashes <= CRASH_RETRIES:
-                    self.submit(job)
+                    self.crashed.append(job)
                 else:
                     line = f"its worker died {crashes} times; the last time: {str(error).splitlines()[0]}"
                     ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
@@ -148,6 +153,7 @@ class RayBackend:
         references = list(self.running)
         self.running.clear()
         self.queue.clear()
+        self.crashed.clear()
         if references and ray.is_initialized():
             # First as Ctrl-C, so that attempts give their leases back: only a host sees that its own workers are gone.
             for reference in references:

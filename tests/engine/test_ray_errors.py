@@ -137,7 +137,7 @@ def test_a_cluster_that_dies_under_a_run_ends_it_within_seconds_with_what_was_ru
     assert "ClusterLost: the Ray cluster at" in said
     assert own.address in said
     assert "give the same command" in said
-    assert "stopped say/say: stopped: ClusterLost" in said
+    assert "stopped say/say: stopped: ClusterLost" in said, said
     assert "1 stopped, 1 not begun in" in said
     assert "Traceback" not in said
     assert ".cc:" not in said
