@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -46,12 +47,13 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
 
     A column that is empty everywhere is left out.
     """
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
-    if not cells:
+    if not rows:
         return
-    shown = [number for number in range(len(columns)) if any(row[number].plain for row in cells)]
+    plain = [[cell if isinstance(cell, str) else cell.plain for cell in row] for row in rows]
+    shown = [number for number in range(len(columns)) if any(row[number] for row in plain)]
     headings = [Text(column.heading, style="bold") for column in columns]
-    widths = {number: max(row[number].cell_len for row in [headings, *cells]) for number in shown}
+    lengths = [[len(text) if text.isascii() else cell_len(text) for text in row] for row in plain]
+    widths = {n: max(cell_len(columns[n].heading), *(row[n] for row in lengths)) for n in shown}
     room = console.width
     while (spare := [number for number in shown if columns[number].spare]) and _least(shown, widths) > room:
         shown.remove(max(spare, key=lambda number: columns[number].spare))
@@ -61,8 +63,19 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
         if cramped:
             headings[shown[-1]] = Text()
         _print_row(console, columns, headings, shown, widths, cramped)
-    for row in cells:
-        _print_row(console, columns, row, shown, widths, cramped)
+    bare = not console.is_terminal and not cramped  # then a line is a string, in a hundredth of the time
+    left = room - _start(shown, widths)
+    for row, texts, cell_lengths in zip(rows, plain, lengths, strict=True):
+        if bare and cell_lengths[shown[-1]] <= left and "".join(texts).isprintable():
+            parts = [_filled(texts[n], widths[n] - cell_lengths[n], columns[n]) for n in shown]
+            console.file.write((" " * GAP).join(parts).rstrip() + "\n")
+            continue
+        cells = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
+        _print_row(console, columns, cells, shown, widths, cramped)
+
+
+def _filled(text: str, missing: int, column: Column) -> str:
+    return " " * missing + text if column.right else text + " " * missing
 
 
 def _squeeze(shown: Sequence[int], widths: dict[int, int], room: int) -> None:

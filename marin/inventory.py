@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from marin.collector import paused
 from marin.committed import Committed
 from marin.cost import write_bytes
 from marin.errors import AmbiguousName, BadPrefix, CorruptRecord, UnknownStep
@@ -33,6 +34,7 @@ class Inventory:
         return {record.identity: record for record in self.records}
 
 
+@paused()
 def read_inventory(store: Store) -> Inventory:
     """Listings, and reads side by side. Raises BadPrefix where there is no store."""
     must_exist(store)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from marin.cli.completions import complete_held, complete_output
 from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.collector import paused
 from marin.console import Column, open_console, print_table
 from marin.cost import write_bytes
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
@@ -141,6 +142,7 @@ def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any
     return told
 
 
+@paused()
 def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
     console = open_console()
     if files:
