@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -12,6 +13,7 @@ from msgspec.structs import asdict
 
 from marin.errors import CorruptRecord
 
+_FIRST = threading.Lock()
 _AT = " - at `$"  # what msgspec puts before the place of an error
 
 
@@ -124,10 +126,12 @@ def _parse(kind: Any, content: bytes) -> Any:
 
 @functools.cache
 def _decoder(kind: Any) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(kind).decode
+    with _FIRST:  # msgspec crashes when two threads make it look at a type for the first time
+        return msgspec.json.Decoder(kind).decode
 
 
 def _convert(kind: Any, held: object) -> Any:
+    _decoder(kind)
     try:
         return msgspec.convert(held, kind)
     except msgspec.ValidationError as error:

@@ -136,3 +136,42 @@ def test_a_plan_that_reads_records_does_not_wait_for_pydantic() -> None:
     script = "import sys; from marin.record import Record; Record.parse(sys.stdin.buffer.read()); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], input=RECORD.to_json(), capture_output=True, check=True)
     assert "pydantic" not in done.stdout.decode().split()
+
+
+FIRST_OF_MANY = """
+import os, sys, threading
+from tests.engine.test_document import LEASE, RECORD
+from marin.lease import LeaseDocument
+from marin.record import Record
+
+sys.setswitchinterval(1e-7)
+contents = [(Record, RECORD.to_bytes()), (LeaseDocument, LEASE.to_bytes())]
+
+
+def together():
+    barrier = threading.Barrier(16)
+
+    def parse(number):
+        kind, content = contents[number % 2]
+        barrier.wait()
+        kind.parse(content)
+
+    threads = [threading.Thread(target=parse, args=(number,)) for number in range(16)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    os._exit(0)
+
+
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        together()
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ended == 0, ended
+"""
+
+
+def test_threads_that_read_the_first_documents_of_a_process_do_not_crash_it() -> None:
+    """msgspec 0.22 describes a type to itself when it first meets it, and is not yet done when others find that."""
+    done = subprocess.run([sys.executable, "-c", FIRST_OF_MANY], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
