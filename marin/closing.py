@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections import Counter
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from marin.attempts import parse_attempt
 from marin.cost import write_duration
 from marin.observed import unseen
 from marin.scheduler import Run, Status, StepResult
+from marin.step import ExecutorStep
+from marin.store import Store, slug
 from marin.terminal import print_unseen
+from marin.typed import marin, same_command
 
 SAID = {
     Status.RAN: ("ran", "green"),
@@ -24,7 +27,7 @@ SAID = {
     Status.WAITING: ("not begun", "yellow"),
 }
 MOST = 6  # names; of failures, that are told with their logs
-PREFIX = "store"  # where commands look without --prefix
+SHORT = 12  # digits of an identity
 
 
 def print_closing(console: Console, run: Run) -> None:
@@ -66,13 +69,22 @@ def _counts(run: Run) -> Text:
 
 
 def _next(run: Run, failed: list[StepResult]) -> list[str]:
-    prefix = run.plan.store.prefix
-    at = "" if prefix == os.path.abspath(PREFIX) else f" --prefix {shlex.quote(prefix)}"
+    store = run.plan.store
+    if store.prefix.startswith("memory://"):
+        return []  # it ends with this process
     if failed:
         logged = next((result for result in failed if result.log), None)
-        again = "the same command again, when that is mended: only what is missing runs"
-        return [*([f"marin logs {shlex.quote(logged.step.name)}{at}"] if logged else []), again]
+        log = [marin("logs", _only_name(store, logged.step), prefix=store.prefix)] if logged else []
+        return [*log, f"{same_command()}  # when that is mended: only what is missing runs"]
     if not run.having(Status.RAN, Status.ALIAS):
         return []
     made = [step for step in run.plan.experiment.results.values() if run.results[step].record is not None]
-    return [f"marin cat {shlex.quote(made[0].name)}{at}"] if made else []
+    return [marin("cat", _only_name(store, made[0]), prefix=store.prefix)] if made else []
+
+
+def _only_name(store: Store, step: ExecutorStep[Any]) -> str:
+    """What commands know it by and no other step, whatever the store holds of earlier ones."""
+    others = (parse_attempt(attempt) for attempt in store.attempts(step.op))
+    name = f"{slug(step.op)}/{slug(step.label)}"
+    alike = {each.short for each in others if each is not None and each.name == name}
+    return step.name if alike <= {step.identity[:SHORT]} else step.identity[:SHORT]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from marin.piece import Piece, PieceKind
 from marin.scale import Scale
 from marin.store import Store, open_store
 from marin.sweep import Swept, look, sweep
+from marin.typed import marin
 
 if TYPE_CHECKING:
     from marin.experiment import Experiment
@@ -128,7 +128,7 @@ def take_away(store: Store, asked: Asked, *, delete: bool, every: bool, as_json:
         else:
             _print(console, found, store.prefix, every=every)
             if found.goes:
-                again = shlex.join(["marin", str(click.get_current_context().info_name), *sys.argv[2:], "--delete"])
+                again = marin(str(click.get_current_context().info_name), *sys.argv[2:], "--delete")
                 console.print(Text(f"nothing was deleted; to do it: {again}"), soft_wrap=True)
         return Exit.OK, found
     said: list[Garbage] = []
