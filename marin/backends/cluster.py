@@ -12,6 +12,7 @@ import sysconfig
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ ADDRESS = "RAY_ADDRESS"
 QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 CONNECT_SECONDS = 5.0  # for a socket to be answered
 JOIN_SECONDS = 15.0  # for a cluster to let us in: it takes a fifth of a second
+JOIN_ATTEMPTS = 5  # Ray itself asks for some seconds each time
 CHECK_EVERY, GONE_SECONDS, RESTART_SECONDS = 1.0, 2.0, 20.0
 # Ray itself asks a wrong address, or with a wrong token, for minutes, and cannot be interrupted meanwhile.
 PROBE = """
@@ -128,8 +130,10 @@ def start_private() -> Cluster:
     import ray
 
     try:
-        context = ray.init(address=private.address, **QUIET)
-        return Cluster(None, context, private)
+        for _ in range(JOIN_ATTEMPTS - 1):
+            with suppress(ConnectionError):  # its node answers before the cluster knows of it
+                return Cluster(None, ray.init(address=private.address, **QUIET), private)
+        return Cluster(None, ray.init(address=private.address, **QUIET), private)
     except BaseException as error:
         private.end()
         if isinstance(error, Exception):  # Ray raises plain ones

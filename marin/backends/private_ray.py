@@ -37,8 +37,13 @@ PORTS = (
     *("dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port", "ray-client-server-port"),
 )
 FIRST_PORT, LAST_PORT = 20_000, 32_000  # below those that outgoing connections get
-# Ends what it started when its standard input is closed, which happens however this process ends.
-KEEPER = '"$@" & read -r _; trap "" TERM; kill -TERM 0; sleep 1; kill -KILL 0'
+# Becomes Ray, and leaves behind what ends it when standard input is closed, which happens however this process ends.
+# (Not the other way round: what a shell starts in the background is deaf to SIGINT, and so would be the steps.)
+KEEPER = """
+folder=$1; shift; exec 3<&0
+{ read -r _ <&3; trap "" TERM; kill -TERM 0; sleep 1; rm -rf "$folder"; kill -KILL 0; } &
+exec "$@" </dev/null 3<&-
+"""
 
 
 def stay_on_this_machine() -> None:
@@ -62,20 +67,15 @@ class PrivateRay:
         ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
         self.address = f"127.0.0.1:{ports['port']}"
         command = [
-            *(
-                os.path.join(sysconfig.get_path("scripts"), "ray"),
-                "start",
-                "--head",
-                "--block",
-                "--disable-usage-stats",
-            ),
+            os.path.join(sysconfig.get_path("scripts"), "ray"),
+            *("start", "--head", "--block", "--disable-usage-stats"),
             *(f"--temp-dir={self._folder}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
             *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
             *(f"--{name}={port}" for name, port in ports.items()),
         ]
         with self._log.open("wb") as log:
             self._keeper = subprocess.Popen(
-                ["sh", "-c", KEEPER, "sh", *command],
+                ["sh", "-c", KEEPER, "sh", self._folder, *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -93,7 +93,7 @@ class PrivateRay:
         limit = time.monotonic() + START_SECONDS
         while not all(map(_answers, ports)):
             said = self._log.read_text(errors="replace")
-            if "Traceback" in said or time.monotonic() > limit:
+            if self._keeper.poll() is not None or time.monotonic() > limit:
                 last = next((line for line in reversed(said.splitlines()) if line.strip()), "it says nothing")
                 raise NoCluster(
                     f"Ray did not start here: {last.strip()}. Try again (a machine under load may be too slow for it), "

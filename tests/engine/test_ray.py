@@ -357,14 +357,6 @@ def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the
     assert project.ran() == ["say/say", "repeat/repeat"]
 
 
-def test_a_cluster_that_cannot_be_joined_is_named(tmp_path: Path) -> None:
-    project = Project(tmp_path / "project")
-    said = project.run("--address", "nonsense", backend="ray", expect=1)
-    assert "NoCluster: the cluster at nonsense cannot be joined" in said
-    assert "Traceback" not in said
-    project.run()
-
-
 def test_a_store_in_memory_never_starts_ray(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     script = (
