@@ -195,6 +195,7 @@ def _must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> None:
             raise _cannot_join(named, said)
     finally:
         limit.cancel()
+        probe.stdout.close()
 
 
 def _cannot_join(named: NamedCluster, said: str) -> NoCluster:
