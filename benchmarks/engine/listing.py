@@ -20,7 +20,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from benchmarks.engine.report import wide_console
-from marin.record import FORMAT, Input, Provenance, Record
+from marin.record import Input, Provenance, Record
 from marin.store import Store, attempt_directory, record_name
 
 COMMANDS = (("ls",), ("ls", "--json"), ("ls", "--sort", "made"), ("ls", "layer-7/*"), ("ls", "layer-3/node 1003"))
@@ -38,7 +38,6 @@ def _record(identity: str, op: str, label: str) -> Record:
     packages = {f"package-{number}": f"{number}.0.1" for number in range(12)}
     reads = [Input(name=f"{op}/of {number}", identity=identity[::-1], root=identity) for number in range(3)]
     return Record(
-        format=FORMAT,
         identity=identity,
         op=op,
         version=1,

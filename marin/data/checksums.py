@@ -60,17 +60,26 @@ def _key(status: os.stat_result) -> str:
     return " ".join(map(str, parts))
 
 
-def _database() -> sqlite3.Connection | None:
-    """None where there can be none, or somebody else's would be read."""
+def memory_folder() -> Path | None:
+    """Where this user's processes remember what they found out; None where there can be no such folder, or somebody
+    else's would be read."""
     given = os.environ.get("MARIN_CACHE")
     folder = Path(given) if given else Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if folder.stat().st_uid != os.getuid():
-            return None
+        return folder if folder.stat().st_uid == os.getuid() else None
+    except OSError:
+        return None
+
+
+def _database() -> sqlite3.Connection | None:
+    folder = memory_folder()
+    if folder is None:
+        return None
+    try:
         database = sqlite3.connect(folder / "checksums.sqlite", timeout=5.0)
         database.execute(TABLE)
-    except (OSError, sqlite3.Error):
+    except sqlite3.Error:
         return None
     return database
 

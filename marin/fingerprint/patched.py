@@ -10,11 +10,15 @@ itself (a cache, a counter) and what differs between two new processes as well.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from marin.data.checksums import memory_folder
 from marin.errors import PatchedCode
 from marin.fingerprint.live import Process
 from marin.fingerprint.modules import Module
@@ -65,13 +69,33 @@ class ModuleStates:
     def must_be_as_imported(
         self, steps: Iterable[ExecutorStep[Any]], recorded: Callable[[ExecutorStep[Any]], bool]
     ) -> None:
-        """Raises PatchedCode naming what was changed from outside. recorded: whether its record has this digest."""
-        trusted, several = dict[Reached, None](), dict[Reached, None]()
+        """Raises PatchedCode naming what was changed from outside. recorded: whether its record has this digest.
+
+        What was compared once on this machine is remembered, by source and state, so that most runs start no process.
+        """
+        several: dict[Reached, ExecutorStep[Any]] = {}
         for step in steps:
-            (trusted if recorded(step) else several)[self._reached(step)] = None
-        for reached in trusted:
+            if recorded(step):
+                self._accept(self._reached(step))
+            else:
+                several.setdefault(self._reached(step), step)
+        memory = {reached: self._memory(reached, step) for reached, step in several.items() if self._doubtful(reached)}
+        unknown = [reached for reached, path in memory.items() if path is None or not path.exists()]
+        self._compare(unknown)
+        for reached, path in memory.items():
             self._accept(reached)
-        self._compare([reached for reached in several if self._doubtful(reached)])
+            if path is not None and reached in unknown:
+                with suppress(OSError):
+                    path.parent.mkdir(exist_ok=True)
+                    path.touch()
+
+    def _memory(self, reached: Reached, step: ExecutorStep[Any]) -> Path | None:
+        """A file that is there once the source and the state of all that is reached were found to agree."""
+        folder = memory_folder()
+        if folder is None:
+            return None
+        source = "\n".join(sorted(f"{key.qualified} {unit.text}" for key, unit in reached.units.items()))
+        return folder / "module-states" / digest(f"{sys.version} {self.digest(step)} {source}".encode())
 
     def accept_again(self) -> None:
         """Steps have run in this process: what is otherwise now, they changed themselves."""
@@ -107,8 +131,6 @@ class ModuleStates:
                 + "\nA worker would run the files. Write the change into them, or make it in a module that the "
                 "step's own code imports"
             )
-        for reached in doubtful:
-            self._accept(reached)
 
     def _names(self, reached: Reached, changed: Mapping[str, list[str]]) -> bool:
         return any(key.qualified in changed for key in reached.units)

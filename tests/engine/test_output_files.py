@@ -73,7 +73,7 @@ ODD: dict[Callable[[Path], None], str] = {
 LEAVING = (absolute, escaping, own)  # they lead to files
 
 
-class Odd(ExecutorStep[Blob], op="toy-odd"):
+class Odd(ExecutorStep[Blob], op="toy-not-files"):
     """Writes a file, and beside it something that is none."""
 
     what: str
@@ -97,7 +97,7 @@ def test_a_step_that_leaves_something_else_fails_and_says_which(tmp_path: Path, 
     assert "copy" in failed.error or "remove" in failed.error
     assert Store(str(tmp_path / "store")).record(step.identity) is None
     (tmp_path / "fixed").touch()
-    assert statuses(run(str(tmp_path / "store"), odd=step)) == {"toy-odd/odd": "ran"}
+    assert statuses(run(str(tmp_path / "store"), odd=step)) == {"toy-not-files/odd": "ran"}
 
 
 def test_on_an_object_store_nothing_of_it_is_uploaded(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class Die(ExecutorStep[Blob], op="toy-die"):
         return Blob(bytes=before)
 
 
-class Publish(ExecutorStep[Checkpoint], op="toy-publish"):
+class Publish(ExecutorStep[Checkpoint], op="toy-publish-on-ray"):
     """Publishes its milestone, then waits until somebody who read it opens the gate.
 
     dies: the worker is killed once, after publishing.
@@ -80,7 +80,7 @@ class Publish(ExecutorStep[Checkpoint], op="toy-publish"):
         return checkpoint(4)
 
 
-class Published(ExecutorStep[Checkpoint], op="toy-published"):
+class Published(ExecutorStep[Checkpoint], op="toy-published-on-ray"):
     of: Publish
     step: int
 
@@ -259,7 +259,7 @@ def test_a_milestone_starts_its_dependent_while_the_run_goes_on(
     assert set(statuses(done).values()) == {"ran"}
     assert (tmp_path / "gate").exists()
     assert (tmp_path / "gate.died").exists() is dies
-    assert len(list(Path(prefix, "toy-published").iterdir())) == 1
+    assert len(list(Path(prefix, "toy-published-on-ray").iterdir())) == 1
     record = done.results[publish.at(2)].record
     assert record is not None
     assert Store(prefix).artifact(record).directory.read_text("count.txt") == "2"
