@@ -70,5 +70,7 @@ if __name__ == "__main__":
     print("answer", answer(ray.get(last)))
     ray.shutdown()
     os.killpg(cluster.pid, signal.SIGTERM)
+    time.sleep(1)
+    os.killpg(cluster.pid, signal.SIGKILL)  # ``ray start`` takes longer to end
     cluster.wait()
     shutil.rmtree(temporary, ignore_errors=True)
