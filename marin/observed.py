@@ -163,7 +163,7 @@ def describe(step: ExecutorStep[Any], seen: Observation, code: CodeFingerprint, 
     named_folders = {places.name(path): digests.folder(path) for path in sorted(folders) if not whole.is_own(path)}
     salt = step.identity[:32]
     asked = {*code.environment, *beyond.environment}
-    return Observed(
+    observed = Observed(
         host=this_process().host,
         salt=salt,
         files={name: digest for name, digest in named_files.items() if not _is_code(name, code)},
@@ -174,6 +174,7 @@ def describe(step: ExecutorStep[Any], seen: Observation, code: CodeFingerprint, 
         environment={name: _value(name, salt) for name in variables(asked)},
         programs=sorted(whole.programs),
     )
+    return observed if observed.is_any or observed.programs else Observed()
 
 
 def variables(asked: Iterable[str]) -> list[str]:

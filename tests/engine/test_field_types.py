@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType
@@ -23,6 +22,7 @@ from marin.store import Store
 from operators.filter import Filter
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
+from tests.engine.aging import rewrite_record
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.toy import Blob, Color, Count, Write, planned, ran, run
 
@@ -246,9 +246,7 @@ def test_facts_of_an_artifact_are_checked_when_it_is_made(tmp_path: Path) -> Non
 def test_a_record_written_before_facts_were_checked_is_still_read(tmp_path: Path) -> None:
     step = Make(count=5, label="x")
     run(str(tmp_path), end=step)
-    path = tmp_path / f".marin/records/{step.identity}.json"
-    record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "facts": {"count": "5", "shares": {"a": None}}}))
+    rewrite_record(Store(str(tmp_path)), step.identity, facts={"count": "5", "shares": {"a": None}})
     read = Store(str(tmp_path)).record(step.identity)
     assert read is not None
     assert Store(str(tmp_path)).artifact(read).facts()["count"] == "5"

@@ -610,7 +610,7 @@ class Folder(ExecutorStep[Blob], op="toy-folder"):
     fail: bool = execution(default=False)
 
     def outside(self) -> dict[str, str]:
-        return {file.name: file.read_text() for file in Path(self.path).iterdir()}
+        return {str(file): file.read_text() for file in Path(self.path).iterdir()}
 
     def run(self, ctx: Context) -> Blob:
         if self.fail:
@@ -651,7 +651,7 @@ def test_lists_of_outside_data_go_with_the_last_that_names_them(tmp_path: Path) 
     assert lists() == names
     changed("later")
     [decision] = planned(store.prefix, step=step).decisions
-    assert list(decision.drift) == ["outside data later is new: new"], "the list says what was there before"
+    assert list(decision.drift) == [f"outside data {place}/later is new: new"], "the list says what was there before"
 
 
 def test_what_was_never_leased_here_stays_and_is_named(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_commands_that_only_read_show_it_and_write_nothing(prefix: str) -> None:
     assert "toy-write/a" in marin(prefix, "lineage", "down", "toy-write/a")
     assert "2 outputs" in marin(prefix, "audit")
     assert tree(Path(prefix)) == before
-    assert json.loads(marin(prefix, "verify", "--json")) == {"checked": 2, "wrong": {}}
+    assert json.loads(marin(prefix, "verify", "--json")) == {"checked": 2, "wrong": {}, "made_from_it": {}}
     (Path(prefix) / f"toy-write/a-{A.identity[:12]}.0001/text.txt").write_text("HELLO")
     assert "changed: text.txt" in marin(prefix, "verify", "toy-write/a", expect=5)
     assert not is_visible(prefix, A)

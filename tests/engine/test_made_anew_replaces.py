@@ -115,15 +115,15 @@ def test_a_rebuild_is_seen_where_leases_and_the_folder_are_gone(prefix: str, tmp
 
 
 def test_what_a_dead_driver_made_again_is_taken_and_not_made_a_third_time(prefix: str) -> None:
-    """It died between its commit and making the record visible; the plan of the next one saw the older record."""
+    """It died between its commit and making the record visible; this one's plan is from before."""
     step = Write(text="hello", label="a")
     run(prefix, end=step)
     visible_record = Path(prefix) / ".marin/records" / f"{step.identity}.json"
     older = visible_record.read_bytes()
+    plan = planned(prefix, rebuild=("a",), end=step)
     run(prefix, rebuild=("a",), end=step)
     newer = record_of(prefix, step)
     visible_record.write_bytes(older)
-    plan = planned(prefix, rebuild=("a",), end=step)
     assert plan.of(step).record != newer
     assert statuses(execute(plan)) == {"toy-write/a": "cached"}
     assert record_of(prefix, step) == newer
