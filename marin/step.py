@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
 
 from marin.artifact import Artifact
 from marin.definitions import Namespace, define
-from marin.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode_fields
+from marin.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
 from marin.errors import BadField, ExperimentError
 from marin.field_types import made_by, resolved
 from marin.lifetime import FOREVER, Lifetime
@@ -242,6 +242,7 @@ def _wrap_init(cls: type[Any]) -> None:
             raise BadField(
                 f"{cls.__name__}.label is {self.label!r}, which holds {strange}; labels are one line of plain text"
             )
+        encode(self.label, f"{cls.__name__}.label", [])  # no identity, but every record holds it
         self.check()
         getattr(self, "identity")  # now: what has no encoding fails where it was written
 

