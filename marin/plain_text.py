@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 # Control characters, line and paragraph separators, what turns the direction of the text around it, half characters.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -18,5 +17,7 @@ def unprintable(text: str) -> str:
     known = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab"}
     if character in known:
         return known[character]
+    import unicodedata  # a megabyte of tables, which names that are fine do not need
+
     kind = unicodedata.name(character, "half a character" if character >= "\ud800" else "a control character")
     return f"U+{ord(character):04X} ({kind})"
