@@ -108,7 +108,7 @@ TOKENS = Tokenize(documents=DOCUMENTS, tokenizer=TrainTokenizer(documents=(DOCUM
         ({"pair": (0,)}, r"Typed\.pair is .*wanted tuple\[int, str\]: 2 values, not 1"),
         ({"many": ((1,), (1, "x"))}, r"Typed\.many\[1\]\[1\] is 'x' \(str\); wanted int"),
         ({"many": (1,)}, r"Typed\.many\[0\] is 1 \(int\); wanted tuple\[int, …\]; write a tuple, even of one"),
-        ({"names": {"a", 1}}, r"Typed\.names\{…\} is 1 \(int\); wanted str"),
+        ({"names": {1}}, r"Typed\.names\{…\} is 1 \(int\); wanted str"),
         ({"names": "ab"}, r"Typed\.names is 'ab' \(str\); wanted frozenset\[str\]"),
         ({"either": 1.5}, r"Typed\.either is 1\.5 \(float\); wanted int \| str \| None"),
         ({"mode": "c"}, r"Typed\.mode is 'c' \(str\); wanted one of 'a', 'b', 3"),
