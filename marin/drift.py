@@ -70,6 +70,8 @@ def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
     for change in now.changes_since[then]:
         if change.kind == "changed":
             lines.append(f"{change.name} changed ({(change.old or '')[:8]} → {(change.new or '')[:8]})")
+        elif change.kind == "removed" and "/" in change.name:
+            lines.append(f"{change.name} counted by its place beside the code; now files count that run() opens")
         elif change.kind in ("added", "removed"):
             lines.append(f"{change.name} is {'now used' if change.kind == 'added' else 'no longer used'}")
     return lines

@@ -16,44 +16,39 @@ import inspect
 import os
 import shlex
 import sys
-from collections.abc import Callable, Generator, Set
+from collections.abc import Callable, Generator, Iterable, Set
 from contextlib import contextmanager
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from marin.callers import COMPILED, Reader, is_importing, who_reads, who_runs
 from marin.observation import CodePlace, Observation, Ran, Reads, Scope, stamp_of
 from marin.origin import Origin, origin_of
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_COMPILED = (".py", ".pyc")
-# Modules of the standard library that open what they are given, and those that show source in tracebacks.
-_OPENERS = frozenset(
-    """
-    bz2 codecs contextlib csv fileinput fnmatch genericpath glob gzip io lzma os pathlib pickle posixpath shutil tarfile
-    thread threading tokenize zipfile
-    """.split()  # noqa: SIM905
-)
-_TRACEBACKS = frozenset({"linecache", "traceback"})
-_POOLS = (f"concurrent{os.sep}futures{os.sep}thread.py", f"multiprocessing{os.sep}pool.py")
-_GLOBS = frozenset({"glob", "rglob", "iglob"})
+
+
+class _Asked(NamedTuple):
+    reads: Reads
+    name: str
+    sure: bool
 
 
 _current: Observation | None = None
 _answered = 0  # depth of ``answering``
 _fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
 _at_import: dict[CodePlace, Reads] = {}  # what modules read while they were imported, by statement
+_asked: dict[tuple[int, str], _Asked] = {}  # modules, until it is known whether they could be imported
 _IMPORT_MODULE = importlib.import_module.__code__
 _tool = -1
-_installed = False
 _importing = False  # perhaps: whether a module of the project runs on import
 
 
 def install() -> None:
     """Once in each process, before modules of the project are imported."""
-    global _installed
-    if not _installed:
-        _installed = True
+    global _tool
+    if _tool < 0:
         handlers = _HANDLERS
 
         def hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -61,6 +56,11 @@ def install() -> None:
                 handlers[event](*arguments)
 
         sys.addaudithook(hear)  # which nobody can remove
+        watch = sys.monitoring
+        _tool = next(number for number in (3, 4, 2, 5, 1, 0) if watch.get_tool(number) is None)
+        watch.use_tool_id(_tool, "marin")
+        watch.register_callback(_tool, watch.events.PY_START, _started)
+        watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
         atexit.register(handlers.clear)  # from then on Python takes its modules apart
 
 
@@ -91,9 +91,28 @@ def current() -> Observation | None:
 
 
 def _take_in(seen: Observation) -> None:
+    while _asked:
+        _, (reads, name, sure) = _asked.popitem()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str):
+            _ran_whole(file, Ran.ASKED, [reads])
+        elif sure and name not in sys.modules:
+            _looked_for(name, reads)
     seen.code.update(_fired)
     for place, reads in list(_at_import.items()):
         seen.early.setdefault(place, reads)
+
+
+def _looked_for(name: str, reads: Reads) -> None:
+    """A module that is not there, but may be later."""
+    package, _, last = name.rpartition(".")
+    if package and package not in sys.modules:
+        _looked_for(package, reads)
+        return
+    for folder in list(getattr(sys.modules[package], "__path__", ())) if package else sys.path:
+        path = os.path.join(os.path.abspath(folder), f"{last}.py")
+        if Scope().has(path, direct=False):
+            reads.files.setdefault(path, stamp_of(path))
 
 
 @contextmanager
@@ -111,12 +130,9 @@ def answering() -> Generator[None]:
 
 
 def _listen(covered: Callable[[Set[CodePlace]], bool]) -> None:
-    global _tool
     watch = sys.monitoring
-    if _tool < 0:
-        _tool = next(number for number in (3, 4, 2, 5, 1, 0) if watch.get_tool(number) is None)
-        watch.use_tool_id(_tool, "marin")
-        watch.register_callback(_tool, watch.events.PY_START, _started)
+    install()
+    if not watch.get_events(_tool):
         watch.set_events(_tool, watch.events.PY_START)
     elif not covered(_fired.keys()):
         _fired.clear()
@@ -125,38 +141,48 @@ def _listen(covered: Callable[[Set[CodePlace]], bool]) -> None:
 
 def _started(code: CodeType, _offset: int) -> Any:
     if code is _IMPORT_MODULE:  # tells of no module that is there already
-        if _current is not None:
-            _asked_for(inspect.currentframe())
+        if _current is not None or _importing:
+            _import_called(inspect.currentframe())
         return None
     if code.co_flags & inspect.CO_OPTIMIZED and origin_of(code.co_filename) is Origin.PROJECT:  # no module, no class
-        reader = _reader(inspect.currentframe(), "")
+        reader = who_reads(inspect.currentframe(), "")
         if reader is not None and reader.importing is not None:
             return None  # a decorator, say, while a module is imported; it may run again when it counts
         _fired[CodePlace(code.co_filename, code.co_firstlineno, code.co_qualname)] = None
     return sys.monitoring.DISABLE
 
 
-def _asked_for(frame: FrameType | None) -> None:
-    asked = frame.f_back.f_locals if frame is not None and frame.f_back is not None else {}
+def _import_called(frame: FrameType | None) -> None:
+    called = frame.f_back if frame is not None else None
+    asked = called.f_locals if called is not None else {}
     name, package = asked.get("name"), asked.get("package")
     if isinstance(name, str):
         if name.startswith(".") and isinstance(package, str):
             dots = len(name) - len(name.lstrip("."))
             above = package.split(".")
             name = ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
-        _taken(name)
+        caller = called.f_back if called is not None else None
+        _taken(name, sure=caller is not None and origin_of(caller.f_code.co_filename) is Origin.PROJECT)
 
 
-def _taken(name: str, *_: Any) -> None:
-    """A module, by its name: any of it may be used."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if _current is not None and isinstance(file, str) and _reader(inspect.currentframe(), "") is not None:
-        _ran_whole(file, Ran.ASKED)
+def _taken(name: str, *_: Any, sure: bool = False) -> None:
+    """A module, by its name: any of it may be used. sure: the name is one of a module."""
+    reader = who_reads(inspect.currentframe(), "")
+    if reader is not None and _current is not None:
+        _asked[id(_current), name] = _Asked(_current, name, sure)
+    if reader is not None and reader.importing is not None:
+        reads = _at_import.setdefault(reader.importing, Reads())
+        _asked[id(reads), name] = _Asked(reads, name, sure)
 
 
-def _ran_whole(filename: str, how: Ran = Ran.IMPORTED) -> None:
-    if _current is not None and origin_of(filename) is Origin.PROJECT and filename.endswith(".py"):
-        _current.modules[filename] = max(how, _current.modules.get(filename, how))
+def _ran_whole(filename: str, how: Ran, where: Iterable[Reads]) -> None:
+    if origin_of(filename) is Origin.PROJECT and filename.endswith(".py"):
+        for reads in where:
+            reads.modules[filename] = max(how, reads.modules.get(filename, how))
+
+
+def _now() -> list[Reads]:
+    return [_current] if _current is not None else []
 
 
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
@@ -167,7 +193,7 @@ def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
 
 
 def _read(path: str) -> None:
-    reader = _reader(inspect.currentframe(), path)
+    reader = who_reads(inspect.currentframe(), path)
     name = _absolute(path) if reader is not None else ""
     for reads in _whose(reader, name):
         if name not in reads.files:
@@ -180,7 +206,7 @@ def _listed(path: Any = None) -> None:
     name = _absolute("." if path is None else path)
     if not name:
         return
-    reader = _reader(inspect.currentframe(), name, listing=True)
+    reader = who_reads(inspect.currentframe(), name, listing=True)
     for reads in _whose(reader, name):
         reads.folders[name] = None
 
@@ -188,7 +214,7 @@ def _listed(path: Any = None) -> None:
 def _globbed(pattern: Any, _recursive: Any = None, root: Any = None, _fd: Any = None) -> None:
     name = os.path.join(_absolute("." if root is None else root), _text(pattern))
     if name:
-        for reads in _whose(_reader(inspect.currentframe(), name), name):
+        for reads in _whose(who_reads(inspect.currentframe(), name), name):
             reads.folders[name] = None
 
 
@@ -207,7 +233,7 @@ def _library(name: Any) -> None:
 
 def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
     """A compiled module is no code object: its file counts."""
-    if _current is not None and isinstance(filename, str) and not filename.endswith(_COMPILED):
+    if _current is not None and isinstance(filename, str) and not filename.endswith(COMPILED):
         name = _absolute(filename)
         if name and _current.scope.has(name, direct=False):
             _current.files.setdefault(name, stamp_of(name))
@@ -215,10 +241,18 @@ def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
 
 def _executed(code: Any) -> None:
     global _importing
-    if isinstance(code, CodeType) and code.co_name == "<module>":
-        _importing = _importing or origin_of(code.co_filename) is Origin.PROJECT
-        _ran_whole(code.co_filename)
-        for name in code.co_names if origin_of(code.co_filename) is Origin.GENERATED else ():
+    if not isinstance(code, CodeType) or code.co_name != "<module>":
+        return
+    file, origin = code.co_filename, origin_of(code.co_filename)
+    _importing = _importing or origin is Origin.PROJECT
+    if origin is Origin.PROJECT:
+        reader, program = who_runs(inspect.currentframe(), file)
+        if reader is None:
+            _ran_whole(file, Ran.IMPORTED, _now())
+        else:  # by its path: who has it run has all of it
+            _ran_whole(file, Ran.PROGRAM if program else Ran.ASKED, _whose(reader, file))
+    elif origin is Origin.GENERATED and (_current is not None or _importing):
+        for name in code.co_names:
             _taken(name)  # text that is run as code may import it
 
 
@@ -243,7 +277,7 @@ def _linked(_source: Any, target: Any, *_: Any) -> None:
 
 
 def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any = None) -> None:
-    if _current is None or _answered or _reader(inspect.currentframe(), "") is None:
+    if _current is None or _answered or who_reads(inspect.currentframe(), "") is None:
         return
     given = [arguments] if isinstance(arguments, (str, bytes)) else list(arguments or [])
     words = [text for word in given if (text := _text(word))]
@@ -258,10 +292,10 @@ def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any =
         at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
         if before == "-m":
             file = getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py"
-            _ran_whole(file, Ran.PROGRAM)
+            _ran_whole(file, Ran.PROGRAM, [_current])
         elif _current.scope.has(at, direct=True) and not _current.is_own(at) and os.path.isfile(at):
             if at.endswith(".py"):
-                _ran_whole(at, Ran.PROGRAM)
+                _ran_whole(at, Ran.PROGRAM, [_current])
             else:
                 _current.files.setdefault(at, stamp_of(at))
 
@@ -286,7 +320,7 @@ def _shell(command: Any) -> None:
 
 
 def _forked() -> None:
-    if _current is not None and not _answered and _reader(inspect.currentframe(), "") is not None:
+    if _current is not None and not _answered and who_reads(inspect.currentframe(), "") is not None:
         _current.programs.add("a copy of this process")
 
 
@@ -318,14 +352,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 }
 
 
-class _Reader(NamedTuple):
-    """importing: the statement of a module that runs on import, if one reads. direct: no package decided to."""
-
-    importing: CodePlace | None
-    direct: bool
-
-
-def _whose(reader: _Reader | None, name: str) -> list[Reads]:
+def _whose(reader: Reader | None, name: str) -> list[Reads]:
     """Where a read is noted."""
     if reader is None:
         _look_whether_importing()
@@ -340,47 +367,7 @@ def _whose(reader: _Reader | None, name: str) -> list[Reads]:
 
 def _look_whether_importing() -> None:
     global _importing
-    frame = inspect.currentframe() if _importing else None
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "<module>" and origin_of(code.co_filename) is Origin.PROJECT and frame.f_back is not None:
-            return
-        frame = frame.f_back
-    _importing = False
-
-
-def _reader(frame: FrameType | None, name: str, *, listing: bool = False) -> _Reader | None:
-    """Outward from where it happens, over whom the project's code reads; None if it does not."""
-    project, direct, pool, first = False, True, False, True
-    while frame is not None:
-        code = frame.f_code
-        filename = code.co_filename
-        if filename == __file__:
-            frame = frame.f_back
-            continue
-        origin = origin_of(filename)
-        if origin is Origin.PROJECT:
-            project = True
-            if code.co_name == "<module>":
-                return _Reader(CodePlace(filename, frame.f_lineno, code.co_name), direct)
-        elif origin is Origin.ENGINE:
-            break
-        elif origin is Origin.IMPORT:
-            # Of what it opens, only pkgutil.get_data and importlib.resources ask for anything but code.
-            if not first or listing or code.co_name != "get_data" or name.endswith(_COMPILED):
-                break
-        elif not project and origin is Origin.PYTHON:
-            module = os.path.basename(filename).removesuffix(".py")
-            direct = direct and module in _OPENERS
-            pool = pool or filename.endswith(_POOLS)
-            hidden = code.co_name in _GLOBS if listing else "rmtree" in code.co_name
-            if module in _TRACEBACKS or hidden:
-                return None
-        elif not project and origin is Origin.PACKAGE:
-            direct = False
-        first = False
-        frame = frame.f_back
-    return _Reader(None, direct) if project or (pool and frame is None) else None
+    _importing = _importing and is_importing(inspect.currentframe())
 
 
 def _absolute(path: Any) -> str:

@@ -73,36 +73,39 @@ class Ran(IntEnum):
 
 @dataclass(kw_only=True)
 class Reads:
-    """files: by absolute path, as each was when first opened. folders: absolute paths, and patterns for ``glob``."""
+    """files: by absolute path, as each was when first opened. folders: absolute paths, and patterns for ``glob``.
+    modules: files of Python code that ran as a whole, in order, and how they did (Ran)."""
 
     files: dict[str, Stamp] = field(default_factory=dict[str, Stamp])
     folders: dict[str, None] = field(default_factory=dict[str, None])
+    modules: dict[str, int] = field(default_factory=dict[str, int])
+
+    def take_in(self, other: Reads) -> None:
+        for path, stamp in other.files.items():
+            self.files.setdefault(path, stamp)
+        self.folders |= other.folders
+        for file, how in other.modules.items():
+            self.modules[file] = max(how, self.modules.get(file, how))
 
 
 @dataclass(kw_only=True)
 class Observation(Reads):
     """What is read while something runs, and
 
-    code: functions of the project that ran. modules: files of Python code that ran as a whole, in order, and how they
-    did (Ran). programs: names of other programs that were started. own: what was written, made or removed meanwhile.
-    early: what modules read when they were imported, by the statement that read.
+    code: functions of the project that ran. programs: names of other programs that were started. own: what was written,
+    made or removed meanwhile. early: what modules read when they were imported, by the statement that read.
     """
 
     scope: Scope = field(default_factory=Scope)
     code: set[CodePlace] = field(default_factory=set[CodePlace])
-    modules: dict[str, int] = field(default_factory=dict[str, int])
     programs: set[str] = field(default_factory=set[str])
     own: set[str] = field(default_factory=set[str])
     early: dict[CodePlace, Reads] = field(default_factory=dict["CodePlace", "Reads"])
 
     def join(self, other: Observation) -> None:
         """Take in what another process or task saw."""
-        for path, stamp in other.files.items():
-            self.files.setdefault(path, stamp)
-        self.folders |= other.folders
+        self.take_in(other)
         self.code |= other.code
-        for file, how in other.modules.items():
-            self.modules[file] = max(how, self.modules.get(file, how))
         self.programs |= other.programs
         self.own |= other.own
         for place, reads in other.early.items():
@@ -121,7 +124,9 @@ class Observation(Reads):
             "modules": self.modules,
             "programs": list(self.programs),
             "own": list(self.own),
-            "early": [[list(place), reads.files, list(reads.folders)] for place, reads in self.early.items()],
+            "early": [
+                [list(place), reads.files, list(reads.folders), reads.modules] for place, reads in self.early.items()
+            ],
         }
 
     @classmethod
@@ -134,8 +139,8 @@ class Observation(Reads):
             programs=set(held["programs"]),
             own=set(held["own"]),
             early={
-                CodePlace(*place): Reads(files=_stamps(files), folders=dict.fromkeys(folders))
-                for place, files, folders in held["early"]
+                CodePlace(*place): Reads(files=_stamps(files), folders=dict.fromkeys(folders), modules=modules)
+                for place, files, folders, modules in held["early"]
             },
         )
 

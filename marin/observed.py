@@ -22,9 +22,8 @@ from msgspec.structs import replace
 from marin.data.checksums import content_digests
 from marin.errors import InputChanged
 from marin.fingerprint import CodeFingerprint, executed
-from marin.fingerprint.environment import SET
+from marin.fingerprint.environment import ANYTHING, SET
 from marin.fingerprint.locate import Locator
-from marin.fingerprint.naming import ANYTHING
 from marin.holder import this_process
 from marin.observation import Observation, Scope, stamp_of
 from marin.origin import is_local
@@ -146,13 +145,16 @@ def describe(step: ExecutorStep[Any], seen: Observation, code: CodeFingerprint, 
     Raises InputChanged if a file changed since it was read.
     """
     places, digests = places_of(type(step)), Digests()
-    beyond = executed().beyond(code, seen.code, seen.modules)
     whole = Observation(scope=seen.scope)
     whole.join(seen)
-    for place, early in seen.early.items():
-        if executed().has(place, code, beyond):
-            whole.files |= {path: stamp for path, stamp in early.files.items() if path not in whole.files}
-            whole.folders |= early.folders
+    early = dict(seen.early)
+    while True:  # what is imported early may itself read, and name more
+        beyond = executed().beyond(code, whole.code, whole.modules)
+        counts = [place for place in early if executed().has(place, code, beyond)]
+        for place in counts:
+            whole.take_in(early.pop(place))
+        if not counts:
+            break
     declared = {
         os.path.abspath(name.removeprefix("file://")) for name in outside if "://" not in name or name[:4] == "file"
     }
@@ -302,8 +304,8 @@ def _counts(step: ExecutorStep[Any], seen: Observation, path: str) -> bool:
 
 
 def _is_code(name: str, code: CodeFingerprint) -> bool:
-    """Whether the fingerprint has that file, or its folder, already."""
-    return name in code.units or any(f"{above}{os.sep}" in code.units for above in map(str, Path(name).parents))
+    """Whether the fingerprint has that file already: a compiled module, or source that is looked into."""
+    return name in code.units
 
 
 def _is_hidden(name: str) -> bool:

@@ -21,9 +21,10 @@ from typing import NamedTuple
 
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.modules import Module, Target
+from marin.fingerprint.moved import as_before
 from marin.fingerprint.piece import AS_SCRIPT, ON_IMPORT, Trait
 from marin.fingerprint.registers import Registers
-from marin.fingerprint.unit import CONTENT, FOLDER, READERS, Key, Unit
+from marin.fingerprint.unit import CONTENT, READERS, Key, Unit
 from marin.fingerprint.units import Units
 from marin.value import digest
 
@@ -89,9 +90,12 @@ class Closures:
                 self._load(module, reach)
         return frozenset(reach.loaded)
 
-    def parts(self, key: Key) -> tuple[Part, Part]:
-        """A unit without and with annotations and docstrings: which of them counts depends on what reaches it."""
-        return self._part(key, False), self._part(key, True)
+    def parts(self, key: Key) -> list[Part]:
+        """A unit without and with annotations and docstrings: which of them counts depends on what reaches it. Then
+        as older fingerprints have these."""
+        now = [self._part(key, False), self._part(key, True)]
+        before = [(as_before(part.text), part.unit) for part in now]
+        return [*now, *(Part(text, digest(text.encode())[:DIGITS], unit) for text, unit in before)]
 
     def field_annotations(self, key: Key) -> list[Key]:
         """Local classes named in the annotations of a step class's fields, other steps left out."""
@@ -107,7 +111,7 @@ class Closures:
             reach.traits |= unit.piece.traits
             reach.tops |= unit.tops
             queue.extend(unit.leads)
-            if key.name in (CONTENT, FOLDER):
+            if key.name == CONTENT:
                 continue
             self._load(key.module, reach)
             for module in unit.loads:
@@ -154,7 +158,7 @@ class Closures:
                 queue += [named for named in unit.named if named not in reach.units and not self.units.is_step(named)]
         if reach.traits & Trait.READS_SOURCE:
             modules = {key.module for key in reach.units if key.module.path.suffix == ".py" and key.name != CONTENT}
-            sources = [self.units.file(module.path, CONTENT) for module in modules]
+            sources = [self.units.file(module.path) for module in modules]
             queue += [key for key in sources if key not in reach.units]
         return queue
 

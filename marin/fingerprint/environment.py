@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from marin.fingerprint.naming import ANYTHING
-
+ANYTHING = "*"  # instead of a name: one that only running the code would tell
 _READS = frozenset({"get", "setdefault", "pop", "__getitem__", "__contains__"})
 _WRITES = frozenset({"setdefault", "pop"})
 _MAPPING = frozenset({"os.environ", "environ", "os.environb"})
@@ -15,7 +14,7 @@ SET = "="  # before a name that the code itself sets
 
 
 def environment_names(
-    statements: list[ast.stmt], dotted: Callable[[ast.expr], str], strings: Callable[[ast.expr], set[str]]
+    statements: list[ast.stmt], dotted: Callable[[ast.expr], str], text_of: Callable[[ast.expr], str | None]
 ) -> tuple[str, ...]:
     """Names that are asked for, ``*`` for a computed one or for all of them, and ``=NAME`` for what is set."""
     found: dict[str, None] = {}
@@ -24,9 +23,8 @@ def environment_names(
         for node in ast.walk(statement):
             for mapping, name, sets in _uses(node, dotted):
                 known.add(mapping)
-                for each in strings(name):
-                    asked = ANYTHING if ANYTHING in each else each
-                    found[f"{SET}{asked}" if sets else asked] = None
+                asked = text_of(name) or ANYTHING
+                found[f"{SET}{asked}" if sets else asked] = None
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, (ast.Name, ast.Attribute)) and node not in known and dotted(node) in _MAPPING:

@@ -14,7 +14,7 @@ from marin.fingerprint.closure import Closures
 from marin.fingerprint.modules import Module
 from marin.fingerprint.piece import AS_SCRIPT, ON_IMPORT
 from marin.fingerprint.result import CodeFingerprint
-from marin.fingerprint.unit import CONTENT, FOLDER, Key
+from marin.fingerprint.unit import CONTENT, Key
 from marin.observation import CodePlace, Ran
 from marin.origin import is_local
 
@@ -63,9 +63,21 @@ class Executed:
         return sorted(left)
 
     def has(self, place: CodePlace, code: CodeFingerprint, beyond: Beyond) -> bool:
-        """Whether the statement counts: by the fingerprint, or because it ran beyond it."""
-        key = self._key(place)
-        return key is not None and (key.qualified in code.units or key.qualified in beyond.units)
+        """Whether a statement of a module counts: by the fingerprint, or because it ran beyond it. An import does where
+        what counts of its module uses what it binds."""
+
+        def counts(key: Key) -> bool:
+            return key.qualified in code.units or key.qualified in beyond.units
+
+        module = self._module(place.filename)
+        bound = (
+            {name for lines, names in module.import_lines if place.line in lines for name in names} if module else ()
+        )
+        if module is None or not bound:
+            return (key := self._key(place)) is not None and counts(key)
+        keys = [key for name in [*module.bindings, ON_IMPORT, AS_SCRIPT] if counts(key := Key(module, name))]
+        used = {reference.name for key in keys for reference in self._closures.units.piece(key).references}
+        return "*" in bound or not used.isdisjoint(bound)
 
     def beyond(self, code: CodeFingerprint, places: Set[CodePlace], files: Mapping[str, int]) -> Beyond:
         """All that these functions, and these files as a whole, reach and a fingerprint does not have.
@@ -89,7 +101,7 @@ class Executed:
         parts = {
             key: part
             for key, part in self._closures.reach(roots).parts.items()
-            if part.text and key.qualified not in code.units and key.name not in (CONTENT, FOLDER)
+            if part.text and key.qualified not in code.units and key.name != CONTENT
         }
         names = {name for part in parts.values() for name in part.unit.piece.environment}
         return Beyond(

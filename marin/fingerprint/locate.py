@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from fnmatch import fnmatchcase
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 from typing import Literal
@@ -52,10 +51,6 @@ class Locator:
 
     def is_project(self, folder: Path) -> bool:
         return any(mark in self.names(folder) for mark in _PROJECT_MARKS)
-
-    def is_root(self, folder: Path) -> bool:
-        """Whether a project lies in the folder, or modules are imported from it."""
-        return self.is_project(folder) or folder in self._search_path()
 
     def place_of(self, path: Path) -> Path:
         """A local file's or folder's path within its package's parent or its project."""
@@ -103,35 +98,6 @@ class Locator:
         if not regular and len(found) > 1:
             self._portions[found[0]] = found
         return (regular or found or [None])[0]
-
-    def modules_below(self, package: Path) -> list[Path]:
-        """Every module of a package or namespace folder, at any depth."""
-        found: list[Path] = []
-        for folder in self._folders(package):
-            names = {_stem(Path(name)) for name in self.names(folder)}
-            for name in sorted(name for name in names if name.isidentifier() and name != "__init__"):
-                child = self.submodule(package, name)
-                if child is not None and child not in found:
-                    found += [child, *self.modules_below(child)] if child.name != "__pycache__" else []
-        return list(dict.fromkeys(found))
-
-    def matching(self, pattern: str, importer: Path) -> list[str]:
-        """Dotted names of local modules that fit a pattern like ``lib.plugins.*``, where ``*`` also crosses dots.
-
-        A package beyond the project fits as a whole.
-        """
-        parts = pattern.split(".")
-        fixed = parts[: next(i for i, part in enumerate(parts) if "*" in part)]
-        start = self.find(".".join(fixed), importer)
-        if not isinstance(start, Path):
-            return [".".join(fixed)] if start != "absent" else []
-        base = start.parent if start.name == "__init__.py" else start
-        found: list[str] = []
-        for path in self.modules_below(start):
-            place = path.parent if path.name == "__init__.py" else path.with_name(_stem(path))
-            if place.is_relative_to(base):
-                found.append(".".join([*fixed, *place.relative_to(base).parts]))
-        return [name for name in found if fnmatchcase(name, pattern)]
 
     def is_compiled(self, path: Path) -> bool:
         return path.suffix in (".so", ".pyd", ".pyx", ".pyc")

@@ -60,7 +60,7 @@ class Module:
     importing this one imports. effects: the statements that bind nothing (``table.register(...)``,
     ``os.environ[...] = ...``). script: the body of ``if __name__ == "__main__"``. announced: by the name
     of a definition. exports: what ``__all__`` lists; None if there is none or it is computed. package_places:
-    where packages are imported.
+    where packages are imported. import_lines: of each import statement, with the names that it binds.
     Filled while units are normalised: local_imports of a function or class with whether each is optional;
     annotations (of what), docs and type_params, by the function or class that they were taken from.
     """
@@ -80,6 +80,7 @@ class Module:
     announced: dict[str, Announcement] = field(default_factory=dict[str, Announcement])
     exports: frozenset[str] | None = None
     package_places: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    import_lines: list[tuple[range, list[str]]] = field(default_factory=list[tuple[range, list[str]]])
     local_imports: dict[ast.AST, list[tuple[ast.stmt, bool]]] = field(
         default_factory=dict[ast.AST, list[tuple[ast.stmt, bool]]]
     )
@@ -236,7 +237,10 @@ def _enter_import(module: Module, node: ast.stmt, place: int, *, optional: bool 
     module.loads.extend(loaded)
     tops = dict.fromkeys(target.module.split(".")[0] for target in loaded)
     module.package_places.extend((place, top) for top in tops if top not in sys.stdlib_module_names)
-    for name, target in module.import_targets(node, optional=optional):
+    targets = list(module.import_targets(node, optional=optional))
+    lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    module.import_lines.append((lines, [name for name, _ in targets]))
+    for name, target in targets:
         if name == "*":
             module.stars.append(target.module)
         else:

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 _LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # what an imported name leads to: see units
 _SINCE = "marin.since"
 _PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # what a move changes, but for a logger
+# What makes a path: fingerprints that followed paths in the source did not say where these names lead.
+_PATHS = re.compile(r"\n# (?:[\w.<>]+: )?[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)(?=\n|$)")
 
 type Sources = Mapping[str, str]
 
@@ -97,6 +99,11 @@ def _uses(name: str, known: Sources) -> set[str]:
         if isinstance(node, (ast.Name, ast.Attribute)):
             found.update(each for each in (f"{_module(name)}.{ast.unparse(node)}", ast.unparse(node)) if each in known)
     return found - {name}
+
+
+def as_before(text: str) -> str:
+    """A unit's text as an older fingerprint may have it, which means the same."""
+    return _PATHS.sub("", text)
 
 
 def since_fields(text: str) -> dict[str, str]:
@@ -256,7 +263,7 @@ def _text(source: str) -> Text:
         code = ast.parse(written)
     except (SyntaxError, ValueError):
         code = None
-    if code is None or ast.unparse(code) != written:  # a data file, or code without source
+    if code is None or ast.unparse(code) != written:  # a file as it is, or code without source
         return Text(None, source, frozenset(), frozenset())
     return Text(code, "\n".join(rest), frozenset(labels), _names(code))
 
@@ -283,7 +290,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _own(name: str) -> str:
-    """A unit's name within its module, a data file's within its folder."""
+    """A unit's name within its module, a file's within its folder."""
     if "/" in name:
         return name.rstrip("/").rpartition("/")[2]
     return name.rpartition(".")[2]

@@ -10,7 +10,6 @@ from marin.fingerprint.bindings import DEFINITIONS, FUNCTIONS, bound_names, leav
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.environment import environment_names
 from marin.fingerprint.modules import Module, Target
-from marin.fingerprint.naming import Strings
 from marin.fingerprint.normal import normalise
 from marin.fingerprint.references import Note, Reader, annotation_names
 from marin.fingerprint.scopes import Reference
@@ -61,8 +60,8 @@ class Shape(NamedTuple):
 class Piece(NamedTuple):
     """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read.
 
-    named: what the annotations name; fields: those of classes' attributes alone. value: the path that the
-    unit's name stands for, if it is one. environment: variables that it asks for.
+    named: what the annotations name; fields: those of classes' attributes alone. environment: variables
+    that it asks for.
     """
 
     text: str
@@ -75,7 +74,6 @@ class Piece(NamedTuple):
     notes: tuple[Note, ...] = ()
     mentions: tuple[tuple[str, int], ...] = ()
     methods: frozenset[str] = frozenset()
-    value: Reference | None = None
     shape: Shape | None = None
     traits: Trait = Trait.NONE
     environment: tuple[str, ...] = ()
@@ -101,10 +99,9 @@ def analyse(module: Module, name: str) -> Piece:
         notes=tuple(dict.fromkeys(reader.notes)),
         mentions=tuple(dict.fromkeys(reader.mentions)),
         methods=frozenset(reader.methods),
-        value=reader.value if len(statements) == 1 else None,
         shape=_shape(statements[0], name) if len(statements) == 1 else None,
         traits=_traits(statements, name, text, reader, _imported_names(reader, module)),
-        environment=environment_names(statements, reader.dotted, Strings(module, ()).of) if "env" in text else (),
+        environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text else (),
     )
 
 

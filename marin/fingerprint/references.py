@@ -9,15 +9,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from marin.fingerprint import special
-from marin.fingerprint.beside import PACKAGE, PATHLIKE, computed, path_steps
 from marin.fingerprint.modules import Module
-from marin.fingerprint.naming import ANYTHING, Strings
 from marin.fingerprint.normal import normalise
-from marin.fingerprint.scopes import Reference, Role, ScopeWalker, Step
+from marin.fingerprint.scopes import Reference, Role, ScopeWalker
 
 ANY = "*"  # as an attribute: one that only running the code would tell
 SCRIPT = "__main__"  # as an attribute: the module is run with -m
-SUBMODULES = "__path__"  # as an attribute: every module of a package
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_]\w*)?|[A-Za-z_]\w*:[A-Za-z_]\w*")
 
 
@@ -35,7 +32,7 @@ class Reader(ScopeWalker):
     notes: what is not seen, or covered only by counting much. mentions: strings that may name code.
     methods: attributes used of something that is no module, so perhaps of a dependency's step.
     reads_…: docstrings, annotations or source text are looked at by something. subclasses: they are listed.
-    calls_run: perhaps of a step that is named. value: where the path starts that the unit's name stands for.
+    calls_run: perhaps of a step that is named.
     """
 
     def __init__(self, module: Module) -> None:
@@ -48,8 +45,6 @@ class Reader(ScopeWalker):
         self.reads_docs = False
         self.reads_source = False
         self.lists_subclasses = False
-        self.value: Reference | None = None
-        self._known[ast.Assign] = self.assignment
         self._known[ast.Subscript] = self.subscript
 
     def note(self, node: ast.AST, what: str, *, refused: bool = False) -> None:
@@ -57,14 +52,7 @@ class Reader(ScopeWalker):
 
     # Names and attributes
 
-    def name(self, node: ast.Name) -> None:
-        if node.id in self.module.imports and self.dotted(node) in special.NOTED:
-            self.note(node, special.NOTED[self.dotted(node)])
-        super().name(node)
-
     def attribute(self, node: ast.Attribute) -> None:
-        if node.attr in PATHLIKE and self._path(node):
-            return
         attributes: list[str] = []
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
@@ -75,14 +63,11 @@ class Reader(ScopeWalker):
             self.refer(inner, tuple(attributes))
             return
         imported = self._imported_by(inner) if isinstance(inner, ast.Call) else None
-        several = len(imported or ()) > 1  # not each need have the attribute
-        self.declared += several
-        for name in imported or ():
-            whole = isinstance(inner, ast.Call) and self.dotted(inner.func) == "__import__"  # gives the top package
-            self.refer_to(name, node.lineno, () if whole else tuple(attributes))
-        self.declared -= several
         if imported is None:
             self.visit(inner)
+        else:
+            whole = isinstance(inner, ast.Call) and self.dotted(inner.func) == "__import__"  # gives the top package
+            self.refer_to(imported, node.lineno, () if whole else tuple(attributes))
 
     def _read(self, node: ast.Attribute, inner: ast.expr, attributes: list[str]) -> None:
         """What the mere use of an attribute tells."""
@@ -95,13 +80,9 @@ class Reader(ScopeWalker):
         self.reads_docs |= "__doc__" in attributes
         self.reads_annotations |= "__annotations__" in attributes or "__type_params__" in attributes
         self.reads_source |= "__code__" in attributes
-        if attributes == ["__path__"]:
-            return
         prefix = ".".join(dotted.split(".")[:2])
         if prefix in special.SEARCH and self._changes(node):
             self.note(node, f"changes {prefix}: modules found there are not seen", refused=True)
-        elif prefix in special.NOTED:
-            self.note(node, special.NOTED[prefix])
 
     def _changes(self, node: ast.Attribute) -> bool:
         return isinstance(node.ctx, (ast.Store, ast.Del)) or node.attr in ("append", "insert", "extend", "remove")
@@ -111,71 +92,17 @@ class Reader(ScopeWalker):
         if type(held) is str and ("." in held or ":" in held) and len(held) < 200 and _DOTTED.fullmatch(held):
             self.mentions.append((held, node.lineno))
 
-    # Paths
-
-    def operation(self, node: ast.BinOp) -> None:
-        if not (isinstance(node.op, ast.Div) and self._path(node)):
-            super().operation(node)
-
-    def _path(self, node: ast.expr) -> bool:
-        """Take an expression for a path if it starts at ``__file__`` or at a name. False if it is something else."""
-        start, steps = path_steps(node, self.dotted)
-        package = self._package_folder(start)
-        if package is not None:
-            module, extra = package
-            self.refer_to(module, node.lineno, (), (*extra, *steps))
-        elif not isinstance(start, ast.Name) or (start.id != "__file__" and self.leads(start.id) == []):
-            return False
-        else:
-            leading = next((index for index, (kind, _) in enumerate(steps) if kind != "attr"), len(steps))
-            self.refer(start, tuple(str(what) for _, what in steps[:leading]), steps[leading:])
-        self.as_role(Role.USE, computed(node, start))
-        return True
-
-    def assignment(self, node: ast.Assign) -> None:
-        """``HERE = Path(__file__).parent`` reads nothing yet; what uses HERE may."""
-        if not self.scopes and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            before = len(self.references)
-            if self._path(node.value):
-                self.value = self.references[before]
-                return
-        self.children(*node.targets, node.value)
-
     def subscript(self, node: ast.Subscript) -> None:
         held = self.dotted(node.value)
         if held in special.SEARCH and not isinstance(node.ctx, ast.Load):
             self.note(node, f"changes {held}: modules found there are not seen", refused=True)
         if held == "sys.modules" and isinstance(node.ctx, ast.Load):
-            names = self._strings().of(node.slice)
-            if any(ANYTHING in name for name in names):
+            name = self.text_of(node.slice)
+            if name is None:
                 self.note(node, "takes a module whose name is computed (sys.modules)", refused=True)
-            for name in names - {ANYTHING}:
+            else:
                 self.refer_to(name, node.lineno)
-        parents = isinstance(node.value, ast.Attribute) and node.value.attr == "parents"
-        if not (parents and self._path(node)):
-            self.children(node.value, node.slice)
-
-    def _package_folder(self, node: ast.expr) -> tuple[str, tuple[Step, ...]] | None:
-        """The package whose folder or file a call gives, and the steps from there."""
-        if not isinstance(node, ast.Call):
-            return None
-        called = self.dotted(node.func)
-        if called == special.PACKAGE_FOLDER and not node.args:
-            return self.module.package, ((PACKAGE, None),)
-        if called != special.PACKAGE_FOLDER and called not in special.PACKAGE_FILES:
-            return None
-        first, *rest = node.args
-        dotted = self.dotted(first)
-        names = {dotted} if dotted and dotted not in ("__name__", "__package__") else self._strings().of(first)
-        if len(names) != 1 or ANYTHING in (name := min(names)):
-            self.note(node, f"reads files of a package whose name is computed ({called})", refused=True)
-            return None
-        joins: list[Step] = []
-        for part in rest:
-            constant = part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else None
-            joins.append(("join", constant))
-        reads: list[Step] = [("attr", "read_bytes"), ("call", ())] if called in special.PACKAGE_FILES else []
-        return self.module.absolute(name), ((PACKAGE, None), *joins, *reads)
+        self.children(node.value, node.slice)
 
     # Calls
 
@@ -198,17 +125,8 @@ class Reader(ScopeWalker):
         called = self.dotted(node.func)
         if called and self._is_special(node, called):
             return
-        func = node.func
-        if isinstance(func, ast.Attribute):
-            if func.attr in PATHLIKE and self._path(node):
-                return
-            self.lists_subclasses |= func.attr == "__subclasses__"
-        elif called == "open" and node.args:
-            if self._path(node):
-                return
-            if isinstance(node.args[0], ast.Constant):
-                self.note(node, f"opens {node.args[0].value!r}, which is in no fingerprint; return it from outside()")
-        self.as_role(Role.DECORATOR if self.role is Role.DECORATOR else Role.USE, [func])
+        self.lists_subclasses |= isinstance(node.func, ast.Attribute) and node.func.attr == "__subclasses__"
+        self.as_role(Role.DECORATOR if self.role is Role.DECORATOR else Role.USE, [node.func])
         self._arguments(node, called)
 
     def _arguments(self, node: ast.Call, called: str) -> None:
@@ -222,11 +140,7 @@ class Reader(ScopeWalker):
             return True
         if called in special.IMPORTERS or called in special.LOCATORS:
             return self._runs_named(node, called)
-        if called in special.RUNS_FILE:
-            known = [path_steps(argument, self.dotted) for argument in node.args]
-            if not any(isinstance(start, ast.Name) and start.id == "__file__" for start, _ in known):
-                self.note(node, f"runs a Python file by its path ({called})", refused=True)
-        elif called in special.REFUSED:
+        if called in special.REFUSED:
             self.note(node, f"{special.REFUSED[called]} ({called})", refused=True)
         elif called == "numpy.load" and any(_is_true(word, "allow_pickle") for word in node.keywords):
             self.note(node, "unpickles: the classes named in the data are not seen (numpy.load)", refused=True)
@@ -235,10 +149,6 @@ class Reader(ScopeWalker):
             self.refer_to(self.module.name, node.lineno)
         elif called == "getattr" and len(node.args) >= 2:
             return self._getattr(node)
-        elif called in special.MODULE_LISTS and node.args:
-            self._listed(node.args[0])
-        elif called in special.PACKAGE_FILES or called == special.PACKAGE_FOLDER:
-            return self._path(node)
         self.reads_annotations |= called in special.READS_ANNOTATIONS
         self.reads_docs |= called in special.READS_DOCS
         self.reads_source |= called in special.READS_SOURCE
@@ -253,8 +163,8 @@ class Reader(ScopeWalker):
             inner = inner.value
         if not isinstance(inner, ast.Name):
             imported = self._imported_by(held) if isinstance(held, ast.Call) else None
-            for module in imported or ():
-                self.refer_to(module, node.lineno, (name,))
+            if imported is not None:
+                self.refer_to(imported, node.lineno, (name,))
             self.children(*(() if imported is not None else (held,)), wanted, *rest)
             return True
         self.attribute(ast.Attribute(held, name, ast.Load(), lineno=node.lineno))
@@ -298,52 +208,45 @@ class Reader(ScopeWalker):
 
     # Modules by name
 
-    def _strings(self) -> Strings:
-        return Strings(self.module, self.scopes)
+    def text_of(self, node: ast.expr) -> str | None:
+        """The constant string that an expression is, or that a constant of the module with its name holds."""
+        if isinstance(node, ast.Name) and node.id == "__name__":
+            return self.module.name
+        if isinstance(node, ast.Name) and node.id == "__package__":
+            return self.module.package
+        if isinstance(node, ast.Name) and self.leads(node.id) is None and node.id not in self.module.imports:
+            held = self.module.bindings.get(node.id, ())
+            only = held[0] if len(held) == 1 else None
+            node = only.value if isinstance(only, (ast.Assign, ast.AnnAssign)) and only.value is not None else node
+        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
     def _runs_named(self, node: ast.Call, called: str) -> bool:
-        names = self._imported_by(node)
-        if names is None:
-            what = (
-                "imports a module whose name is computed" if called in special.IMPORTERS else "finds code by its name"
-            )
-            self.note(node, f"{what} ({called})", refused=True)
+        name = self._imported_by(node)
+        if name is None:
+            if called in special.UNHEARD:
+                self.note(node, f"finds code by a computed name ({called})", refused=True)
             return False
-        if called in special.LOCATORS and any(ANYTHING in name for name in names):
-            self.note(node, f"finds code by its name ({called})", refused=True)
-            return False
-        for name in names:
-            if ANYTHING in name:
-                self.note(node, f"imports {name}; every such module of the project is counted ({called})")
-            if called in special.LOCATORS:
-                self.mentions.append((name, node.lineno))
-            else:
-                self.refer_to(name, node.lineno, (SCRIPT,) if called == "runpy.run_module" else ())
+        if called in special.LOCATORS:
+            self.mentions.append((name, node.lineno))
+        else:
+            self.refer_to(name, node.lineno, (SCRIPT,) if called == "runpy.run_module" else ())
         self.as_role(Role.USE, [*node.args[1:], *node.keywords])
         return True
 
-    def _imported_by(self, node: ast.Call) -> list[str] | None:
-        """The modules that ``import_module(…)`` can import; None if that cannot be told, or it is another call."""
+    def _imported_by(self, node: ast.Call) -> str | None:
+        """The module that ``import_module("…")`` imports; None for a computed name, and for another call."""
         called = self.dotted(node.func)
         if called not in special.IMPORTERS | special.LOCATORS or not node.args:
             return None
         package = node.args[1] if called == "importlib.import_module" and len(node.args) > 1 else None
         for word in node.keywords:
             package = word.value if word.arg == "package" else package
-        start = self._strings().of(package) if package is not None else {self.module.package}
-        names = self._strings().of(node.args[0])
-        if len(start) != 1 or any(name.split(".")[0].startswith(ANYTHING) and name[:1] != "." for name in names):
+        name, start = self.text_of(node.args[0]), self.module.package if package is None else self.text_of(package)
+        if name is None or start is None:
             return None
-        if any(name[:1] == "." for name in names) and min(start) not in (self.module.package, self.module.name):
-            names = {f"{min(start)}.{name.lstrip('.')}" if name[:1] == "." else name for name in names}
-        found = sorted(self.module.absolute(name) for name in names)
-        return None if any(ANYTHING in name.split(".")[0] for name in found) else found
-
-    def _listed(self, node: ast.expr) -> None:
-        """``pkgutil.iter_modules(package.__path__)`` gives every module of the package."""
-        known = isinstance(node, ast.Attribute) and node.attr == "__path__" and self.dotted(node.value)
-        if not known:
-            self.note(node, "lists modules of a package that is computed", refused=True)
+        if name[:1] == "." and start not in (self.module.package, self.module.name):
+            return f"{start}.{name.lstrip('.')}"
+        return self.module.absolute(name)
 
     def sequence(self, node: ast.List | ast.Tuple) -> None:
         """``[sys.executable, "-m", "package.module"]`` runs that module, ``["-c", "text"]`` that text."""

@@ -12,8 +12,7 @@ from marin.errors import ExperimentError
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.locate import Locator
 from marin.fingerprint.modules import Module, Target, parse
-from marin.fingerprint.naming import ANYTHING
-from marin.fingerprint.references import ANY, SCRIPT, SUBMODULES
+from marin.fingerprint.references import ANY, SCRIPT
 from marin.fingerprint.scopes import Reference
 
 _BUILTINS = frozenset(dir(builtins))
@@ -23,7 +22,7 @@ _CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
 
 
 type Kind = Literal[
-    "unit", "module", "dynamic", "script", "file", "compiled", "package", "stdlib", "engine", "missing", "unbound"
+    "unit", "module", "dynamic", "script", "compiled", "package", "stdlib", "engine", "missing", "unbound"
 ]
 
 
@@ -31,8 +30,8 @@ class Definition(NamedTuple):
     """What a reference arrives at.
 
     unit: a top-level name of a local module. module: a local module as a whole. dynamic: the same,
-    by a computed name. script: the same, run with -m. file: the file of a local module. compiled: one that
-    is no Python source. package: outside the project; name is dotted. engine: name is the symbol.
+    by a computed name. script: the same, run with -m. compiled: one that is no Python source.
+    package: outside the project; name is dotted. engine: name is the symbol.
     missing: a local module has no such name, or no such source. unbound: nothing binds the name.
     used: how many attributes of the reference were consumed on the way. sure: the code cannot go on without it.
     """
@@ -73,14 +72,10 @@ class Resolver:
 
     def loaded(self, target: Target, importer: Module) -> Iterator[Module]:
         """The local modules that Python executes for one import, parents first."""
-        for name in self._expanded(target.module, importer):
-            yield from self._loaded(name, target.symbol, importer)
-
-    def _loaded(self, name: str, symbol: str, importer: Module) -> Iterator[Module]:
-        names = name.split(".")
+        names = target.module.split(".")
         paths = [self.locator.find(".".join(names[: end + 1]), importer.path) for end in range(len(names))]
-        if symbol and isinstance(paths[-1], Path):
-            below = self.locator.submodule(paths[-1], symbol)
+        if target.symbol and isinstance(paths[-1], Path):
+            below = self.locator.submodule(paths[-1], target.symbol)
             paths.append(below if below is not None else "nowhere")
         for path in paths:
             if isinstance(path, Path):
@@ -102,22 +97,10 @@ class Resolver:
                 elif found.kind != "missing":
                     yield found
 
-    def below(self, module: Module) -> Iterator[Module]:
-        """Every module of a package, at any depth, itself left out."""
-        for path in self.locator.modules_below(module.path):
-            yield self.module(path)
-
     def definitions(self, reference: Reference, module: Module) -> list[Definition]:
         """Every definition that the reference may mean; none for a builtin."""
         if reference.start is not None:
-            found: list[Definition] = []
-            for name in self._expanded(reference.start.module, module):
-                target = reference.start._replace(module=name)
-                found += self._follow(target, module, reference.attributes, 0, set())
-            several = ANYTHING in reference.start.module
-            return [each for each in found if each.kind != "missing"] if several else found
-        if reference.name == "__file__":
-            return [Definition("file", module, "", 0)]
+            return self._follow(reference.start, module, reference.attributes, 0, set())
         found = self._named(module, reference.name, reference.attributes, 0, set())
         if found or reference.name in _BUILTINS or reference.name in _GIVEN:
             return found
@@ -134,9 +117,6 @@ class Resolver:
             return []
         found = self._attributes(self.module(where), tuple(names[1:]), 0, set())
         return [each for each in found if each.kind in ("unit", "module") and (each.kind == "unit" or each.used)]
-
-    def _expanded(self, name: str, importer: Module) -> list[str]:
-        return self.locator.matching(name, importer.path) if ANYTHING in name else [name]
 
     def _unbound(self, module: Module, name: str) -> list[Definition]:
         elsewhere = [star for star in module.stars if not isinstance(self.locator.find(star, module.path), Path)]
@@ -216,7 +196,7 @@ class Resolver:
         if not attributes:
             return [Definition("module", module, "", used)]
         name, *rest = attributes
-        if name in (ANY, "__dict__", SUBMODULES):
+        if name in (ANY, "__dict__"):
             return [Definition("dynamic", module, name, used)]
         if name == SCRIPT:
             return [Definition("script", module, "", used)]
@@ -226,8 +206,6 @@ class Resolver:
         below = self.locator.submodule(module.path, name)
         if below is not None:
             return self._attributes(self.module(below), tuple(rest), used + 1, seen)
-        if name == "__file__":
-            return [Definition("file", module, "", used + 1)]
         if name.startswith("__") and name.endswith("__"):
             return []
         if "__getattr__" in module.bindings:

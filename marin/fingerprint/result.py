@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.moved import match, since_fields
+from marin.fingerprint.moved import as_before, match, since_fields
 from marin.value import digest
 
 
@@ -99,12 +99,12 @@ def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     """Every difference: changed units, then added, removed, moved, then packages, each by name."""
     texts = [{name: side.sources.get(name, f"# {held}") for name, held in side.units.items()} for side in (old, new)]
     for name, held in new.units.items():
-        if old.units.get(name) == held:
+        if old.units.get(name) == held or texts[0].get(name) == as_before(texts[1][name]):
             texts[0][name] = texts[1][name]
     matched = match(*texts)
     changes: list[Change] = []
     for name in sorted((old.units.keys() & new.units.keys()) - matched.same):
-        if old.units[name] != new.units[name]:
+        if old.units[name] != new.units[name] and texts[0][name] != texts[1][name]:
             changes.append(Change("changed", name, old.units[name], new.units[name]))
     changes += [_of_field("changed", name, texts) for name in matched.changed]
     arrived = new.units.keys() - old.units.keys() - {*matched.moved.values(), *matched.gained}

@@ -22,13 +22,10 @@ class Role(IntEnum):
     ARGUMENT = 3
 
 
-type Step = tuple[str, Any]  # what a path goes through: see beside
-
-
 class Reference(NamedTuple):
     """``name.attributes`` is used. start: where the name leads if the unit imports it itself.
 
-    scope: the function or class in the unit that uses it. steps: what a path that starts here goes through.
+    scope: the function or class in the unit that uses it.
     at_import: used when the module is imported, not when a function is called. declared: inside ``@reaches``.
     """
 
@@ -38,7 +35,6 @@ class Reference(NamedTuple):
     scope: str
     line: int
     role: Role = Role.USE
-    steps: tuple[Step, ...] = ()
     at_import: bool = False
     declared: bool = False
 
@@ -82,7 +78,6 @@ class ScopeWalker:
             ast.Attribute: self.attribute,
             ast.Call: self.call,
             ast.Constant: self.constant,
-            ast.BinOp: self.operation,
             ast.FunctionDef: self._function,
             ast.AsyncFunctionDef: self._function,
             ast.Lambda: self._function,
@@ -133,9 +128,6 @@ class ScopeWalker:
 
     def constant(self, node: ast.Constant) -> None: ...
 
-    def operation(self, node: ast.BinOp) -> None:
-        self.children(node.left, node.right)
-
     def sequence(self, node: ast.List | ast.Tuple) -> None:
         self.children(*node.elts)
 
@@ -169,25 +161,23 @@ class ScopeWalker:
                 return []
         return None
 
-    def refer(self, node: ast.Name, attributes: tuple[str, ...] = (), steps: tuple[Step, ...] = ()) -> None:
+    def refer(self, node: ast.Name, attributes: tuple[str, ...] = ()) -> None:
         leads = self.leads(node.id)
         if leads is None and self._is_class_name(node.id):
             leads = []
         for target in [None] if leads is None else leads:
-            self._add(node.id, attributes, target, node.lineno, steps)
+            self._add(node.id, attributes, target, node.lineno)
 
-    def refer_to(self, module: str, line: int, attributes: tuple[str, ...] = (), steps: tuple[Step, ...] = ()) -> None:
-        """A module by its name, which may hold ``*`` for what only running would tell."""
+    def refer_to(self, module: str, line: int, attributes: tuple[str, ...] = ()) -> None:
+        """A module by its name."""
         target = Target(module)
         self.loads.append(target)
-        self._add(module, attributes, target, line, steps)
+        self._add(module, attributes, target, line)
 
-    def _add(
-        self, name: str, attributes: tuple[str, ...], target: Target | None, line: int, steps: tuple[Step, ...]
-    ) -> None:
+    def _add(self, name: str, attributes: tuple[str, ...], target: Target | None, line: int) -> None:
         declared = self.declared > 0
         self.references.append(
-            Reference(name, attributes, target, self.label, line, self.role, steps, self.at_import, declared)
+            Reference(name, attributes, target, self.label, line, self.role, self.at_import, declared)
         )
 
     def _global(self, node: ast.Global) -> None:
@@ -195,7 +185,7 @@ class ScopeWalker:
         scope = self.scopes[-1]
         for name in node.names:
             for target in scope.imports.get(name, ()):
-                self._add(name, (), target, node.lineno, ())
+                self._add(name, (), target, node.lineno)
         scope.outer.update(node.names)
 
     def _is_class_name(self, name: str) -> bool:

@@ -1,8 +1,7 @@
 """What analysis must know by name: calls that find code, text or files in ways that names alone do not tell.
 
-Each is followed as far as possible. What remains is either noted, where it is covered anyway or lies
-outside of what a fingerprint promises, or refused, where a change could be missed: the author then says
-with ``@reaches(...)`` what it can be.
+Each is followed as far as possible. What remains is seen while it runs (see marin.listening) or else refused, because
+a change could be missed: the author then says with ``@reaches(...)`` what it can be.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 # Text that is run as code: followed if it is a constant.
 RUNS_TEXT = {"exec": "executes text", "eval": "evaluates text", "compile": "compiles text"}
 
-# A module or function by its name: followed if the name, or its beginning, is known.
+# A module or function by its name: followed if it is a constant.
 IMPORTERS = frozenset({"importlib.import_module", "__import__", "runpy.run_module"})
 LOCATORS = frozenset(
     {
@@ -21,16 +20,8 @@ LOCATORS = frozenset(
         "hydra.utils.get_object",
     }
 )
-
-# A Python file by its path: followed if the path is known.
-RUNS_FILE = frozenset(
-    {
-        "runpy.run_path",
-        "importlib.util.spec_from_file_location",
-        "importlib.machinery.SourceFileLoader",
-        "importlib.machinery.ExtensionFileLoader",
-    }
-)
+# Of these, what nobody hears of when the module is there already. Other computed names are observed.
+UNHEARD = (LOCATORS | {"__import__"}) - {"pkgutil.resolve_name"}
 
 _PICKLED = "unpickles: the classes named in the data are not seen"
 _BY_CONFIGURATION = "calls what a configuration names"
@@ -64,18 +55,6 @@ REFUSED = {
     ),
 }
 
-_PROGRAM = "runs a program; what is not Python code of the project is not in the fingerprint"
-_ENVIRONMENT = "uses the environment, which is not in the fingerprint; a field would be in the identity"
-NOTED = {
-    "os.environ": _ENVIRONMENT,
-    "os.getenv": _ENVIRONMENT,
-    "os.system": _PROGRAM,
-    "os.popen": _PROGRAM,
-    **{f"subprocess.{name}": _PROGRAM for name in ("run", "Popen", "call", "check_call", "check_output")},
-    "ctypes.CDLL": "loads a system library, which is not in the fingerprint",
-    "ctypes.cdll": "loads a system library, which is not in the fingerprint",
-}
-
 # Where modules are found: whoever changes it finds modules that we do not.
 SEARCH = frozenset({"sys.path", "sys.meta_path", "sys.path_hooks", "sys.path_importer_cache"})
 
@@ -95,23 +74,6 @@ READS_DOCS = frozenset({"inspect.getdoc", "pydoc.getdoc", "pydoc.render_doc", "d
 READS_SOURCE = frozenset(
     {"inspect.getsource", "inspect.getsourcelines", "inspect.findsource", "inspect.getcomments", "linecache.getlines"}
 )
-
-# Lists every module of a package that it is given as ``package.__path__``.
-MODULE_LISTS = frozenset({"pkgutil.iter_modules", "pkgutil.walk_packages"})
-
-# Reads a file that belongs to a package: the package first, then the name.
-PACKAGE_FILES = frozenset(
-    {
-        "pkgutil.get_data",
-        "importlib.resources.read_text",
-        "importlib.resources.read_binary",
-        "importlib.resources.open_text",
-        "importlib.resources.open_binary",
-        "importlib.resources.path",
-        "importlib.resources.contents",
-    }
-)
-PACKAGE_FOLDER = "importlib.resources.files"
 
 # These learn nothing about a class that they are given, beyond what its text says.
 BLIND = frozenset(

@@ -18,11 +18,11 @@ from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.conjured import Conjured, file_of
+from marin.fingerprint.environment import ANYTHING
 from marin.fingerprint.executed import Executed
 from marin.fingerprint.live import Live, Process
 from marin.fingerprint.locate import is_local
 from marin.fingerprint.named import NamedUnits
-from marin.fingerprint.naming import ANYTHING
 from marin.fingerprint.packages import python_version, versions
 from marin.fingerprint.patched import Accepted, ModuleStates, Reached
 from marin.fingerprint.result import CodeFingerprint

@@ -10,7 +10,6 @@ from marin.fingerprint.modules import Module
 from marin.fingerprint.piece import Piece
 
 CONTENT = "<content>"  # of a file as it is
-FOLDER = "<folder>"
 
 # Packages that build on annotations and docstrings wherever they find them.
 READERS = frozenset(
@@ -37,14 +36,14 @@ READ_WITHOUT_PYTHON = frozenset(
 
 
 class Key(NamedTuple):
-    """A unit: a module and one of its top-level names, or ON_IMPORT, AS_SCRIPT, CONTENT or FOLDER."""
+    """A unit: a module and one of its top-level names, or ON_IMPORT, AS_SCRIPT or CONTENT."""
 
     module: Module
     name: str
 
     @property
     def qualified(self) -> str:
-        if self.name in (CONTENT, FOLDER):
+        if self.name == CONTENT:
             return self.module.name
         return f"{self.module.name}.{self.name}"
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from marin.fingerprint.beside import PACKAGE, Outcome, Use, walk_path
-from marin.fingerprint.files import TooMuch, content, listing
 from marin.fingerprint.modules import Chain, Module
 from marin.fingerprint.packages import versions
 from marin.fingerprint.piece import AS_SCRIPT, Piece, Trait, analyse
-from marin.fingerprint.references import SUBMODULES
 from marin.fingerprint.resolve import Definition, Resolver
 from marin.fingerprint.scopes import Reference, Role
-from marin.fingerprint.unit import CONTENT, FOLDER, INDIFFERENT, Key, Unit, Weight
+from marin.fingerprint.unit import CONTENT, INDIFFERENT, Key, Unit, Weight
+
+SHOWN = 64 << 10  # larger files are known by their checksum alone
 
 
 class Units:
@@ -24,11 +24,11 @@ class Units:
         self._units: dict[Key, Unit] = {}
         self._pieces: dict[Key, Piece] = {}
         self._steps: dict[Key, bool] = {}
-        self._files: dict[tuple[Path, str], Module] = {}
+        self._files: dict[Path, Module] = {}
 
     def __getitem__(self, key: Key) -> Unit:
         if key not in self._units:
-            self._units[key] = _file_unit(key) if key.name in (CONTENT, FOLDER) else _Resolved(self, key).unit()
+            self._units[key] = _file_unit(key.module.path) if key.name == CONTENT else _Resolved(self, key).unit()
         return self._units[key]
 
     def piece(self, key: Key) -> Piece:
@@ -67,46 +67,23 @@ class Units:
                     if self.is_class(key):
                         yield key
 
-    def path(self, key: Key, depth: int = 0) -> Path | None:
-        """The path that a name like ``HERE = Path(__file__).parent`` stands for."""
-        value = self.piece(key).value
-        if value is None or depth > 8:
-            return None
-        outcome = self.outcome(value, key.module, depth + 1)
-        return outcome.path if outcome is not None and outcome.use is Use.PATH else None
-
-    def outcome(self, reference: Reference, module: Module, depth: int = 0) -> Outcome | None:
-        """What a reference does to a file or folder of the project; None if it starts at no path."""
-        for found in self.resolver.definitions(reference, module):
-            start: Path | None = None
-            steps = (*(("attr", name) for name in reference.attributes[found.used :]), *reference.steps)
-            if found.module is None:
-                continue
-            if found.kind == "file":
-                start = found.module.path
-            elif found.kind == "module" and steps and steps[0][0] == PACKAGE:
-                start, steps = found.module.path, steps[1:]
-                start = start if start.suffix == "" else start.parent
-            elif found.kind == "unit":
-                start = self.path(Key(found.module, found.name), depth + 1)
-            if start is not None:
-                return walk_path(start, steps)
-        return None
-
-    def file(self, path: Path, name: str) -> Key:
-        """The unit of a file's content or of a folder's files."""
-        if (path, name) not in self._files:
-            shown = self.resolver.locator.place_of(path).as_posix() + ("/" if name == FOLDER else "")
-            self._files[path, name] = Module(shown, path, "")
-        return Key(self._files[path, name], name)
+    def file(self, path: Path) -> Key:
+        """The unit of a file as it is: a compiled module, or source that code looks into."""
+        if path not in self._files:
+            self._files[path] = Module(self.resolver.locator.place_of(path).as_posix(), path, "")
+        return Key(self._files[path], CONTENT)
 
 
-def _file_unit(key: Key) -> Unit:
+def _file_unit(path: Path) -> Unit:
     try:
-        text = content(key.module.path) if key.name == CONTENT else listing(key.module.path)
-    except (TooMuch, OSError) as error:
-        note = f"{key.module.name} counts as code that a step reaches, but it has {error}: name the files it needs"
-        return Unit("", Piece(""), notes=((note, Weight.REFUSED),))
+        held = path.read_bytes()
+    except OSError:
+        held = b"not there"
+    try:
+        text = (held.decode() or "empty") if len(held) <= SHOWN else ""
+    except UnicodeDecodeError:
+        text = ""
+    text = text or f"{len(held)} bytes, sha256 {hashlib.sha256(held).hexdigest()}"
     return Unit(text, Piece(text))
 
 
@@ -156,13 +133,9 @@ class _Resolved:
 
     def _reference(self, reference: Reference) -> None:
         module = self._key.module
-        path_like = reference.name == "__file__" or reference.steps or "__file__" in reference.attributes
         for found in self._units.resolver.definitions(reference, module):
             self._label(reference, found)
             self._judge(reference, found)
-            if found.kind == "file" or (found.kind == "module" and reference.steps[:1] == ((PACKAGE, None),)):
-                path_like = True
-                continue
             aside = (
                 reference.role is not Role.BASE
                 and len(reference.attributes) == found.used
@@ -171,11 +144,8 @@ class _Resolved:
             self._enter(found, aside=aside)
             if found.kind == "unit" and found.module is not None:
                 key = Key(found.module, found.name)
-                path_like = path_like or (key != self._key and self._units.path(key) is not None)
                 if reference.role is Role.ARGUMENT and len(reference.attributes) == found.used:
                     self._handed[key] = None
-        if path_like:
-            self._file(reference)
 
     def _enter(self, found: Definition, *, aside: bool) -> None:
         """aside: another step's class is only built or recognised, not run."""
@@ -190,15 +160,11 @@ class _Resolved:
             if not (aside and self._units.is_step(to)):
                 self._leads[to] = None
         elif found.kind == "compiled":
-            self._leads[self._units.file(found.module.path, CONTENT)] = None
+            self._leads[self._units.file(found.module.path)] = None
         elif found.kind in ("module", "dynamic", "script"):
-            modules = [found.module]
-            if found.name == SUBMODULES:
-                modules += self._units.resolver.below(found.module)
-            for module in modules:
-                self._loads[module] = None
-                for held in self._units.resolver.whole(module):
-                    self._enter(held, aside=True)
+            self._loads[found.module] = None
+            for held in self._units.resolver.whole(found.module):
+                self._enter(held, aside=True)
             if found.kind == "script":
                 self._leads[Key(found.module, AS_SCRIPT)] = None
 
@@ -206,7 +172,7 @@ class _Resolved:
         """A chain leads somewhere else than it says only through imports: then that counts too."""
         chain = ".".join((reference.name, *reference.attributes[: found.used]))
         label = _named(found)
-        if found.module is not self._key.module and label != chain and found.kind != "file":
+        if found.module is not self._key.module and label != chain:
             scope = f"{reference.scope}: " if reference.start is not None and reference.scope else ""
             self._labels[f"{scope}{chain} is {label}"] = None
 
@@ -225,25 +191,6 @@ class _Resolved:
         elif reference.role is Role.DECORATOR:
             beyond = len(reference.attributes) > found.used  # show.register, which reads annotations
             self._inspected |= beyond and found.kind == "unit"
-
-    def _file(self, reference: Reference) -> None:
-        outcome = self._units.outcome(reference, self._key.module)
-        if outcome is None or outcome.use is Use.NOTHING:
-            return
-        if outcome.use is Use.PATH and reference is self._piece.value:
-            return  # only named here
-        path = outcome.path
-        if outcome.use is Use.FOLDER or path.is_dir():
-            if self._units.resolver.locator.is_root(path):
-                what = f"uses files of the whole folder {path.name}; name them: folder / 'file'"
-                self._note(reference.line, what, refused=not reference.declared)
-            else:
-                self._note(reference.line, f"uses a computed name beside the code; all of {path.name}/ is counted")
-                self._leads[self._units.file(path, FOLDER)] = None
-            return
-        self._leads[self._units.file(path, CONTENT)] = None
-        if path.suffix == ".py" and path != self._key.module.path and path.is_file():
-            self._enter(Definition("script", self._units.resolver.module(path), ""), aside=True)
 
     def _note(self, line: int, what: str, *, refused: bool = False) -> None:
         weight = Weight.REFUSED if refused else Weight.NOTED

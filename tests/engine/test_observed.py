@@ -21,7 +21,6 @@ import numpy as np
 from marin import Context, ExecutorStep
 from marin.experiment import Experiment
 from marin.main import executor_main
-from marin.reach import reaches
 from marin.scale import Scale
 from tests.engine.toy import Blob
 import lib.loaded
@@ -33,20 +32,17 @@ MODE = os.environ.get("TOY_MODE", "plain")
 AT_IMPORT = Path("data/at_import.txt").read_text()
 
 
-@reaches()
 def load(name):
     return importlib.import_module(name)
 
 '''
 STEP = """
 class {cls}(ExecutorStep[Blob], op="{name}"):
-    @reaches()
     def run(self, ctx: Context) -> Blob:
         text = self.read()
         ctx.out.write_text("text.txt", str(text))
         return Blob(bytes=1)
 
-    @reaches()
     def read(self):
 {body}
 
@@ -281,7 +277,6 @@ def test_the_value_of_a_variable_is_nowhere_in_the_store(observed: Project, tmp_
 
 LIBRARY = """
 class Load(ExecutorStep[Blob], op="load"):
-    @reaches()
     def run(self, ctx: Context) -> Blob:
         ctx.out.write_text("text.txt", str(ctypes.CDLL(HERE + "/lib" + "fast.so").fast()))
         return Blob(bytes=1)

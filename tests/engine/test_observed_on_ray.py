@@ -14,12 +14,10 @@ from os.path import dirname
 from marin import Context, ExecutorStep
 from marin.experiment import Experiment
 from marin.main import executor_main
-from marin.reach import reaches
 from marin.scale import Scale
 from tests.engine.toy import Blob
 
 
-@reaches()
 def read(name: str) -> str:
     load = importlib.import_module
     return open(dirname(__file__) + "/" + name + ".txt").read() + load(f"by_{name}").f()

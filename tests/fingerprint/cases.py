@@ -230,7 +230,6 @@ CODE = [
             "lib/work.py": "def main():\n    return 1\n\nif __name__ == '__main__':\n    main()\n",
         },
         has=("lib.work.main", "lib.work.<as script>"),
-        opaque=("Step runs a program",),
     ),
     Case(
         "globals",

@@ -172,6 +172,17 @@ def test_data_beside_code_is_compared_as_it_is():
         assert {change.kind for change in compare(before, fingerprint(**{"lib/text/words.txt": now}))} != {"moved"}
 
 
+def test_older_fingerprints_do_not_say_where_the_names_of_paths_lead():
+    """Of those in a path that they followed. What else differs counts."""
+    here = "def here():\n    return Path(__file__).parent"
+    now = f"{here}\n# Path is pathlib.Path\n# keep is lib.rules.keep"
+    assert compare(fingerprint(lib__here=f"{here}\n# keep is lib.rules.keep"), fingerprint(lib__here=now)) == ()
+    for then in (now.replace("pathlib.Path", "lib.Path"), f"{here}\n# keep is lib.rules.drop", here):
+        assert {change.kind for change in compare(fingerprint(lib__here=then), fingerprint(lib__here=now))} == {
+            "changed"
+        }
+
+
 def test_code_that_says_where_it_stands_has_not_moved():
     before, after = (fingerprint(**{f"lib.{name}.keep": "def keep(x):\n    return __name__"}) for name in "ab")
     assert {change.kind for change in compare(before, after)} == {"added", "removed"}

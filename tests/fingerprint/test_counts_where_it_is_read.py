@@ -1,106 +1,17 @@
-"""Files beside the code, annotations and docstrings: each counts exactly where the code reads it."""
-
-from dataclasses import replace
+"""Source, annotations and docstrings: each counts exactly where the code reads it."""
 
 import pytest
 
 from tests.fingerprint.project import changes, read_each
 from tests.fingerprint.seen import Seen, edited_projects
 
-DATA = {"lib/words.txt": "one", "lib/other.txt": "one", "lib/deep/a.txt": "one", "lib/deep/b.txt": "two"}
-WORDS = Seen("", "", "from pathlib import Path", DATA, "lib/words.txt", "one", "two", ("lib/words.txt",))
-HERE = "from lib.here import HERE, load"
-
-
-def reading(name: str, expression: str, **other) -> Seen:
-    """lib/here.py has HERE, its folder, and load(), which gives the expression."""
-    module = f"from pathlib import Path\nHERE = Path(__file__).parent\n\ndef load(name='x'):\n    return {expression}\n"
-    files = {**DATA, "lib/here.py": module, **other.pop("files", {})}
-    body = other.pop("body", "return load()")
-    return replace(WORDS, name=name, body=body, top=HERE, files=files, **other)
-
-
 NOT = {"changes": ()}
-DEEP = {"file": "lib/deep/b.txt", "old": "two", "new": "three", "changes": ("lib/deep/",)}
 POINT = "@dataclass\nclass Point:\n    x: int = 0\n"
 SIZE = {"file": "op.py", "old": "x: int", "new": "x: float"}
 TEXT = {"file": "op.py", "old": "Says it", "new": "Says that"}
 
 CASES = [
-    # Files
-    reading("path / constant", "(HERE / 'words.txt').read_text()"),
-    reading("open", "open(HERE / 'words.txt')"),
-    reading("__file__ in place", "(Path(__file__).parent / 'words.txt').read_text()"),
-    reading("with_name", "Path(__file__).with_name('words.txt').read_bytes()"),
-    reading("joinpath", "HERE.joinpath('words.txt').open()"),
-    reading("resolve and parents", "(Path(__file__).resolve().parents[0] / 'words.txt').read_text()"),
-    reading("up and down", "(HERE.parent / 'lib' / 'words.txt').read_text()"),
-    reading(
-        "os.path",
-        "__import__('os') and open(os.path.join(os.path.dirname(__file__), 'words.txt'))",
-        files={
-            "lib/here.py": "import os\nHERE = 1\n\ndef load():\n"
-            "    return open(os.path.join(os.path.dirname(__file__), 'words.txt'))\n"
-        },
-    ),
-    reading("the folder from elsewhere", "1", body="return (HERE / 'words.txt').read_text()"),
-    reading(
-        "a path held in a constant",
-        "1",
-        files={
-            "lib/here.py": "from pathlib import Path\nHERE = Path(__file__).parent\nWORDS = HERE / 'words.txt'\n\n"
-            "def load():\n    return WORDS.read_text()\n"
-        },
-    ),
-    reading("a path given to a function", "len(HERE / 'words.txt')"),
-    reading(
-        "importlib.resources",
-        "files('lib').joinpath('words.txt').read_text()",
-        files={
-            "lib/here.py": "from importlib.resources import files\nHERE = 1\n\ndef load():\n"
-            "    return files('lib').joinpath('words.txt').read_text()\n"
-        },
-    ),
-    reading(
-        "importlib.resources, own package",
-        "1",
-        files={
-            "lib/here.py": "from importlib import resources\nHERE = 1\n\ndef load():\n"
-            "    return (resources.files(__package__) / 'words.txt').read_text()\n"
-        },
-    ),
-    reading(
-        "importlib.resources.read_text",
-        "1",
-        files={
-            "lib/here.py": "from importlib import resources\nimport lib\nHERE = 1\n\ndef load():\n"
-            "    return resources.read_text(lib, 'words.txt')\n"
-        },
-    ),
-    reading(
-        "pkgutil.get_data",
-        "1",
-        files={
-            "lib/here.py": "import pkgutil\nHERE = 1\n\ndef load():\n    return pkgutil.get_data('lib', 'words.txt')\n"
-        },
-    ),
-    reading("a file that comes later", "(HERE / 'late.txt').exists()", file="lib/words.txt", **NOT),
-    reading("another file", "(HERE / 'words.txt').read_text()", file="lib/other.txt", **NOT),
-    reading("only its name", "HERE.name + Path(__file__).stem", **NOT),
-    reading("only named", "1", **NOT),
-    reading("a computed name", "(HERE / 'deep' / name).read_text()", **DEEP),
-    reading("an f-string", "open(HERE / 'deep' / f'{name}.txt')", **DEEP),
-    reading("glob", "list((HERE / 'deep').glob('*'))", **DEEP),
-    reading("a folder given to a function", "len(HERE / 'deep')", **DEEP),
-    reading("a computed name in another folder", "(HERE / 'deep' / name).read_text()", **NOT),
-    reading(
-        "the source itself",
-        "open(__file__).read()",
-        file="lib/here.py",
-        old="def load",
-        new="# why\ndef load",
-        changes=("lib/here.py",),
-    ),
+    # Source, and modules without
     Seen(
         "inspect.getsource",
         "import inspect\n        return inspect.getsource(keep)",
@@ -302,7 +213,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    found = read_each(edited_projects(CASES, tmp_path_factory.mktemp("beside")))
+    found = read_each(edited_projects(CASES, tmp_path_factory.mktemp("read")))
     return dict(zip((case.name for case in CASES), zip(found[::2], found[1::2], strict=True), strict=True))
 
 
