@@ -20,6 +20,7 @@ from marin.job import Ending, Job, Outcome
 from marin.lease import Held, Lease
 from marin.listening import observing
 from marin.objects import store_errors
+from marin.observation import Observation
 from marin.observed import describe, scope_of
 from marin.outside import must_be_planned, must_be_the_same
 from marin.record import FAILURE, LOG, Failure, Record
@@ -53,6 +54,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
     started = time.time()
     log = f"{lease.document.attempt}/{LOG}"
     context = StepContext(job, store, lease, mapper)
+    seen: Observation | None = None
     stop = Stop()
     try:
         try:
@@ -79,9 +81,12 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
             stop.disarm(lease.stop_beating)
     except BaseException as error:
         stop.disarm(lease.stop_beating)
-        if context.used_state and not lease.lost and context.input_check.was_rewritten():
-            with suppress(MarinError, OSError):  # nobody knows which bytes the work in progress was made from
-                store.clear_state(step.identity)
+        if context.used_state and not lease.lost:
+            with suppress(MarinError, OSError):
+                if context.input_check.was_rewritten():  # nobody knows from which bytes the work in progress is
+                    store.clear_state(step.identity)
+                elif seen is not None:
+                    context.note_reads(seen)
         outcome = _failed(job, store, lease, error, log, time.time() - started)
         lease.release()
         if isinstance(error, KeyboardInterrupt | SystemExit):

@@ -32,6 +32,7 @@ from marin.step import ExecutorStep
 
 ABSENT = ""  # instead of a digest
 UNREADABLE = "cannot be read"
+MEANWHILE = "changed meanwhile"
 NAMED = 6  # programs that a note names
 UNSEEN = "not seen: "  # how a note about what nobody could observe begins
 # Variables that say where something runs, and how many processors it may use, not what it makes.
@@ -139,10 +140,17 @@ def places_of(cls: type) -> Places:
     return Places(cls)
 
 
-def describe(step: ExecutorStep[Any], seen: Observation, code: CodeFingerprint, outside: Mapping[str, str]) -> Observed:
+def describe(
+    step: ExecutorStep[Any],
+    seen: Observation,
+    code: CodeFingerprint,
+    outside: Mapping[str, str],
+    *,
+    failed: bool = False,
+) -> Observed:
     """What a record holds of what was seen. outside: what the step itself says that it reads, which is compared anyway.
 
-    Raises InputChanged if a file changed since it was read.
+    Raises InputChanged if a file changed since it was read, unless the attempt failed anyway.
     """
     places, digests = places_of(type(step)), Digests()
     whole = Observation(scope=seen.scope)
@@ -158,10 +166,18 @@ def describe(step: ExecutorStep[Any], seen: Observation, code: CodeFingerprint, 
     declared = {
         os.path.abspath(name.removeprefix("file://")) for name in outside if "://" not in name or name[:4] == "file"
     }
-    files = [path for path in whole.files if path not in declared and _counts(step, whole, path)]
+    changed = {path for path, stamp in whole.files.items() if stamp_of(path) != stamp}
+    gone = {path for path in changed if _is_temporary(path, seen.scope)}  # of a program that the step started
+    files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
+    changed.intersection_update(files)
+    if changed and not failed:
+        raise InputChanged(
+            f"{step.name}: {min(changed)} changed after run() had opened it, so that what it made may be of the bytes "
+            "before or after. Nothing was committed; run again"
+        )
     folders = [path for path in whole.folders if not any(each.startswith(_fixed(path)) for each in declared)]
     digests.add(files)
-    named_files = {places.name(path): digests.file(path) for path in sorted(files)}
+    named_files = {places.name(p): MEANWHILE if p in changed else digests.file(p) for p in sorted(files)}
     named_folders = {places.name(path): digests.folder(path) for path in sorted(folders) if not whole.is_own(path)}
     salt = step.identity[:32]
     asked = {*code.environment, *beyond.environment}
@@ -289,18 +305,8 @@ def project_of(cls: type) -> str:
     return str(next(filter(locator.is_project, path.parents), locator.import_root(path)))
 
 
-def _counts(step: ExecutorStep[Any], seen: Observation, path: str) -> bool:
-    """Raises InputChanged."""
-    if seen.is_own(path):
-        return False
-    if stamp_of(path) == seen.files[path]:
-        return True
-    if path.startswith(f"{tempfile.gettempdir()}{os.sep}") and not path.startswith(f"{seen.scope.project}{os.sep}"):
-        return False  # a temporary file of a program that the step started
-    raise InputChanged(
-        f"{step.name}: {path} changed after run() had opened it, so that what it made may be of the bytes before or "
-        "after. Nothing was committed; run again"
-    )
+def _is_temporary(path: str, scope: Scope) -> bool:
+    return path.startswith(f"{tempfile.gettempdir()}{os.sep}") and not path.startswith(f"{scope.project}{os.sep}")
 
 
 def _is_code(name: str, code: CodeFingerprint) -> bool:

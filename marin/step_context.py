@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from marin.artifact import Artifact, Checkpoint
 from marin.commit import commit, take_lease
 from marin.directory import Directory
@@ -19,7 +21,8 @@ from marin.input_check import InputCheck
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
 from marin.listening import current
-from marin.observed import describe
+from marin.observation import Observation
+from marin.observed import Digests, Present, describe
 from marin.output_files import must_hold_files
 from marin.record import LOG, Begun, Observed, Record
 from marin.redaction import redacted
@@ -28,6 +31,8 @@ from marin.store import Store
 
 if TYPE_CHECKING:
     from marin.remote.staging import Staging
+
+NOTE_SECONDS = 30.0  # at most so often is noted what an attempt with work in progress has read
 
 type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -40,6 +45,8 @@ class StepContext:
         self.used_state = False
         self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
         self._staging: Staging | None = None
+        self._begun: Begun
+        self._noted = -NOTE_SECONDS
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
@@ -51,22 +58,41 @@ class StepContext:
         if self.used_state:
             return self._state
         job, identity = self._job, self._job.step.identity
-        marker = Begun(
+        begun = Begun(
             code=job.code,
             inputs={held.identity: held.root for held in job.inputs.values()},
             outside=job.outside,
             replaces=job.replaces,
         )
         found = self._store.state_marker(identity)
-        if found is not None and found != marker and not job.keep_state:
+        observed = found.observed if found is not None else Observed()
+        same = found == msgspec.structs.replace(begun, observed=observed)
+        same = same and observed == Present(job.step, Digests()).of(observed)
+        if found is not None and not same and not job.keep_state:
             self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
+            observed = Observed()
             self._store.clear_state(identity)
         if found is None:
             self._store.clear_state(identity)  # what a removal left that was cut short
-        if found != marker:
-            self._store.mark_state(identity, marker)
+        self._begun = msgspec.structs.replace(begun, observed=observed)
+        if found != self._begun:
+            self._store.mark_state(identity, self._begun)
         self.used_state = True
         return self._state
+
+    def note_reads(self, seen: Observation) -> None:
+        """Beside the work in progress that an unfinished attempt leaves: what it read, and what those before it did."""
+        if self.used_state:
+            job, before = self._job, self._begun.observed
+            now = describe(job.step, seen, code_fingerprint(job.step), self.outside, failed=True)
+            observed = msgspec.structs.replace(
+                now if now.is_any or not before.is_any else before,
+                files=before.files | now.files,
+                folders=before.folders | now.folders,
+                code=before.code | now.code,
+                environment=before.environment | now.environment,
+            )
+            self._store.mark_state(job.step.identity, msgspec.structs.replace(self._begun, observed=observed))
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
         if step.identity not in self._inputs:
@@ -118,6 +144,11 @@ class StepContext:
 
     def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
         self._still_ours()
+        now = time.monotonic()
+        if self.used_state and now >= self._noted + NOTE_SECONDS and (seen := current()) is not None:
+            self._noted = now
+            with suppress(MarinError, OSError):  # the end tells all of it, if it is not killed before
+                self.note_reads(seen)
         self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
 
     def log(self, message: str) -> None:
