@@ -303,6 +303,8 @@ def test_exactly_the_ideal_steps_run(forks: Forks, committed: Path, tmp_path: Pa
     shown = json.loads(explained.said)[0]["diffs"]
     for unit in edit.units:
         kind, name = unit.split(" ", 1)
+        if "/" in name:
+            continue  # a file: its record is a digest
         marks = {line[0] for line in shown[name].splitlines()[2:] if line[:1] in "+-"}
         assert marks & {"changed": {"+", "-"}, "added": {"+"}, "removed": {"-"}}[kind], shown[name]
 
