@@ -65,6 +65,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
 def observed_lines(observed: dict[str, Any]) -> list[str]:
     """What run() was seen to read, for people."""
     lines = [f"saw {name}: {digest[:12] or 'not there'}" for name, digest in observed["files"].items()]
+    lines += [f"saw {name}/: {held}" for name, held in observed["trees"].items()]
     lines += [f"listed {name}: {names}" for name, names in observed["folders"].items()]
     lines += [f"ran {name} {ran['digest'][:8]}, found by name" for name, ran in observed["code"].items()]
     return lines + [

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from marin.step import ExecutorStep
 ABSENT = ""  # instead of a digest
 UNREADABLE = "cannot be read"
 MEANWHILE = "changed meanwhile"
+MANY = 1000  # files below one folder: beyond, a record holds one digest of all that lie there
 NAMED = 6  # programs that a note names
 UNSEEN = "not seen: "  # how a note about what nobody could observe begins
 # Variables that say where something runs, and how many processors it may use, not what it makes.
@@ -51,10 +53,12 @@ class Digests:
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
         self._folders: dict[str, str] = {}
+        self._trees: dict[str, str] = {}
 
     def forget(self) -> None:
         self._files.clear()
         self._folders.clear()
+        self._trees.clear()
 
     def add(self, paths: Iterable[str]) -> None:
         """All at once, which is quicker."""
@@ -101,6 +105,21 @@ class Digests:
             text = "\n".join(names).encode(errors="surrogateescape")
             self._folders[path] = f"{len(names):,} names, {hashlib.sha256(text).hexdigest()[:24]}"
         return self._folders[path]
+
+    def tree(self, path: str) -> str:
+        """How many files lie below a folder, and the digest of their names and contents."""
+        if path not in self._trees:
+            found = sorted(
+                os.path.join(where, name)
+                for where, _, names in os.walk(path)
+                for name in names
+                if "__pycache__" not in where and not name.startswith(".")
+            )
+            self.add(found)
+            text = "\n".join(f"{os.path.relpath(each, path)} {self._files[each]}" for each in found)
+            digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]
+            self._trees[path] = f"{len(found):,} files, {digest}"
+        return self._trees[path]
 
 
 class Places:
@@ -176,6 +195,8 @@ def describe(
             "before or after. Nothing was committed; run again"
         )
     folders = [path for path in whole.folders if not any(each.startswith(_fixed(path)) for each in declared)]
+    trees = _trees(files, [whole.scope.project, *whole.scope.left_out, *whole.own])
+    files = [path for path in files if path in changed or not any(str(each) in trees for each in Path(path).parents)]
     digests.add(files)
     named_files = {places.name(p): MEANWHILE if p in changed else digests.file(p) for p in sorted(files)}
     named_folders = {places.name(path): digests.folder(path) for path in sorted(folders) if not whole.is_own(path)}
@@ -185,6 +206,7 @@ def describe(
         host=this_process().host,
         salt=salt,
         files={name: digest for name, digest in named_files.items() if not _is_code(name, code)},
+        trees={places.name(path): digests.tree(path) for path in sorted(trees)},
         folders={name: digest for name, digest in named_folders.items() if not _is_hidden(name)},
         code={
             name: RanCode(file=places.name(str(unit.file)), digest=unit.digest) for name, unit in beyond.units.items()
@@ -225,6 +247,7 @@ class Present:
         return replace(
             then,
             files={name: self._kept(then, name, old, self._file(name)) for name, old in then.files.items()},
+            trees={name: self._kept(then, name, old, self._tree(name)) for name, old in then.trees.items()},
             folders={name: self._kept(then, name, old, self._folder(name)) for name, old in then.folders.items()},
             code={name: self._code(name, old) for name, old in then.code.items()},
             environment={name: _value(name, then.salt) for name in then.environment},
@@ -235,6 +258,7 @@ class Present:
         if then.host == this_process().host:
             return []
         gone = [name for name, old in then.files.items() if self._is_missing(then, name, old, self._file(name))]
+        gone += [name for name, old in then.trees.items() if self._is_missing(then, name, old, self._tree(name))]
         return gone + [
             name for name, old in then.folders.items() if self._is_missing(then, name, old, self._folder(name))
         ]
@@ -245,12 +269,15 @@ class Present:
     def _folder(self, name: str) -> str:
         return self.digests.folder(self._places.path(name))
 
+    def _tree(self, name: str) -> str:
+        return self.digests.tree(self._places.path(name))
+
     def _kept(self, then: Observed, name: str, old: str, now: str) -> str:
         return old if self._is_missing(then, name, old, now) else now
 
     def _is_missing(self, then: Observed, name: str, old: str, now: str) -> bool:
         away = then.host != this_process().host and os.path.isabs(name) and old != now
-        return away and (now in (ABSENT, UNREADABLE) or now.startswith("0 names"))
+        return away and (now in (ABSENT, UNREADABLE) or now.startswith(("0 names", "0 files")))
 
     def _code(self, name: str, then: RanCode) -> RanCode:
         digests = executed().today(Path(self._places.path(then.file)), name.rpartition(".")[2])
@@ -265,6 +292,11 @@ def differences(then: Observed, now: Observed) -> list[str]:
         if old != new:
             how = "is there now" if old == ABSENT else "is gone" if new == ABSENT else "changed"
             lines.append(f"{name} {how}, which run() {'looked for' if old == ABSENT else 'read'}")
+    for name, old in then.trees.items():
+        if old != now.trees[name]:
+            lines.append(
+                f"{name}{os.sep} changed ({old[:-16]} → {now.trees[name][:-16]}), of which run() read very many"
+            )
     for name, old in then.folders.items():
         new = now.folders[name]
         if old != new:
@@ -303,6 +335,17 @@ def project_of(cls: type) -> str:
         return os.getcwd()
     path, locator = Path(os.path.abspath(file)), Locator()
     return str(next(filter(locator.is_project, path.parents), locator.import_root(path)))
+
+
+def _trees(files: Iterable[str], others: Iterable[str]) -> set[str]:
+    """The folders, as deep as can be, below which very many files were read. others: what none of them may hold."""
+    counts = Counter(str(above) for path in files for above in Path(path).parents)
+    holds = {str(above) for path in others for above in (Path(path), *Path(path).parents)} if counts else set[str]()
+    found: set[str] = set()
+    for folder in sorted((each for each, count in counts.items() if count > MANY), key=len, reverse=True):
+        if folder not in holds and not any(each.startswith(f"{folder}{os.sep}") for each in found):
+            found.add(folder)
+    return found
 
 
 def _is_temporary(path: str, scope: Scope) -> bool:

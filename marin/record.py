@@ -95,6 +95,7 @@ class Observed(Document, frozen=True, kw_only=True):
     host: str = ""  # of the machine where that was seen
     salt: str = ""  # of the digests of the environment's values
     files: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    trees: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # folders of very many files: all below each
     folders: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # and patterns: how many names, digest
     code: dict[str, RanCode] = msgspec.field(default_factory=dict[str, RanCode])
     environment: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -103,7 +104,7 @@ class Observed(Document, frozen=True, kw_only=True):
     @property
     def is_any(self) -> bool:
         """Whether there is something to compare."""
-        return bool(self.files or self.folders or self.code or self.environment)
+        return bool(self.files or self.trees or self.folders or self.code or self.environment)
 
 
 _NOTHING = Observed()

@@ -88,6 +88,7 @@ class StepContext:
             observed = msgspec.structs.replace(
                 now if now.is_any or not before.is_any else before,
                 files=before.files | now.files,
+                trees=before.trees | now.trees,
                 folders=before.folders | now.folders,
                 code=before.code | now.code,
                 environment=before.environment | now.environment,
