@@ -151,6 +151,13 @@ def test_tab_is_quick(project: Project) -> None:
         subprocess.run(command, env=environment(project, **more), capture_output=True, check=False)
         return time.monotonic() - began
 
-    start = min(seconds([sys.executable, "-c", "import click.shell_completion"]) for _ in range(3))
-    asked = min(seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st") for _ in range(3))
-    assert asked < 4 * start
+    # In turns, so that what else the machine does meanwhile hits both alike.
+    rounds = [
+        (
+            seconds([sys.executable, "-c", "import click.shell_completion"]),
+            seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st"),
+        )
+        for _ in range(5)
+    ]
+    start, asked = (min(times) for times in zip(*rounds, strict=True))
+    assert asked < 2.5 * start
