@@ -25,12 +25,6 @@ from tests.engine.test_cli import DRIFT, STORE_ERROR, Command
 from tests.engine.test_lineage import of
 from tests.engine.toy import Blob, Join, Write, execute, planned, run, runs_otherwise
 
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 WEB, MATH = Write(text="web", label="web"), Write(text="math", label="math")
 CLEAN, MIXED = Join(parts=(WEB,), label="clean"), Join(parts=(WEB, MATH), label="mixed")
 

@@ -17,29 +17,17 @@ from marin.decision import Action
 from marin.errors import CorruptRecord, Revoked
 from marin.mirror import mirror
 from marin.mirror_plan import plan_mirroring
-from marin.record import Record
 from marin.revocation import revoke
 from marin.store import Store
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.test_revocation import pinned
-from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, run, statuses
+from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, record_of, run, statuses
 from tests.engine.visible import visible
 
 A = Write(text="a", label="a")
 B = Join(parts=(A,), separator="+", label="b")
 C = Join(parts=(B,), separator="-", label="c")
 D = Join(parts=(B, A), separator="/", label="d")
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
-    record = Store(prefix).record(step.identity)
-    assert record is not None
-    return record
 
 
 def delete(prefix: str, *steps: ExecutorStep[Any]) -> None:
