@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shlex
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -152,13 +153,8 @@ def test_tab_is_quick(project: Project) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # In turns: a machine under load is slower for both alike.
-    rounds = [
-        (
-            seconds([sys.executable, "-c", "import click.shell_completion"]),
-            seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st"),
-        )
-        for _ in range(5)
-    ]
-    start, asked = (min(times) for times in zip(*rounds, strict=True))
-    assert asked < 2.5 * start
+    ratios: list[float] = []
+    for _ in range(7):  # one right after the other: what else the machine does slows both alike
+        start = seconds([sys.executable, "-c", "import click.shell_completion"])
+        ratios.append(seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st") / start)
+    assert statistics.median(ratios) < 2.5
