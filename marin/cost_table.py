@@ -14,6 +14,7 @@ from marin.costs import StepCost, Sum, by_operator, in_all
 from marin.decision import Action
 from marin.egress import Regions
 from marin.plan import Plan
+from marin.scale import Scale
 
 COLUMNS = (
     Column(heading="cost"),
@@ -47,10 +48,13 @@ def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions
     whole = in_all(plan, costs)
     if sums:
         rows.append(_row(Text("in all", style="bold"), whole))
-    console.print()
-    if sums:
+    small = plan.snapshot.scale == Scale.REHEARSAL.value and not _is_remote(regions) and whole.egress is None
+    lines = [*_legend(whole, unknown_matters=not small), *_about_egress(costs, whole, regions)]
+    if rows or lines:
+        console.print()
+    if rows:
         print_table(console, COLUMNS, rows)
-    for line in [*_legend(whole), *_about_egress(costs, whole, regions)]:
+    for line in lines:
         console.print(Text(line, style="dim"))
 
 
@@ -88,16 +92,22 @@ def write_amount(amount: Amount) -> str:
     return ("≥ " if amount.unknown else "") + ("~" if amount.estimated else "") + write_bytes(amount.bytes)
 
 
-def _legend(whole: Sum) -> list[str]:
+def _is_remote(regions: Regions) -> bool:
+    return "://" in regions.prefix and not regions.prefix.startswith("memory://")
+
+
+def _legend(whole: Sum, *, unknown_matters: bool) -> list[str]:
+    """unknown_matters: not in a rehearsal on this machine, whose outputs are small whatever they are."""
     lines: list[str] = []
     both = whole.reads + whole.writes
     if both.estimated:
         lines.append("~ expected: by fields and published counts, or as large as the last output with the same fields")
-    if both.unknown:
+    if both.unknown and unknown_matters:
         known = "≥ " if both.bytes else ""
+        outputs = "1 output" if len(both.unknown) == 1 else f"{len(both.unknown):,} outputs"
         lines.append(
-            f"{known}how large {len(both.unknown)} outputs will be is not known: neither their fields nor an earlier "
-            "output with the same fields at this scale tells"
+            f"{known}how large {outputs} will be is not known: neither the fields nor an earlier output with the same "
+            "fields at this scale tells"
         )
     if Action.RECHECK in whole.actions:
         lines.append("1–3 steps: some run only if an input gets other bytes; the rest of a line counts them all")
@@ -109,7 +119,7 @@ def _legend(whole: Sum) -> list[str]:
 def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> list[str]:
     """What crosses regions, or why nobody knows; nothing for a store on the machine itself."""
     nowhere = sum(cost.egress is None for cost in costs)
-    asks = "://" in regions.prefix and not regions.prefix.startswith("memory://")
+    asks = _is_remote(regions)
     if nowhere == len(costs):
         return ["region unknown: egress not checked (--region says where steps run)"] if asks else []
     lines = [f"egress {line}" for line in whole.egress.describe()] if whole.egress is not None else []

@@ -10,10 +10,12 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from marin.errors import BadName
-from marin.objects.conditional import Stored
+
+if TYPE_CHECKING:
+    from marin.objects.conditional import Stored
 
 LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
 OWN = ".marin/"
@@ -115,6 +117,8 @@ class Directory:
 
     def listing(self) -> dict[str, Stored]:
         """What ``names`` gives, with the size and the store's own checksum of each: one listing."""
+        from marin.objects.conditional import Stored
+
         if self.is_local:
             found = sorted(_files_below(self.url), key=lambda held: held[0])
             return {name: Stored(entry.stat().st_size, "") for name, entry in found}

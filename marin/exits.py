@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -60,6 +59,8 @@ def guarded(work: Callable[[], int]) -> int:
     except (click.ClickException, click.Abort, click.exceptions.Exit):
         raise  # wrong use, which click says
     except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
+        import traceback
+
         from marin.extras import missing_dependency
         from marin.redaction import redacted
 

@@ -117,3 +117,8 @@ def ambiguous(name: str, candidates: Sequence[str], advice: str) -> AmbiguousNam
     more = [f"and {len(candidates) - CANDIDATES} more"] if len(candidates) > CANDIDATES else []
     listed = "\n".join(f"  {line}" for line in [*candidates[:CANDIDATES], *more])
     return AmbiguousName(f"{name!r} fits {len(candidates)} ({advice}, or --latest):\n{listed}")
+
+
+def held_by(record: Record, field: str) -> str:
+    """What a record says about ``op``, ``label``, ``kind`` or ``experiment``."""
+    return record.provenance.experiment if field == "experiment" else str(getattr(record, field))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,6 +52,8 @@ def choose_member(cls: type, held: object) -> str:
     if (same := next((name for name, member in members.items() if _equal(member.value, held)), "")) != "":
         return f"write {same}"
     if isinstance(held, str):
+        import difflib
+
         near = difflib.get_close_matches(held.upper(), [name.upper() for name in cls.__members__], n=1)
         if near:
             return f"did you mean {next(n for n in members if n.rpartition('.')[2].upper() == near[0])}?"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from marin.errors import CorruptRecord
 from marin.holdings import files_below
 from marin.record import FAILURE, Record
 from marin.store import Store
@@ -75,11 +77,21 @@ def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
 def _extent(store: Store, piece: Piece) -> Piece:
     found = {f"{folder}/{name}": held for folder in piece.folders for name, held in files_below(store, folder).items()}
     newest = max((held.modified for held in found.values()), default=0.0) or float("inf")
-    failed = any(name.endswith(f"/{FAILURE}") for name in found)
     return replace(
         piece,
-        why=piece.why or ("failed" if failed else "did not finish"),
+        why=piece.why or _ending(store, [folder for folder in piece.folders if f"{folder}/{FAILURE}" in found]),
         bytes=sum(held.size for held in found.values()),
         files=len(found),
         since=piece.since if piece.since is not None else newest if found else 0.0,
     )
+
+
+def _ending(store: Store, failures: Iterable[str]) -> str:
+    """How an attempt ended that never committed. failures: its directory, if it left word of that."""
+    for attempt in failures:
+        with suppress(CorruptRecord):
+            failure = store.failure(attempt)
+            if failure is not None and failure.stopped:
+                return "stopped"
+        return "failed"
+    return "did not finish"

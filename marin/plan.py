@@ -34,7 +34,8 @@ class Plan:
     """decisions: dependencies first. accept: the reason to let each drifted output stand, by identity.
 
     keep_state: identities of steps that go on with work in progress that other code began. because: what the person
-    said who asked for this. on_drift: what to do about what others commit meanwhile, too.
+    said who asked for this. on_drift: what to do about what others commit meanwhile, too. not_compared: lines about
+    modules of which nobody knows whether something changed them from outside.
     """
 
     experiment: Experiment
@@ -46,6 +47,7 @@ class Plan:
     keep_state: frozenset[str] = frozenset()
     because: str = ""
     on_drift: OnDrift = OnDrift.STOP
+    not_compared: tuple[str, ...] = ()
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -133,7 +135,9 @@ def make_plan(
     states, digests = module_states(), Digests()
     today = {step: _today(step, states, digests) for step in steps}
     snapshot = Snapshot(store, steps, scale)
-    states.must_be_as_imported(steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step]))
+    not_compared = states.must_be_as_imported(
+        steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step])
+    )
     found = conditions(steps, snapshot, today)
     ends = list(experiment.results.values())
     decisions = decide(found, ends, snapshot, Aliases(snapshot, today), forced, on_drift)
@@ -148,7 +152,18 @@ def make_plan(
     accepted |= {d.step.identity: because for d in decisions if d.step.pin and d.drift and d.action is not Action.STOP}
     goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
     keep_state = frozenset(goes_on | accepted.keys())
-    return Plan(experiment, store, decisions, today, snapshot, accepted, keep_state, because.strip(), on_drift)
+    return Plan(
+        experiment,
+        store,
+        decisions,
+        today,
+        snapshot,
+        accepted,
+        keep_state,
+        because.strip(),
+        on_drift,
+        tuple(not_compared),
+    )
 
 
 def _today(step: ExecutorStep[Any], states: ModuleStates, digests: Digests) -> Today:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -230,6 +229,8 @@ def _wrap_init(cls: type[Any]) -> None:
         if args:
             raise BadField(f"{cls.__name__}: fields are given by name, e.g. {cls.__name__}({next(iter(known))}=…)")
         if not given.keys() <= known.keys():
+            import difflib
+
             unknown = next(name for name in given if name not in known)
             near = difflib.get_close_matches(unknown, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"

@@ -72,6 +72,8 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         said = f"warning: {note} since {count} of these outputs were made; nothing stops or runs for that"
         console.print(Text(said, style="yellow"), soft_wrap=True)
     print_unseen(console, Counter(note for d in plan.decisions for note in d.notes if note.startswith(UNSEEN)))
+    for line in plan.not_compared:
+        console.print(Text(f"note: {line}", style="yellow"), soft_wrap=True)
     parts = [f"{count} {action}" for action, count in counts.items() if count]
     console.print(
         f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}"

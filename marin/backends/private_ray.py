@@ -23,11 +23,15 @@ import subprocess
 import sysconfig
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from marin.document import BadDocument
 from marin.errors import NoCluster
+from marin.holder import Holder, this_process
 
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+TOKEN_FOLDER, OWNER = "marin-ray-token-", "process.json"
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # read when Ray is imported
 OBJECT_STORE_BYTES = 256 << 20  # only small messages; outputs go through the store
 START_SECONDS = 120.0  # it takes five where nothing else runs
@@ -59,6 +63,7 @@ class PrivateRay:
         stay_on_this_machine()
         self._environment = {name: os.environ.get(name) for name in (MODE, TOKEN_PATH)}
         os.environ[MODE] = "token"
+        _remove_dead_tokens()
         self.token = "" if _token_is_configured() else _token_file()
         if self.token:
             os.environ[TOKEN_PATH] = self.token
@@ -145,8 +150,9 @@ def _token_is_configured() -> bool:
 @functools.cache  # Ray reads a token once in a process
 def _token_file() -> str:
     """A new token that lasts as long as this process."""
-    folder, owner = tempfile.mkdtemp(prefix="marin-ray-token-"), os.getpid()
+    folder, owner = tempfile.mkdtemp(prefix=TOKEN_FOLDER), os.getpid()
     path = os.path.join(folder, "token")
+    Path(folder, OWNER).write_bytes(this_process().to_json())
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
 
@@ -157,3 +163,11 @@ def _token_file() -> str:
     atexit.register(remove)
     _made.add(path)
     return path
+
+
+def _remove_dead_tokens() -> None:
+    """Those of this user's processes that were killed before they could remove theirs."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{TOKEN_FOLDER}*/{OWNER}"):
+        with suppress(OSError, BadDocument):  # another user's, or another process removes it too
+            if Holder.parse(owner.read_bytes()).is_gone():
+                shutil.rmtree(owner.parent, ignore_errors=True)

@@ -7,7 +7,6 @@ section of docs/commands.md, and rows in tests/engine/test_every_command.py.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -83,6 +82,8 @@ class LazyGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         asked = args[0]
         if asked not in LINES and not asked.startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(asked, LINES, n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
             ctx.fail(f"no command {asked!r}; {hint}")

@@ -135,7 +135,7 @@ def complete_held(field: str) -> Completer:
     """Every operator, label, kind or experiment of the store's outputs."""
 
     def offer(ctx: click.Context) -> Iterable[Named]:
-        from marin.cli.ls import held_by
+        from marin.inventory import held_by
 
         return ((held_by(record, field), "") for record in _records(ctx))
 

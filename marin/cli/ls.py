@@ -18,7 +18,7 @@ from marin.console import Column, open_console, print_table
 from marin.cost import write_bytes
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
 from marin.exits import Exit
-from marin.inventory import Inventory, hint, outputs_called, read_inventory, unknown
+from marin.inventory import Inventory, held_by, hint, outputs_called, read_inventory, unknown
 from marin.record import Record
 from marin.store import open_store
 from marin.terminal import describe_facts
@@ -102,11 +102,6 @@ def command(
     else:
         _print(inventory, found, files)
     return Exit.OK
-
-
-def held_by(record: Record, field: str) -> str:
-    """What a record says about ``op``, ``label``, ``kind`` or ``experiment``."""
-    return record.provenance.experiment if field == "experiment" else str(getattr(record, field))
 
 
 def matching(pattern: str, records: list[Record], inventory: Inventory) -> list[Record]:

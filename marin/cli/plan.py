@@ -68,6 +68,7 @@ def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
     return {
         "issue": plan.experiment.issue,
         "store": plan.store.prefix,
+        "not_compared": list(plan.not_compared),
         "costs": {
             **in_all(plan, costs).to_json(),
             "operators": {op: held.to_json() for op, held in by_operator(plan, costs).items()},

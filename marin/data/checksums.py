@@ -60,11 +60,15 @@ def _key(status: os.stat_result) -> str:
     return " ".join(map(str, parts))
 
 
-def memory_folder() -> Path | None:
-    """Where this user's processes remember what they found out; None where there can be no such folder, or somebody
-    else's would be read."""
+def cache_folder() -> Path:
+    """Where this user's processes keep copies and what they found out: ``$MARIN_CACHE``, else a temporary folder."""
     given = os.environ.get("MARIN_CACHE")
-    folder = Path(given) if given else Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
+    return Path(given) if given else Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
+
+
+def memory_folder() -> Path | None:
+    """``cache_folder``; None where there can be none, or somebody else's would be believed."""
+    folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return folder if folder.stat().st_uid == os.getuid() else None

@@ -3,20 +3,21 @@
 The fingerprint is read from source, and a worker imports the step's code afresh. What an experiment sets in a module
 (an entry of a nested dict, a default argument, a variable of a closure, an attribute) is seen by neither, but a step
 that runs in this process would use it. So before anything starts, everything that a step reaches is compared in depth
-with a new process that imports only what a worker would import. Left out is what the step's own code may change
-itself (a cache, a counter) and what differs between two new processes as well.
+with a new process that imports only what a worker would import. Left out is what differs between two new processes as
+well. What the step's own code changes too (a cache, a counter) may differ because that code ran here, in build() say:
+the plan says so and goes on, as it does where a new process cannot import the modules.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from marin.data.checksums import memory_folder
 from marin.errors import PatchedCode
@@ -24,13 +25,13 @@ from marin.fingerprint.live import Process
 from marin.fingerprint.modules import Module
 from marin.fingerprint.piece import Trait
 from marin.fingerprint.unit import Key, Unit
-from marin.fresh_process import Descriptions, Question, ask
+from marin.fresh_process import Descriptions, NotImported, Question, ask
 from marin.module_state import described
 from marin.step import ExecutorStep
 from marin.value import digest
 
 _SEEDS = (1, 2, 3)  # for the hashes of new processes: what follows from the order of a set is nobody's change
-_SHOWN = 3  # differences of one function, class or variable
+_SHOWN = 3  # differences of one function, class or variable; steps that a note is about
 _CHANGES = "append|appendleft|add|extend|insert|setdefault|update|pop|popleft|popitem|clear|remove|discard|sort|reverse"
 _INDEX = r"\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]"
 _ASSIGNED = r"\s*(?:[-+*/|&^%@]|\*\*|//|<<|>>)?=[^=]"
@@ -47,14 +48,31 @@ class Reached:
     units: Mapping[Key, Unit]
 
 
-type Accepted = dict[tuple[frozenset[Module], Key], str]  # digest of a name's state that was found to be right
+@dataclass(frozen=True)
+class Compared:
+    """What was compared in this process's lifetime. accepted: digest of a name's state that was found to be right.
+    notes: lines about what could not be compared."""
+
+    accepted: dict[tuple[frozenset[Module], Key], str] = field(default_factory=dict[tuple[frozenset[Module], Key], str])
+    notes: dict[Reached, list[str]] = field(default_factory=dict[Reached, list[str]])
+
+
+class _Difference(NamedTuple):
+    """own: code that the step reaches changes the name itself."""
+
+    name: str
+    own: bool
+
+
+type _Differences = dict[_Difference, list[str]]
 
 
 class ModuleStates:
-    """What modules hold now. accepted: what was compared before, which is remembered for the process's lifetime."""
+    """What modules hold now."""
 
-    def __init__(self, process: Process, accepted: Accepted, reached: Callable[[ExecutorStep[Any]], Reached]) -> None:
-        self._process, self._accepted, self._reached = process, accepted, reached
+    def __init__(self, process: Process, compared: Compared, reached: Callable[[ExecutorStep[Any]], Reached]) -> None:
+        self._process, self._compared, self._reached = process, compared, reached
+        self._accepted = compared.accepted
         self._states: dict[Key, tuple[dict[str, str], str]] = {}
         self._digests: dict[Reached, str] = {}
 
@@ -68,10 +86,11 @@ class ModuleStates:
 
     def must_be_as_imported(
         self, steps: Iterable[ExecutorStep[Any]], recorded: Callable[[ExecutorStep[Any]], bool]
-    ) -> None:
-        """Raises PatchedCode naming what was changed from outside. recorded: whether its record has this digest.
+    ) -> list[str]:
+        """Raises PatchedCode naming what was changed from outside. Returns lines about what could not be compared.
 
-        What was compared once on this machine is remembered, by source and state, so that most runs start no process.
+        recorded: whether a step's record has this digest. What was compared once on this machine is remembered, by
+        source and state, so that most runs start no process.
         """
         several: dict[Reached, ExecutorStep[Any]] = {}
         for step in steps:
@@ -79,18 +98,30 @@ class ModuleStates:
                 self._accept(self._reached(step))
             else:
                 several.setdefault(self._reached(step), step)
+        notes = self._compared.notes
         memory = {reached: self._memory(reached, step) for reached, step in several.items() if self._doubtful(reached)}
-        unknown = [reached for reached, path in memory.items() if path is None or not path.exists()]
-        self._compare(unknown)
+        unknown = [reached for reached, path in memory.items() if path is None]
+        for reached, path in memory.items():
+            if path is not None:
+                try:
+                    notes[reached] = path.read_text().splitlines()
+                except OSError:
+                    unknown.append(reached)
+        failed = self._compare(unknown)
         for reached, path in memory.items():
             self._accept(reached)
-            if path is not None and reached in unknown:
+            if path is not None and reached in unknown and reached not in failed:
                 with suppress(OSError):
                     path.parent.mkdir(exist_ok=True)
-                    path.touch()
+                    path.write_text("".join(f"{line}\n" for line in notes[reached]))
+        names: dict[str, list[str]] = {}
+        for reached in several:
+            for note in notes.get(reached, ()):
+                names.setdefault(note, []).append(reached.name)
+        return [f"{_some(steps)}: {note}" for note, steps in names.items()]
 
     def _memory(self, reached: Reached, step: ExecutorStep[Any]) -> Path | None:
-        """A file that is there once the source and the state of all that is reached were found to agree."""
+        """A file that is there once source and state of all that is reached were compared; it holds the notes."""
         folder = memory_folder()
         if folder is None:
             return None
@@ -105,34 +136,52 @@ class ModuleStates:
         for key in reached.units:
             self._accepted[reached.imported, key] = self._state(key)[1]
 
-    def _compare(self, doubtful: list[Reached]) -> None:
+    def _compare(self, doubtful: list[Reached]) -> set[Reached]:
+        """Writes the notes. Returns those that a new process could not import. Raises PatchedCode."""
         groups: dict[frozenset[Module], list[Reached]] = {}
         for reached in doubtful:
             groups.setdefault(reached.imported, []).append(reached)
         questions = [self._question(group) for group in groups.values()]
-        changed: dict[str, list[str]] = {}
-        for seed in _SEEDS:
-            answers = ask(questions, seed) if questions else []
-            before, changed = changed, {}
-            for group, fresh in zip(groups.values(), answers, strict=True):
-                if fresh is not None:
-                    for reached in group:
-                        changed |= self._changes(reached, fresh)
+        notes = {reached: list[str]() for reached in doubtful}
+        failed: set[Reached] = set()
+        found: _Differences = {}
+        for seed in _SEEDS if questions else ():
+            before, found = found, {}
+            for group, fresh in zip(groups.values(), ask(questions, seed), strict=True):
+                for reached in group:
+                    if isinstance(fresh, NotImported):
+                        failed.add(reached)
+                        notes[reached] = [
+                            f"a new process cannot import {fresh.module} ({fresh.error}), so what was changed in "
+                            "modules from outside is not seen"
+                        ]
+                    else:
+                        found |= self._differences(reached, fresh)
             if seed != _SEEDS[0]:
-                changed = {name: lines for name, lines in changed.items() if before.get(name) == lines}
-            if not changed:
+                found = {difference: lines for difference, lines in found.items() if before.get(difference) == lines}
+            if not found:
                 break
+        changed = {difference.name: lines for difference, lines in found.items() if not difference.own}
         if changed:
-            names = ", ".join(dict.fromkeys(reached.name for reached in doubtful if self._names(reached, changed)))
-            lines = [line for lines in changed.values() for line in lines]
+            names = dict.fromkeys(reached.name for reached in doubtful if self._names(reached, changed))
+            lines = [line for lines in changed.values() for line in lines[:_SHOWN]]
             raise PatchedCode(
-                f"{names}: this process would not run what the files say:\n  "
+                f"{', '.join(names)}: this process would not run what the files say:\n  "
                 + "\n  ".join(lines)
                 + "\nA worker would run the files. Write the change into them, or make it in a module that the "
                 "step's own code imports"
             )
+        for reached in doubtful:
+            for difference, lines in found.items():
+                if self._names(reached, {difference.name}):
+                    more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
+                    notes[reached].append(
+                        f"{lines[0]}{more}; its own code changes that too, so a change from outside is not seen"
+                    )
+        self._compared.notes.update(notes)
+        return failed
 
-    def _names(self, reached: Reached, changed: Mapping[str, list[str]]) -> bool:
+    def _names(self, reached: Reached, changed: Collection[str]) -> bool:
         return any(key.qualified in changed for key in reached.units)
 
     def _doubtful(self, reached: Reached) -> list[Key]:
@@ -153,18 +202,18 @@ class ModuleStates:
         imports = dict.fromkeys(name for reached in group for name in reached.imports)
         return Question(imports=[*imports], names={module: [*held] for module, held in names.items()})
 
-    def _changes(self, reached: Reached, fresh: Descriptions) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+    def _differences(self, reached: Reached, fresh: Descriptions) -> _Differences:
+        found: _Differences = {}
         for key in self._doubtful(reached):
             module = self._module(key)
             if module is None:
                 continue
             now, then = self._state(key)[0], fresh.get(module.__name__, {}).get(key.name, {})
-            places = [place for place in {**now, **then} if now.get(place) != then.get(place)]
-            places = [place for place in places if not _changed_by_itself(key, place, reached.units)]
-            if places:
-                lines = [_difference(f"{key.qualified}{place}", now.get(place), then.get(place)) for place in places]
-                found[key.qualified] = lines[:_SHOWN]
+            for place in {**now, **then}:
+                if now.get(place) != then.get(place):
+                    own = _changed_by_itself(key, place, reached.units)
+                    line = _difference(f"{key.qualified}{place}", now.get(place), then.get(place))
+                    found.setdefault(_Difference(key.qualified, own), []).append(line)
         return found
 
     def _module(self, key: Key) -> ModuleType | None:
@@ -179,6 +228,11 @@ class ModuleStates:
             lines = described(vars(module)[key.name]) if known else {}
             self._states[key] = lines, digest(repr(sorted(lines.items())).encode())
         return self._states[key]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _difference(name: str, now: str | None, then: str | None) -> str:

@@ -24,7 +24,7 @@ from marin.fingerprint.live import Live, Process
 from marin.fingerprint.locate import is_local
 from marin.fingerprint.named import NamedUnits
 from marin.fingerprint.packages import python_version, versions
-from marin.fingerprint.patched import Accepted, ModuleStates, Reached
+from marin.fingerprint.patched import Compared, ModuleStates, Reached
 from marin.fingerprint.result import CodeFingerprint
 from marin.fingerprint.unit import READ_WITHOUT_PYTHON, Key, Weight
 from marin.step import ExecutorStep
@@ -47,7 +47,7 @@ class Fingerprinter:
         self._live = Live(self._closures.units) if of_process else None
         self._process = Process()
         self._reached: dict[_Question, Reached] = {}
-        self._accepted: Accepted = {}
+        self._compared = Compared()
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
         self._made: dict[_Question, CodeFingerprint] = {}
@@ -62,7 +62,7 @@ class Fingerprinter:
 
     def module_states(self) -> ModuleStates:
         """What this process's modules hold now: compare it before a step is run."""
-        return ModuleStates(self._process, self._accepted, lambda step: self._reached[self._question(step)])
+        return ModuleStates(self._process, self._compared, lambda step: self._reached[self._question(step)])
 
     def _question(self, step: ExecutorStep[Any]) -> _Question:
         """Answered."""

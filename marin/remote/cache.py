@@ -18,13 +18,13 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import threading
 import uuid
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from marin.data.checksums import cache_folder
 from marin.directory import Directory, FileStamp
 from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.record import MANIFEST, Check, FileEntry, examine, parse_manifest
@@ -59,11 +59,6 @@ def cached(url: str) -> Path:
         os.close(making)
     os.utime(folder)
     return folder
-
-
-def cache_folder() -> Path:
-    given = os.environ.get("MARIN_CACHE")
-    return Path(given) if given else Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
 
 
 def _manifest(url: str) -> tuple[str, list[FileEntry]]:

@@ -50,6 +50,12 @@ def _local_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def prefix(tmp_path: Path) -> str:
+    """A fresh local store."""
+    return str(tmp_path / "store")
+
+
+@pytest.fixture
 def remote_prefix(server: StoreServer) -> str:
     return server.new_prefix()
 

@@ -18,11 +18,6 @@ from tests.engine.toy import Join, Outside, Slowly, Write, execute, experiment, 
 
 
 @pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")
 

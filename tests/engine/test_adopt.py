@@ -36,11 +36,6 @@ TEXTS = [Document(text, "outside") for text in ("one", "two", "drei")]
 
 
 @pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "outside"
     made.mkdir()

@@ -16,11 +16,6 @@ from tests.engine.aging import rewrite_record
 from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, runs_otherwise, statuses
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 @contextmanager
 def version(operator: type[Write], number: int) -> Iterator[None]:
     before = operator.version

@@ -25,12 +25,6 @@ from tests.engine.test_cli import DRIFT, STORE_ERROR, Command
 from tests.engine.test_lineage import of
 from tests.engine.toy import Blob, Join, Write, execute, planned, run, runs_otherwise
 
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 WEB, MATH = Write(text="web", label="web"), Write(text="math", label="math")
 CLEAN, MIXED = Join(parts=(WEB,), label="clean"), Join(parts=(WEB, MATH), label="mixed")
 
@@ -50,18 +44,18 @@ def test_what_nobody_touched_has_nothing_against_it(any_prefix: str) -> None:
     assert {result.name: len(result.rests_on) for result in made.results} == {"clean": 2, "mixed": 3}
 
 
-def test_a_revocation_is_said_once_and_of_the_results_that_rest_on_it(any_prefix: str) -> None:
-    run(any_prefix, clean=CLEAN, mixed=MIXED)
-    store = Store(any_prefix)
-    revoke(store, of(any_prefix, MATH), "holds test items")
-    made = audit_plans(store, [planned(any_prefix, clean=CLEAN, mixed=MIXED)])
+def test_a_revocation_is_said_once_and_of_the_results_that_rest_on_it(prefix: str) -> None:
+    run(prefix, clean=CLEAN, mixed=MIXED)
+    store = Store(prefix)
+    revoke(store, of(prefix, MATH), "holds test items")
+    made = audit_plans(store, [planned(prefix, clean=CLEAN, mixed=MIXED)])
     (claim,) = made.claims
     assert claim.grade is Grade.UNTRUSTED
     assert claim.text.endswith("holds test items")
     assert set(made.names(claim)) == {"toy-write/math", "toy-join/mixed"}
     assert {result.name: made.about(result) for result in made.results} == {"clean": [], "mixed": [claim]}
     assert audit_store(store).claims.keys() == made.claims.keys()
-    withdraw(store, of(any_prefix, MATH), "it does not")
+    withdraw(store, of(prefix, MATH), "it does not")
     assert audit_store(store).claims == {}
 
 

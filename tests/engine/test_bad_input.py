@@ -19,11 +19,6 @@ from tests.engine.project import Project
 from tests.engine.toy import Blob, Join, Outside, Write, planned, ran, run, statuses
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def record_of(ran_run: Run, step: ExecutorStep[Any]) -> Record:
     record = ran_run.results[step].record
     assert record is not None

@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
+from marin.fresh_process import NotImported, Question, ask
 from tests.engine.project import Project
+from tests.engine.test_cli import Command
 
 LIB = """
 from dataclasses import dataclass
@@ -313,3 +315,68 @@ def test_a_rerun_of_what_is_all_there_starts_no_second_process(tmp_path):
     assert len(imports.read_text()) == 2
     made.run()
     assert len(imports.read_text()) == 3
+
+
+def test_what_its_own_code_changes_too_is_named_where_it_is_not_as_imported(tmp_path):
+    """Whether build() called the step's own code or set the variable itself, nobody can tell; it is said, each time."""
+    for change in ("lib.words.COUNT = 5", "lib.words.load('x')"):
+        own = Project(tmp_path / change, experiment(change))
+        own.words.write_text(OWN)
+        (own.folder / "lib/step.py").write_text(STEP)
+        for planned in (own.marin("plan"), own.marin("plan"), own.run()):
+            notes = [line for line in planned.splitlines() if "from outside" in line]
+            assert any("say" in line.lower() and "lib.words.COUNT is" in line for line in notes)
+            assert all("STARTED" not in line and "RANDOM" not in line for line in notes)
+    quiet = Project(tmp_path / "quiet", experiment())
+    quiet.words.write_text(OWN)
+    (quiet.folder / "lib/step.py").write_text(STEP)
+    assert "from outside" not in quiet.run()
+
+
+ALONE = """
+import fcntl
+_LOCK = open({lock!r}, "w")
+fcntl.flock(_LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
+
+
+def test_where_a_new_process_cannot_import_a_module_the_plan_says_that_nothing_was_compared(tmp_path):
+    made = Project(tmp_path / "project", experiment("lib.words.K['b'] = 12"))
+    made.words.write_text(LIB)
+    (made.folder / "lib/step.py").write_text(STEP + "\nimport lib.alone\n")
+    (made.folder / "lib/alone.py").write_text(ALONE.format(lock=str(tmp_path / "lock")))
+    (told,) = Command(made).json("plan")["not_compared"]
+    assert "BlockingIOError" in told
+    for said in (made.marin("plan"), made.run()):
+        (note,) = [line for line in said.splitlines() if "from outside" in line]
+        for fact in ("Say", "lib.step", "BlockingIOError", "lib/alone.py:4"):
+            assert fact in note
+    (made.folder / "lib/alone.py").write_text("")
+    assert "lib.words.K['b'] is 12" in made.run("--prefix", str(tmp_path / "other"), expect=4)
+
+
+BAD_IMPORTS = {
+    "hangs": ("import threading\nthreading.Event().wait()\n", "not done within"),
+    "dies": ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "ended with -9"),
+    "exits": ("raise SystemExit('no display')\n", "SystemExit: no display"),
+    "leaves a child behind": (
+        "import os\nif os.fork() == 0:\n    os.pause = __import__('signal').pause()\nX = 1\n",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BAD_IMPORTS)
+def test_a_module_that_a_new_process_cannot_import_holds_up_nothing(tmp_path, monkeypatch, how):
+    source, why = BAD_IMPORTS[how]
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "bad.py").write_text(source)
+    (tmp_path / "good.py").write_text("X = 1\n")
+    questions = [Question(imports=[name], names={name: ["X"]}) for name in ("bad", "good")]
+    bad, good = ask(questions, 1, seconds=2.0)
+    if why:
+        assert isinstance(bad, NotImported)
+        assert (bad.module, why in bad.error) == ("bad", True), bad
+    else:
+        assert bad == {"bad": {"X": {"": "1"}}}
+    assert good == {"good": {"X": {"": "1"}}}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
+import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -144,13 +145,16 @@ def test_an_unknown_shell_is_exit_code_2_and_names_the_known_ones(project: Proje
 
 
 def test_tab_is_quick(project: Project) -> None:
-    """Against Python's own start on the same machine."""
+    """Against Python's own start on the same machine, by the time of the CPU: the rest is other processes' work."""
 
     def seconds(command: list[str | Path], **more: str) -> float:
-        began = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, env=environment(project, **more), capture_output=True, check=False)
-        return time.monotonic() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    start = min(seconds([sys.executable, "-c", "import click.shell_completion"]) for _ in range(3))
-    asked = min(seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st") for _ in range(3))
-    assert asked < 4 * start
+    ratios: list[float] = []
+    for _ in range(7):  # one right after the other: what else the machine does slows both alike
+        start = seconds([sys.executable, "-c", "import click.shell_completion"])
+        ratios.append(seconds([MARIN], _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st") / start)
+    assert statistics.median(ratios) < 2.5

@@ -29,11 +29,6 @@ A = Write(text="hello", label="a")
 REVOCATIONS, ACCEPTED = ".marin/revocations", ".marin/accepted"
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def made(prefix: str) -> Record:
     record = run(prefix, end=A).results[A].record
     assert record is not None

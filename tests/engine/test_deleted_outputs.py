@@ -17,29 +17,17 @@ from marin.decision import Action
 from marin.errors import CorruptRecord, Revoked
 from marin.mirror import mirror
 from marin.mirror_plan import plan_mirroring
-from marin.record import Record
 from marin.revocation import revoke
 from marin.store import Store
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.test_revocation import pinned
-from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, run, statuses
+from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, record_of, run, statuses
 from tests.engine.visible import visible
 
 A = Write(text="a", label="a")
 B = Join(parts=(A,), separator="+", label="b")
 C = Join(parts=(B,), separator="-", label="c")
 D = Join(parts=(B, A), separator="/", label="d")
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
-    record = Store(prefix).record(step.identity)
-    assert record is not None
-    return record
 
 
 def delete(prefix: str, *steps: ExecutorStep[Any]) -> None:
@@ -57,16 +45,16 @@ def test_a_deleted_intermediate_that_nothing_needs_stops_nothing(any_prefix: str
     assert statuses(execute(plan)) == {"toy-write/a": "absent", "toy-join/b": "absent", "toy-join/c": "cached"}
 
 
-def test_one_that_is_needed_is_made_again_and_what_it_is_made_from(any_prefix: str) -> None:
-    run(any_prefix, end=C)
-    before = [record_of(any_prefix, step) for step in (A, B, C)]
-    delete(any_prefix, A, B)
-    assert ran(run(any_prefix, end=C, other=D)) == {"toy-write/a", "toy-join/b", "toy-join/d"}
-    after = [record_of(any_prefix, step) for step in (A, B, C)]
+def test_one_that_is_needed_is_made_again_and_what_it_is_made_from(prefix: str) -> None:
+    run(prefix, end=C)
+    before = [record_of(prefix, step) for step in (A, B, C)]
+    delete(prefix, A, B)
+    assert ran(run(prefix, end=C, other=D)) == {"toy-write/a", "toy-join/b", "toy-join/d"}
+    after = [record_of(prefix, step) for step in (A, B, C)]
     assert [held.root for held in after] == [held.root for held in before]
     assert [held.attempt != was.attempt for held, was in zip(after, before, strict=True)] == [True, True, False]
-    assert visible(Store(any_prefix))
-    assert ran(run(any_prefix, end=C, other=D)) == set()
+    assert visible(Store(prefix))
+    assert ran(run(prefix, end=C, other=D)) == set()
 
 
 def test_a_deleted_result_is_made_again_without_a_flag(prefix: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from pydantic import BaseModel, ValidationError, create_model
@@ -77,6 +77,7 @@ def test_what_is_written_is_read_again(document: Record | LeaseDocument) -> None
         assert type(document).parse(document.to_json(indent)) == document
 
 
+@settings(deadline=None)  # how long one example takes is the machine's business
 @given(st.data())
 def test_it_reads_what_its_types_allow_and_nothing_else(data: st.DataObject) -> None:
     document: Any = data.draw(st.sampled_from([RECORD, LEASE]))

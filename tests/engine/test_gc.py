@@ -72,15 +72,15 @@ def test_what_nothing_needs_goes_and_everything_else_stays(any_prefix: str) -> N
     assert not collect(store, 40).gone
 
 
-def test_a_plan_says_that_an_output_was_collected_and_it_is_made_again(any_prefix: str) -> None:
+def test_a_plan_says_that_an_output_was_collected_and_it_is_made_again(prefix: str) -> None:
     source = Write(text="a", label="source", lifetime=after_use(days=1))
-    run(any_prefix, end=Join(parts=(source,), label="end"))
-    collect(Store(any_prefix), 3)
-    plan = planned(any_prefix, again=source)
+    run(prefix, end=Join(parts=(source,), label="end"))
+    collect(Store(prefix), 3)
+    plan = planned(prefix, again=source)
     assert "collected by `marin gc`" in plan.of(source).reason
     assert "kept 1 day after it was made or last read" in plan.of(source).reason
-    assert ran(run(any_prefix, again=source)) == {"toy-write/source"}
-    assert source.identity in visible(Store(any_prefix))
+    assert ran(run(prefix, again=source)) == {"toy-write/source"}
+    assert source.identity in visible(Store(prefix))
 
 
 def test_lineage_still_knows_what_was_collected(tmp_path: Path) -> None:

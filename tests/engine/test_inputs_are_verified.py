@@ -15,24 +15,13 @@ import pytest
 from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
 from marin.audit import Grade, audit_store
 from marin.objects import open_objects
-from marin.record import Checked, Record
+from marin.record import Checked
 from marin.scheduler import Run
 from marin.store import Store
 from tests.engine.project import EXPERIMENT, Project
-from tests.engine.toy import Blob, Join, Milestone, Write, checkpoint, execute, planned, ran, run, statuses
+from tests.engine.toy import Blob, Join, Milestone, Write, checkpoint, execute, planned, ran, record_of, run, statuses
 
 SOURCE = Write(text="the first text", label="source")
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
-    record = Store(prefix).record(step.identity)
-    assert record is not None
-    return record
 
 
 def file_of(prefix: str, step: ExecutorStep[Any], name: str = "text.txt") -> Path:

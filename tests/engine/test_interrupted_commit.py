@@ -28,11 +28,6 @@ A = Write(text="hello", label="a")
 END = Join(parts=(A,), label="end")
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def interrupt(prefix: str, *steps: object) -> None:
     """As if their drivers had died right after the point of no return: no record, and nothing found by its action."""
     store = Store(prefix)

@@ -27,11 +27,6 @@ from tests.engine.toy import Blob, Join, Write, planned, ran, run, statuses
 IDENTITY = "0" * 64
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def lease_file(prefix: str, step: ExecutorStep[Blob]) -> Path:
     return Path(prefix) / lease_name(step.identity)
 

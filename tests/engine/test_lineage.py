@@ -22,12 +22,6 @@ from tests.engine.project import Project
 from tests.engine.test_cli import EXPERIMENT_ERROR, STORE_ERROR, Command
 from tests.engine.toy import Blob, Count, Join, Write, run, runs_otherwise
 
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 A, B = Write(text="a", label="a"), Write(text="b", label="b")
 AB = Join(parts=(A, B), label="ab")
 END = Join(parts=(AB, A), label="end")

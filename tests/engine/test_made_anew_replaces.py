@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, execution
 from marin.decision import Action
-from marin.record import Record
 from marin.store import Store
 from tests.engine.test_deleted_outputs import Lottery
-from tests.engine.toy import Blob, Milestone, Write, checkpoint, execute, planned, ran, run, statuses
+from tests.engine.toy import Blob, Milestone, Write, checkpoint, execute, planned, ran, record_of, run, statuses
 from tests.engine.visible import visible
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
-    record = Store(prefix).record(step.identity)
-    assert record is not None
-    return record
 
 
 class Training(ExecutorStep[Checkpoint], op="toy-training"):

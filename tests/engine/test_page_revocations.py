@@ -33,21 +33,21 @@ def make_pages(prefix: str) -> None:
     write_page(run(prefix, clean=CLEAN), Path("clean.py"), Scale.REHEARSAL, "x")
 
 
-def test_a_page_carries_a_banner_while_what_it_shows_is_revoked(any_prefix: str) -> None:
-    make_pages(any_prefix)
-    store, before = Store(any_prefix), page_of(any_prefix, "both")
-    revoke(store, of(any_prefix, MATH), "holds <test> items")
+def test_a_page_carries_a_banner_while_what_it_shows_is_revoked(prefix: str) -> None:
+    make_pages(prefix)
+    store, before = Store(prefix), page_of(prefix, "both")
+    revoke(store, of(prefix, MATH), "holds <test> items")
     assert stamp_pages(store) == [".marin/pages/both-rehearsal.html"]
     assert stamp_pages(store) == []
-    page = page_of(any_prefix, "both")
+    page = page_of(prefix, "both")
     assert "1 of 2 results must not be relied on" in page
     assert "<b>mixed</b> rests on what was declared bad" in page
     assert "toy-write/math was revoked by" in page
     assert "holds &lt;test&gt; items. On this page: toy-write/math, toy-join/mi&lt;b&gt;xed." in page
-    assert "declared bad" not in page_of(any_prefix, "clean")
-    withdraw(store, of(any_prefix, MATH), "it does not")
+    assert "declared bad" not in page_of(prefix, "clean")
+    withdraw(store, of(prefix, MATH), "it does not")
     assert stamp_pages(store) == [".marin/pages/both-rehearsal.html"]
-    assert page_of(any_prefix, "both") == before
+    assert page_of(prefix, "both") == before
 
 
 def test_a_page_that_is_written_after_the_revocation_has_the_banner_too(tmp_path: Path) -> None:

@@ -144,11 +144,6 @@ class Evaluate(ExecutorStep[Blob], op="toy-evaluate"):
         return Blob(bytes=1)
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def pin(prefix: str, step: ExecutorStep[Any]) -> Pinned[Any]:
     record = Store(prefix).record(step.identity)
     assert isinstance(record, Record)

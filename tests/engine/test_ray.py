@@ -149,11 +149,6 @@ def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def run_on(address: str, prefix: str, **results: ExecutorStep[Any]) -> Run:
     from marin.backends.on_ray import RayBackend
 

@@ -11,22 +11,11 @@ from marin.record import Record
 from marin.revocation import revoke, withdraw
 from marin.step import ExecutorStep
 from marin.store import Store
-from tests.engine.toy import Blob, Join, Write, execute, planned, ran, run, runs_otherwise
+from tests.engine.toy import Blob, Join, Write, execute, planned, ran, record_of, run, runs_otherwise
 
 BAD = Write(text="test items", label="bundle")
 USER = Join(parts=(BAD, Write(text="web", label="web")), label="tokens")
 END = Join(parts=(USER,), label="model")
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-def record_of(prefix: str, step: ExecutorStep[Blob]) -> Record:
-    record = Store(prefix).record(step.identity)
-    assert record is not None
-    return record
 
 
 def refusal(prefix: str, **results: ExecutorStep[Blob]) -> str:

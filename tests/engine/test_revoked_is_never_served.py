@@ -11,28 +11,16 @@ from marin import Pinned
 from marin.adopt import adopt
 from marin.decision import Action, OnDrift
 from marin.errors import Revoked
-from marin.record import Record
 from marin.revocation import revoke
 from marin.step import ExecutorStep
 from marin.store import Store
 from tests.engine.test_deleted_outputs import Lottery
-from tests.engine.toy import Blob, Join, Outside, Write, execute, planned, ran, run
+from tests.engine.toy import Blob, Join, Outside, Write, execute, planned, ran, record_of, run
 
 A = Write(text="a", label="a")
 Z = Write(text="z", label="z")  # without it what joins one text holds the same bytes as the text
 B = Join(parts=(A, Z), separator="+", label="b")
 C = Join(parts=(B, Z), separator="-", label="c")
-
-
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
-def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
-    record = Store(prefix).record(step.identity)
-    assert record is not None
-    return record
 
 
 def must_be_refused(prefix: str, named: str, **asked: Any) -> None:

@@ -22,11 +22,6 @@ def chain(text: str = "hello", separator: str = " ") -> Join:
     return Join(parts=(first, b), label="second")
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def test_everything_runs_once_and_then_nothing(prefix: str) -> None:
     first = run(prefix, end=chain())
     assert ran(first) == {"toy-write/a", "toy-write/b", "toy-join/first", "toy-join/second"}

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from marin.garbage import Asked
+from marin.holdings import Holdings
 from marin.lease import State, read_lease
+from marin.piece import PieceKind
 from marin.status import Standing, store_statuses
 from marin.store import Store
+from marin.sweep import look
 from tests.engine.drivers import Drivers, Where
 from tests.engine.racing import Race, all_right
 
@@ -21,6 +25,10 @@ ELSEWHERE = Where(host="elsewhere")  # cannot see that the first one's process i
 
 def stopped_by(number: signal.Signals) -> str:
     return "stopped by Ctrl-C" if number is signal.SIGINT else f"stopped by {number.name}"
+
+
+def an_hour_later(_: Holdings) -> float:
+    return time.time() + 3600
 
 
 def last_event(store: Path) -> dict[str, Any]:
@@ -44,6 +52,8 @@ def test_a_driver_that_is_told_to_stop_gives_its_lease_back_and_says_so(
     event = last_event(store)
     assert event["event"] == "stopped"
     assert event["error"] == stopped_by(number)
+    garbage = look(Store(str(store)), Asked(at_once=True, kinds=frozenset({PieceKind.UNFINISHED})), an_hour_later)
+    assert [piece.why for piece in garbage.goes] == ["stopped"]
     race.gate.unlink()
     other, began = drivers.start(race.file, str(store), where=ELSEWHERE), time.monotonic()
     all_right(race, str(store), [other])

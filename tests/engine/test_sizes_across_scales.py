@@ -133,6 +133,17 @@ def test_the_gate_stops_the_full_run_that_the_rehearsal_let_pass(rehearsed: Proj
     assert "Nothing was started" in marin.on("run", "--scale", "full", *FAR, "--dry-run", expect=OVER)
 
 
+def test_a_local_rehearsal_says_nothing_of_sizes_that_do_not_matter(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", EXPERIMENT)
+    marin = Command(project)
+    unknown = "will be is not known"
+    assert unknown not in marin.on("plan")
+    assert unknown not in project.run("--dry-run")
+    assert unknown in marin.on("plan", "--scale", "full")
+    assert unknown in marin.on("plan", *FAR, "--allow-egress", "to see what it says")
+    assert "fetch/web" in marin.json("plan")["steps"][0]["cost"]["writes"]["unknown"]
+
+
 def test_what_nobody_can_know_needs_a_word_about_how_much_may_cross(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", EXPERIMENT)
     marin = Command(project)

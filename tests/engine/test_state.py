@@ -16,11 +16,6 @@ def step(tmp_path: Path) -> Slowly:
     return Slowly(text="x", switch=str(tmp_path / "switch"), label="s")
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
-    return str(tmp_path / "store")
-
-
 def made_here(prefix: str, step: Slowly) -> set[str]:
     """Pieces that the committed attempt made itself."""
     store = Store(prefix)

@@ -98,20 +98,20 @@ def test_equal_outputs_have_equal_digests_wherever_they_are(request: pytest.Fixt
     assert all(held == roots[0] for held in roots)
 
 
-def test_drift_stops_and_is_accepted_or_rebuilt(any_prefix: str, tmp_path: Path) -> None:
+def test_drift_stops_and_is_accepted_or_rebuilt(prefix: str, tmp_path: Path) -> None:
     source = tmp_path / "source.txt"
     source.write_text("one")
     outside = Outside(path=str(source), label="o")
     end = Join(parts=(outside,), label="end")
-    run(any_prefix, end=end)
+    run(prefix, end=end)
     source.write_text("two")
     with pytest.raises(Drift, match="outside data"):
-        run(any_prefix, end=end)
-    accept_planned(planned(any_prefix, on_drift=OnDrift.ACCEPT, end=end))
-    assert planned(any_prefix, end=end).of(outside).action is Action.CACHED
+        run(prefix, end=end)
+    accept_planned(planned(prefix, on_drift=OnDrift.ACCEPT, end=end))
+    assert planned(prefix, end=end).of(outside).action is Action.CACHED
     source.write_text("three")
-    assert ran(run(any_prefix, on_drift=OnDrift.REBUILD, end=end)) == {"toy-outside/o", "toy-join/end"}
-    assert ran(run(any_prefix, end=end)) == set()
+    assert ran(run(prefix, on_drift=OnDrift.REBUILD, end=end)) == {"toy-outside/o", "toy-join/end"}
+    assert ran(run(prefix, end=end)) == set()
 
 
 def test_a_failure_leaves_its_log_and_is_tried_again(any_prefix: str, tmp_path: Path) -> None:
@@ -199,11 +199,11 @@ def test_verify_finds_what_is_missing_changed_truncated_and_extra(any_prefix: st
 
 
 @pytest.mark.parametrize("label", ["ünï çode ☃", "a b/c", "../../up", "x" * 300, ".hidden", "-rf *", "%2e#?"])
-def test_a_label_may_be_anything(any_prefix: str, label: str) -> None:
+def test_a_label_may_be_anything(prefix: str, label: str) -> None:
     step = Write(text="here", label=label)
-    assert len(ran(run(any_prefix, end=step))) == 1
-    assert ran(run(any_prefix, end=step)) == set()
-    store = Store(any_prefix)
+    assert len(ran(run(prefix, end=step))) == 1
+    assert ran(run(prefix, end=step)) == set()
+    store = Store(prefix)
     record = store.record(step.identity)
     assert record is not None
     assert store.output(record).read_text("text.txt") == "here"

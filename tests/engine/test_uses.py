@@ -26,13 +26,13 @@ class Ask(ExecutorStep[Blob], op="uses-ask"):
         return Blob(bytes=1)
 
 
-def test_a_run_says_what_it_needs_before_it_starts_anything(any_prefix: str) -> None:
+def test_a_run_says_what_it_needs_before_it_starts_anything(prefix: str) -> None:
     source, other = Write(text="a", label="source"), Write(text="b", label="other")
-    made = run(any_prefix, source=source, other=other).results
-    ask = Ask(source=source, prefix=any_prefix, label="ask")
-    record = run(any_prefix, ask=ask, other=other).results[ask].record
+    made = run(prefix, source=source, other=other).results
+    ask = Ask(source=source, prefix=prefix, label="ask")
+    record = run(prefix, ask=ask, other=other).results[ask].record
     assert record is not None
-    store = Store(any_prefix)
+    store = Store(prefix)
     needs = Needs.parse(store.output(record).read_bytes("needs.json"))
     assert set(needs.identities) == {step.identity[:16] for step in (ask, source, other)}
     records = [made[step].record for step in (source, other)]
@@ -42,10 +42,10 @@ def test_a_run_says_what_it_needs_before_it_starts_anything(any_prefix: str) -> 
     assert len(read_runs(store)) == 2
 
 
-def test_a_cached_run_says_nothing(any_prefix: str) -> None:
-    run(any_prefix, a=Write(text="a", label="a"))
-    run(any_prefix, a=Write(text="a", label="a"))
-    assert len(read_runs(Store(any_prefix))) == 1
+def test_a_cached_run_says_nothing(prefix: str) -> None:
+    run(prefix, a=Write(text="a", label="a"))
+    run(prefix, a=Write(text="a", label="a"))
+    assert len(read_runs(Store(prefix))) == 1
 
 
 def test_a_run_whose_inputs_were_taken_away_since_it_was_planned_starts_nothing(any_prefix: str) -> None:

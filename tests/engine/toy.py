@@ -11,7 +11,7 @@ from marin.backends.inline import InlineBackend
 from marin.experiment import Experiment
 from marin.fingerprint import module_states
 from marin.plan import OnDrift, Plan, make_plan
-from marin.record import EVERY_BYTE
+from marin.record import EVERY_BYTE, Record
 from marin.scheduler import Run, Scheduler
 from marin.store import Store
 
@@ -129,6 +129,13 @@ def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable
 
 def execute(plan: Plan, check_inputs: int = EVERY_BYTE) -> Run:
     return Scheduler(plan, InlineBackend(), lambda *_: None, check_inputs=check_inputs).execute()
+
+
+def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
+    """Of what is committed; it must be."""
+    record = Store(prefix).record(step.identity)
+    assert record is not None
+    return record
 
 
 def ran(run: Run) -> set[str]:
