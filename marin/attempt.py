@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from marin.artifact import Artifact
 from marin.commit import commit, take_lease
-from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
-from marin.extras import missing_dependency
+from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError, missing_dependency
 from marin.failures import details, failure_line
 from marin.fingerprint import CodeFingerprint, code_fingerprint, executed
 from marin.holder import this_process

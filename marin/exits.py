@@ -60,7 +60,7 @@ def guarded(work: Callable[[], int]) -> int:
     except (click.ClickException, click.Abort, click.exceptions.Exit):
         raise  # wrong use, which click says
     except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
-        from marin.extras import missing_dependency
+        from marin.errors import missing_dependency
         from marin.redaction import redacted
 
         if (missing := missing_dependency(error)) is not None:

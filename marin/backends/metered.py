@@ -6,9 +6,9 @@ from typing import Any
 
 from marin.amount import Amount, total
 from marin.backends import Backend, Watcher
-from marin.cost import write_bytes
 from marin.egress import Allowance, Regions
 from marin.job import Ending, Job, Outcome
+from marin.numbers import write_bytes
 from marin.step import ExecutorStep
 from marin.store import Store
 
