@@ -21,7 +21,7 @@ from marin.backends.inline import map_here
 from marin.context import Context
 from marin.directory import Directory
 from marin.errors import BadField, InputError, Revoked, StepFailed
-from marin.fingerprint import code_fingerprint
+from marin.fingerprint.steps import code_fingerprint
 from marin.fingerprint.stored import store_code
 from marin.inventory import read_inventory
 from marin.job import Ending, Job

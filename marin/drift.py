@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from marin.fingerprint import CodeFingerprint
-from marin.fingerprint import compare as compare_code
+from marin.fingerprint.result import CodeFingerprint
+from marin.fingerprint.result import compare as compare_code
 from marin.fingerprint.stored import stored_code
 from marin.observed import Present, differences
 from marin.outside import outside_changes, whole

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from marin.fingerprint import compare, source_diff
+from marin.fingerprint.result import compare, source_diff
 from marin.fingerprint.stored import stored_code
 from marin.plan import Plan
 from marin.reasons import describe_fields

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.fingerprint import Change, source_diff, units_by_name
+from marin.fingerprint.result import Change, source_diff
+from marin.fingerprint.steps import units_by_name
 from marin.fingerprint.stored import stored_code
 from marin.judge import Judge
 from marin.lineage import ADOPT, PINNED

@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 
 from marin.acceptance import accept_planned
-from marin.backends import Backend, BackendName
+from marin.backends.backend import Backend, BackendName
 from marin.backends.cluster import NamedCluster, named_cluster
 from marin.backends.private_ray import stay_on_this_machine
 from marin.backends.shipping import must_ship

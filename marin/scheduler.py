@@ -12,7 +12,7 @@ from typing import Any
 
 from marin.alias import roots_of, why_shared
 from marin.attempts import note_stop
-from marin.backends import Backend
+from marin.backends.backend import Backend
 from marin.commit import commit_alias
 from marin.decision import Action, Decision
 from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, PlanError, StoreFull

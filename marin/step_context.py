@@ -10,11 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Artifact, Checkpoint, artifact_from
+from marin.artifact import Artifact, artifact_from
 from marin.commit import commit, take_lease
+from marin.data.artifacts import Checkpoint
 from marin.directory import Directory
 from marin.errors import LeaseLost, MarinError, StoreError
-from marin.fingerprint import code_fingerprint
+from marin.fingerprint.steps import code_fingerprint
 from marin.input_check import InputCheck
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch

@@ -34,7 +34,7 @@ from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
 from marin.manifest import MANIFEST, FileEntry, parse_manifest, root_digest
-from marin.objects import open_objects
+from marin.objects.objects import open_objects
 from marin.record import FAILURE, RECORD, Acceptance, Begun, Failure, Record, parse_failure, parse_record
 from marin.redaction import is_address_with_credentials, redacted, redacted_bytes
 from marin.verify import EVERY_BYTE, Check, Checked, Examined, examine

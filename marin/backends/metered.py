@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marin.amount import Amount, total
-from marin.backends import Backend, Watcher
+from marin.backends.backend import Backend, Watcher
 from marin.egress import Allowance, Regions
 from marin.job import Ending, Job, Outcome
 from marin.numbers import write_bytes

@@ -14,7 +14,7 @@ import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
 from marin.audit import Grade, audit_store
-from marin.objects import open_objects
+from marin.objects.objects import open_objects
 from marin.record import Record
 from marin.scheduler import Run
 from marin.store import Store

@@ -10,7 +10,7 @@ from marin.acceptance import accept_planned
 from marin.captured import captured
 from marin.errors import BadPrefix, CorruptOutput, Drift, StoreFull
 from marin.manifest import MANIFEST
-from marin.objects import open_objects
+from marin.objects.objects import open_objects
 from marin.plan import Action, OnDrift
 from marin.record import LOG, Record
 from marin.scheduler import Run

@@ -9,7 +9,7 @@ from typing import Any
 from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execution, since, value
 from marin.backends.inline import InlineBackend
 from marin.experiment import Experiment
-from marin.fingerprint import module_states
+from marin.fingerprint.steps import module_states
 from marin.plan import OnDrift, Plan, make_plan
 from marin.scheduler import Run, Scheduler
 from marin.store import Store, attempt_directory
