@@ -14,7 +14,7 @@ from experiments.datasets import catalogue, gsm8k, held_out
 from experiments.marin_32b import BATCH, SIZES, pretrained
 from experiments.pipeline import Pipeline
 from infra.hardware import tpu
-from marin.artifact import Checkpoint, Tokens
+from marin.data.artifacts import Checkpoint, Tokens
 from marin.data.mixture import Mixture, Shuffle, Stages, blend
 from marin.data.order_spec import OrderSpec
 from marin.experiment import Experiment

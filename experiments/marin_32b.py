@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.hardware import tpu
-from marin.artifact import Tokens
+from marin.data.artifacts import Tokens
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.resources import Resources
 from marin.scale import Scale

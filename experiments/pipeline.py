@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from experiments.datasets.catalogue import corpus
-from marin.artifact import Documents, Items, Tokenizer, Tokens
+from marin.data.artifacts import Documents, Items, Tokenizer, Tokens
 from marin.scale import Scale
 from marin.step import ExecutorStep
 from marin.text.presets import CODE, PROSE, REFERENCE, SHORT, WEB

@@ -3,8 +3,9 @@
 What an experiment or an operator needs is here; everything else is a submodule.
 """
 
-from marin.artifact import Artifact, Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
+from marin.artifact import Artifact
 from marin.context import Context
+from marin.data.artifacts import Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
 from marin.directory import Directory
 from marin.lifetime import Lifetime, after_use, unless_read
 from marin.listening import install

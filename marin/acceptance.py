@@ -9,6 +9,7 @@ from typing import Any
 
 from marin.decision import Action, Trust
 from marin.errors import BadField, CorruptRecord, Revoked
+from marin.fingerprint.stored import store_code
 from marin.holder import this_process
 from marin.outside import keep_listing
 from marin.plan import Plan
@@ -54,7 +55,7 @@ def accept_planned(plan: Plan) -> list[Accepted]:
 
 def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
     today = plan.today[step]
-    plan.store.keep_code(today.code.digest, today.code.to_json(sources=True))
+    store_code(plan.store, today.code.digest, today.code.to_json(sources=True))
     keep_listing(plan.store, today.entries)
     seen = plan.of(step).record or plan.of(step).same_as or plan.store.state_marker(step.identity)
     entry = Acceptance(

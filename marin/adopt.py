@@ -19,24 +19,27 @@ from marin.artifact import KINDS, Artifact, artifact_from
 from marin.attempt import attempt
 from marin.backends.inline import map_here
 from marin.context import Context
-from marin.cost import write_bytes
 from marin.directory import Directory
 from marin.errors import BadField, InputError, Revoked, StepFailed
-from marin.fingerprint import code_fingerprint
+from marin.fingerprint.steps import code_fingerprint
+from marin.fingerprint.stored import store_code
 from marin.inventory import read_inventory
 from marin.job import Ending, Job
 from marin.judge import Judge
 from marin.lease import LOOK_SECONDS, Watch, read_lease
 from marin.lineage import ADOPT
+from marin.manifest import FileEntry, content_digest, root_digest
+from marin.numbers import write_bytes
 from marin.opened import facts_of
 from marin.output_files import not_files
 from marin.outside import outside_of
-from marin.record import CHUNK, RECORD, Check, FileEntry, Record, content_digest, file_entry, parse_record, root_digest
+from marin.record import RECORD, Record, parse_record
 from marin.redaction import redacted
 from marin.revocation import revoked
 from marin.step import ExecutorStep
 from marin.store import Store
 from marin.value import execution
+from marin.verify import CHUNK, Check, file_entry
 
 LARGE = 1 << 30  # bytes: from here on the caller is told what takes so long
 OUTPUT_DEPTH = 2  # an output is {prefix}/{op}/{label-identity.token}
@@ -220,7 +223,7 @@ def _download(source: str, folder: Path) -> None:
 
 def _names(folder: Directory) -> list[str]:
     """Every file. Raises InputError if there is none, or if some would be missed."""
-    for name, why in not_files(folder, copied=True):
+    for name, why in not_files(folder.url, copied=True):
         raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
     names = folder.names()
     if not names:
@@ -334,7 +337,7 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
 
 def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tell: Callable[[str], None]) -> Adopted:
     code = code_fingerprint(step)
-    store.keep_code(code.digest, code.to_json(sources=True))
+    store_code(store, code.digest, code.to_json(sources=True))
     job = Job(
         prefix=store.prefix,
         step=step,

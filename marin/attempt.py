@@ -10,16 +10,16 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from marin.artifact import Artifact
 from marin.commit import commit, take_lease
-from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError
-from marin.extras import missing_dependency
+from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError, missing_dependency
 from marin.failures import details, failure_line
-from marin.fingerprint import CodeFingerprint, code_fingerprint, executed
+from marin.fingerprint.result import CodeFingerprint
+from marin.fingerprint.steps import code_fingerprint, executed
 from marin.holder import this_process
 from marin.interrupt import Stop
 from marin.job import Ending, Job, Outcome
 from marin.lease import Held, Lease
 from marin.listening import observing
-from marin.objects import store_errors
+from marin.objects.errors import store_errors
 from marin.observation import Observation
 from marin.observed import describe, scope_of
 from marin.outside import must_be_planned, must_be_the_same

@@ -18,15 +18,17 @@ from typing import NamedTuple
 from marin.condition import FilesState, state_of_files
 from marin.decision import Action, Trust
 from marin.errors import CorruptRecord
+from marin.fingerprint.stored import stored_code
 from marin.lineage import ADOPT, PINNED, Lineage, Output, read_lineage
 from marin.marks import BAD, MarkKind, Marks
 from marin.plan import Plan
-from marin.record import Checked, Record
+from marin.record import Record
 from marin.revocation import revoked
 from marin.snapshot import Snapshot
 from marin.store import Store
 from marin.undecontaminated import DECONTAMINATE, undecontaminated
 from marin.verified import last_verified
+from marin.verify import Checked
 
 DAYS = 30
 PARTLY = {
@@ -249,7 +251,7 @@ class _Auditor:
                 by_code.setdefault(record.code, []).append(output)
         for code, outputs in by_code.items():
             try:
-                stored = self.store.code(code)
+                stored = stored_code(self.store, code)
                 opaque = () if stored is None else stored.opaque
             except CorruptRecord as error:
                 self.made.add(Claim(Grade.DOUBTFUL, "code not kept", str(error)), outputs)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.attempts import parse_attempt
-from marin.cost import write_duration
+from marin.numbers import write_duration
 from marin.observed import unseen
 from marin.scheduler import Run, Status, StepResult
 from marin.step import ExecutorStep

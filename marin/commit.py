@@ -15,26 +15,13 @@ from marin.errors import CorruptOutput, CorruptRecord, DifferentRebuild, MarinEr
 from marin.holder import this_process
 from marin.job import Job
 from marin.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
+from marin.manifest import MANIFEST, FileEntry, content_digest, manifest_bytes, root_digest
 from marin.reasons import describe_fields
-from marin.record import (
-    MANIFEST,
-    RECORD,
-    Acceptance,
-    Check,
-    Checked,
-    FileEntry,
-    Input,
-    Observed,
-    Provenance,
-    Record,
-    content_digest,
-    manifest_bytes,
-    manifest_of,
-    root_digest,
-)
+from marin.record import RECORD, Acceptance, Input, Observed, Provenance, Record
 from marin.redaction import redacted, without_credentials
 from marin.revocation import revoked_bytes
-from marin.store import Store, record_name
+from marin.store import Store, attempt_directory, record_name
+from marin.verify import Check, Checked, manifest_of
 
 WORTH_SETTLING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
 
@@ -55,7 +42,7 @@ def take_lease(store: Store, job: Job) -> Lease | Held | Record:
     step = job.step
     claim = Claim(
         identity=step.identity,
-        attempt_of=lambda token: store.attempt_name(step, token),
+        attempt_of=lambda token: attempt_directory(step.op, step.label, step.identity, token),
         replaces=job.replaces,
         may_take_over=job.may_take_over,
     )

@@ -10,10 +10,11 @@ from typing import Any
 from marin.drift import Today, changes, package_changes, same
 from marin.errors import CorruptRecord
 from marin.observed import unseen
-from marin.record import Acceptance, Check, Observed, Record
+from marin.record import Acceptance, Observed, Record
 from marin.snapshot import Snapshot
 from marin.step import ExecutorStep
 from marin.store import Store
+from marin.verify import Check
 
 type Conditions = dict[ExecutorStep[Any], Condition]
 

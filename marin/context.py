@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from marin.artifact import Artifact, Checkpoint
+from marin.artifact import Artifact
+from marin.data.artifacts import Checkpoint
 from marin.directory import Directory
 from marin.step import ExecutorStep
 

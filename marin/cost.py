@@ -1,4 +1,4 @@
-"""What training costs, and how to write large amounts for people."""
+"""What training costs in chip-hours."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from marin.resources import Accelerator
 # Model FLOP/s utilisation when nobody measured it. An estimate, a little to the dear side: PaLM 540B on
 # v4 reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
 MFU = 0.40
-
-_SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"), (1.0, ""))
 
 
 def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> float:
@@ -23,52 +21,3 @@ def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> f
     if not 0 < mfu <= 1:
         raise BadField(f"training_cost: mfu is {mfu}, wanted a share of the peak, above 0 and at most 1")
     return flops / (mfu * accelerator.peak_flops) / 3600
-
-
-def write_tokens(tokens: float) -> str:
-    """``1.074T tokens``: four significant digits."""
-    return f"{_short(tokens)} token{'' if tokens == 1 else 's'}"
-
-
-def write_flops(flops: float) -> str:
-    """``2.064e23 FLOPs``: four significant digits, the way papers write budgets."""
-    mantissa, exponent = f"{flops:.3e}".split("e")
-    return f"{mantissa}e{int(exponent)} FLOPs"
-
-
-def write_chip_hours(hours: float) -> str:
-    """``526,154 chip-hours``; one decimal below 100."""
-    return f"{hours:,.0f} chip-hours" if hours >= 99.95 else f"{hours:.1f} chip-hours"
-
-
-def write_bytes(count: float) -> str:
-    """``1.2 GiB``; ``512 B``."""
-    if count < 1024:
-        return f"{count:,.0f} B"
-    for letter in "KMGTPE":
-        count /= 1024
-        # Rounding first: 1,048,570 B is 1.0 MiB, not 1,024.0 KiB.
-        if round(count, 1) < 1024 or letter == "E":
-            return f"{count:,.1f} {letter}iB"
-    raise AssertionError("exbibytes take every amount")
-
-
-def _short(amount: float) -> str:
-    for scale, letter in _SCALES:
-        # Rounding first: 999,960 is 1M, not 1000K.
-        scaled = float(f"{amount / scale:.4g}")
-        if scaled >= 1 or scale == 1.0:
-            return f"{scaled:,.10g}{letter}"
-    raise AssertionError("the last scale takes every amount")
-
-
-def write_duration(seconds: float) -> str:
-    """``0.42 s``, ``3.1 s``, ``12 s``, ``3 min 5 s``, ``2 h 14 min``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"

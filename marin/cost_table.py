@@ -9,10 +9,11 @@ from rich.text import Text
 
 from marin.amount import Amount
 from marin.console import Column, print_table
-from marin.cost import MFU, write_bytes, write_tokens
+from marin.cost import MFU
 from marin.costs import StepCost, Sum, by_operator, in_all
 from marin.decision import Action
 from marin.egress import Regions
+from marin.numbers import write_bytes, write_tokens
 from marin.plan import Plan
 from marin.scale import Scale
 

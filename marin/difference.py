@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from marin.field_changes import FieldChange, MixtureChange, compare_fields
-from marin.fingerprint import HARMLESS, compare
+from marin.fingerprint.result import HARMLESS, compare
 from marin.sides import Side, Step
 
 # Share of equal fields from which two steps are one that changed: of different labels, and where there is none.

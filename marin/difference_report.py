@@ -6,10 +6,10 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from marin.cost import write_chip_hours, write_flops, write_tokens
 from marin.difference import Difference, Fate, StepDifference
 from marin.difference_cost import TrainingSum, to_run, trained_anew, training_sum
 from marin.field_changes import NOTHING, FieldChange, MixtureChange, written
+from marin.numbers import write_chip_hours, write_flops, write_tokens
 from marin.sides import Step
 
 NAMES = 8  # of steps in one line

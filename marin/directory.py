@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from marin.errors import BadName
+from marin.local_files import OWN, FileStamp, file_stamps, files_below, folder_stamp
 
 if TYPE_CHECKING:
     from marin.objects.conditional import Stored
 
 LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
-OWN = ".marin/"
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name is
-
-
-class FileStamp(NamedTuple):
-    """What a file's system says of it without reading it: equal stamps, and nobody wrote to it in between.
-
-    written: when, in ns; of an object its checksum, or when it was made where the store keeps none. changed: when its
-    bytes or anything said of it changed last, in ns; no program can set that. access: mode, owner, group, hard links.
-    """
-
-    size: int
-    written: int | float | str
-    changed: int = 0
-    inode: int = 0
-    access: tuple[int, ...] = ()
-
-    def was_written(self, now: FileStamp | None) -> bool:
-        """May its bytes have been touched since? Not where its mode, owner or links explain what moved."""
-        if now is None or (now.size, now.written) != (self.size, self.written):
-            return True
-        return now.changed != self.changed and now.access == self.access
 
 
 @dataclass(frozen=True)
@@ -112,7 +91,7 @@ class Directory:
     def names(self) -> list[str]:
         """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
         if self.is_local:
-            return sorted(name for name, _ in _files_below(self.url))
+            return sorted(name for name, _ in files_below(self.url))
         return sorted(self.listing())
 
     def listing(self) -> dict[str, Stored]:
@@ -120,7 +99,7 @@ class Directory:
         from marin.objects.conditional import Stored
 
         if self.is_local:
-            found = sorted(_files_below(self.url), key=lambda held: held[0])
+            found = sorted(files_below(self.url), key=lambda held: held[0])
             return {name: Stored(entry.stat().st_size, "") for name, entry in found}
         from marin.remote import files
         from marin.remote.staging import standing_in
@@ -139,7 +118,7 @@ class Directory:
         if not self.is_local:
             listed = self.listing()
             return {name: FileStamp(held.size, held.checksum or held.modified) for name, held in listed.items()}
-        return {name: _file_stamp(entry.stat()) for name, entry in _files_below(self.url)}
+        return file_stamps(self.url)
 
     def size(self, name: str) -> int:
         """Bytes of one file."""
@@ -193,14 +172,7 @@ class Directory:
 
         "" where the store has no such times, or nothing is there. Reads no file.
         """
-        if not self.is_local:
-            return ""
-        try:
-            held = [(name, _status(entry)) for name, entry in entries_below(self.url)]
-        except FileNotFoundError:
-            return ""
-        found = [f"{name} {status.st_size} {status.st_mtime_ns}" for name, status in held]
-        return hashlib.sha256("\n".join(sorted(found)).encode(errors="surrogateescape")).hexdigest()[:32]
+        return folder_stamp(self.url) if self.is_local else ""
 
     def _staged(self, name: str) -> Path | None:
         """Where a file is that was written through ``path`` and is not uploaded yet."""
@@ -243,46 +215,6 @@ def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
             raise
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return open(path, mode, encoding=encoding)
-
-
-def _file_stamp(held: os.stat_result) -> FileStamp:
-    access = (held.st_mode, held.st_uid, held.st_gid, held.st_nlink)
-    return FileStamp(held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino, access)
-
-
-def _files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """Files and links to files, without the store's own; ``marin.output_files`` tells what else is there.
-
-    Raises OSError for a folder that cannot be listed; one that is not there is empty.
-    """
-    try:
-        return [(name, entry) for name, entry in entries_below(root) if _is_file(entry)]
-    except FileNotFoundError as error:
-        if error.filename != root:
-            raise
-        return []
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    return entry.is_file(follow_symlinks=False) or (entry.is_symlink() and os.path.isfile(entry.path))
-
-
-def _status(entry: os.DirEntry[str]) -> os.stat_result:
-    """Of what a link leads to, or of the link where that is nothing."""
-    try:
-        return entry.stat()
-    except OSError:
-        return entry.stat(follow_symlinks=False)
-
-
-def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Everything that is no folder, the store's own left out."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                yield f"{below}{entry.name}", entry
-            elif below or entry.name != ".marin":
-                yield from entries_below(entry.path, f"{below}{entry.name}/")
 
 
 def _unless_gone(_remove: object, _path: str, error: BaseException) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from marin.fingerprint import CodeFingerprint
-from marin.fingerprint import compare as compare_code
+from marin.fingerprint.result import CodeFingerprint
+from marin.fingerprint.result import compare as compare_code
+from marin.fingerprint.stored import stored_code
 from marin.observed import Present, differences
 from marin.outside import outside_changes, whole
 from marin.record import MadeBy, Observed
@@ -62,7 +63,7 @@ def _code_changed(store: Store, then: str, now: CodeFingerprint) -> bool:
 def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
     """One line per changed function, class or constant. then: digest of the code at that time."""
     if then not in now.changes_since:  # as many steps as share their code ask the same
-        stored = store.code(then)
+        stored = stored_code(store, then)
         if stored is None:
             return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
         now.changes_since[then] = compare_code(stored, now)

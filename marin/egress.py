@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from marin.amount import Amount, total
-from marin.cost import write_bytes
 from marin.errors import EgressOverBudget, StoreError, UnknownRegion
+from marin.numbers import write_bytes
 from marin.region import Region, bucket_region
 from marin.step import ExecutorStep
 

@@ -61,7 +61,7 @@ def guarded(work: Callable[[], int]) -> int:
     except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
         import traceback
 
-        from marin.extras import missing_dependency
+        from marin.errors import missing_dependency
         from marin.redaction import redacted
 
         if (missing := missing_dependency(error)) is not None:

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from marin.errors import ExperimentError, MarinError
+from marin.errors import ExperimentError, MarinError, missing_dependency
 from marin.experiment import Experiment
-from marin.extras import missing_dependency
 from marin.scale import Scale
 
 type Build = Callable[[Scale], Experiment]

@@ -8,7 +8,8 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from marin.fingerprint import compare, source_diff
+from marin.fingerprint.result import compare, source_diff
+from marin.fingerprint.stored import stored_code
 from marin.plan import Plan
 from marin.reasons import describe_fields
 from marin.redaction import without_credentials
@@ -53,7 +54,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             "observed": record.observed.to_plain(),
             **asdict(record.provenance),
         }
-        stored = plan.store.code(record.code) if record.code != today.code.digest and step.pin is None else None
+        stored = stored_code(plan.store, record.code) if record.code != today.code.digest and step.pin is None else None
         if stored is not None:
             told["diffs"] = {
                 change.name: source_diff(change, stored.sources, today.code.sources)

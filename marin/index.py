@@ -14,7 +14,7 @@ from typing import Any
 
 from marin.document import BadDocument, parse_json
 from marin.errors import StoreError
-from marin.objects import Objects
+from marin.objects.objects import Objects
 
 FORMAT = 1
 FOLDER = ".marin/index"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from marin.amount import parse_size
-from marin.directory import FileStamp
 from marin.errors import CorruptOutput, InputRewritten, StoreError
 from marin.job import Job
-from marin.record import EVERY_BYTE, Check, Checked, Record
+from marin.local_files import FileStamp
+from marin.record import Record
 from marin.store import Store
+from marin.verify import EVERY_BYTE, Check, Checked
 
 type Stamps = dict[str, FileStamp]
 

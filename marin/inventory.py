@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from marin.collector import paused
 from marin.committed import Committed
-from marin.cost import write_bytes
 from marin.errors import AmbiguousName, BadPrefix, CorruptRecord, UnknownStep
+from marin.numbers import write_bytes
 from marin.record import Record
 from marin.store import Store
 

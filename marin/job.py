@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import Any
 
 from marin.lease import EXPIRY, LeaseDocument
-from marin.record import EVERY_BYTE, Record
+from marin.record import Record
 from marin.redaction import redacted
 from marin.step import ExecutorStep
+from marin.verify import EVERY_BYTE
 
 
 @dataclass(frozen=True, kw_only=True)

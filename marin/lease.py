@@ -23,7 +23,7 @@ from marin.document import Versioned
 from marin.errors import CorruptRecord, LeaseLost, MarinError
 from marin.heart import heart
 from marin.holder import Holder, this_process
-from marin.objects import Objects
+from marin.objects.objects import Objects
 
 EXPIRY = 60.0  # seconds without a beat, as watched by the one who waits
 BEAT_EVERY = 2.0  # seconds

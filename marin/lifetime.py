@@ -49,13 +49,6 @@ class Lifetime:
             Rule.UNUSED: f"kept {days} after it was made or last read",
         }[self.rule]
 
-    def lasts_longer_than(self, other: Lifetime) -> bool:
-        """UNREAD outlasts UNUSED of as many days: it may stay for good."""
-        order = {Rule.UNUSED: 0, Rule.UNREAD: 1, Rule.FOREVER: 2}
-        if Rule.FOREVER in (self.rule, other.rule):
-            return order[self.rule] > order[other.rule]
-        return (self.days, order[self.rule]) > (other.days, order[other.rule])
-
 
 FOREVER = Lifetime()
 

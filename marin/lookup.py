@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from marin.errors import AmbiguousName, BadField
 from marin.inventory import CANDIDATES, SHORTEST, outputs_called, unknown
 from marin.lineage import Lineage, Output
 from marin.record import Record
-from marin.step import ExecutorStep
 from marin.store import Store
 
 
@@ -46,13 +44,12 @@ def bytes_named(lineage: Lineage, store: Store, name: str) -> Record:
     return records[0]
 
 
-def outputs_of_steps(lineage: Lineage, steps: Iterable[ExecutorStep[Any]]) -> list[Output]:
-    """What is committed of these steps. Raises BadField if none of them is."""
-    asked = list(steps)
-    found = [lineage.current[step.identity] for step in asked if step.identity in lineage.current]
+def outputs_of(lineage: Lineage, names: Mapping[str, str]) -> list[Output]:
+    """What is committed of these steps. names: by identity. Raises BadField if none of them is."""
+    found = [lineage.current[identity] for identity in names if identity in lineage.current]
     if not found:
-        names = ", ".join(step.name for step in asked[:3])
-        raise BadField(f"{names}: not in the store as this experiment has it; `marin plan` says why")
+        called = ", ".join(list(names.values())[:3])
+        raise BadField(f"{called}: not in the store as this experiment has it; `marin plan` says why")
     return [Output(record.identity, record.root) for record in found]
 
 

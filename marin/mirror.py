@@ -21,15 +21,17 @@ from marin.commit import Claim, commit_mirrored, take
 from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError
 from marin.holder import this_process
 from marin.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_lease
+from marin.manifest import FileEntry, root_digest
 from marin.mirror_files import Copier, Tally, clear_away, earlier_attempts
 from marin.mirror_plan import Mirroring, must_be_same
 from marin.objects.errors import control_errors
 from marin.outside import bring_listings, listing
 from marin.page_revocations import stamp_pages
-from marin.record import LOG, FileEntry, Mirrored, Record, manifest_of, root_digest
+from marin.record import LOG, Mirrored, Record
 from marin.revocation import bring_revocations
 from marin.store import Store, attempt_directory
 from marin.uses import Uses, needs_of
+from marin.verify import manifest_of
 
 type Tell = Callable[[str], None]
 OUTPUTS_AT_A_TIME = 8

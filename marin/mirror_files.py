@@ -28,10 +28,12 @@ from typing import IO, Any
 from marin.directory import Directory
 from marin.document import BadDocument, Document
 from marin.errors import CorruptOutput, StoreError
+from marin.manifest import FileEntry
 from marin.objects.conditional import Stored
 from marin.output_files import must_hold_files
-from marin.record import CHUNK, RECORD, FileEntry, Record, file_entry
+from marin.record import RECORD, Record
 from marin.store import Store
+from marin.verify import CHUNK, file_entry
 
 AT_A_TIME = 8  # files
 WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: less is sooner copied again than noted
@@ -139,7 +141,7 @@ class Copier:
 
         Raises NotAFile for a source that holds something else than files.
         """
-        must_hold_files(self.source)
+        must_hold_files(self.source.url)
         self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
         self.store.objects.write(f"{self.attempt}/{MARKER}", Marker(root=root).to_json())
         pool = ThreadPoolExecutor(AT_A_TIME)

@@ -9,9 +9,10 @@ from marin.errors import BadField, CorruptOutput, OtherBytes, Revoked
 from marin.inventory import must_exist, outputs_called, unknown
 from marin.judge import Judge
 from marin.lineage import Lineage, Output, read_lineage
-from marin.record import Check, Record
+from marin.record import Record
 from marin.revocation import Revocations, revoked
 from marin.store import Store
+from marin.verify import Check
 
 
 @dataclass

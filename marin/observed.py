@@ -22,9 +22,10 @@ from msgspec.structs import replace
 
 from marin.data.checksums import content_digests
 from marin.errors import InputChanged
-from marin.fingerprint import CodeFingerprint, executed
 from marin.fingerprint.environment import ANYTHING, SET
 from marin.fingerprint.locate import Locator
+from marin.fingerprint.result import CodeFingerprint
+from marin.fingerprint.steps import executed
 from marin.holder import this_process
 from marin.observation import Observation, Scope, stamp_of
 from marin.origin import is_local

@@ -8,7 +8,7 @@ from typing import Any
 
 from marin.directory import Directory
 from marin.errors import InputError, MarinError
-from marin.record import FileEntry
+from marin.manifest import FileEntry
 
 type Entries = Mapping[str, FileEntry]
 

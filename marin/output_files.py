@@ -12,8 +12,8 @@ import posixpath
 import stat
 from collections.abc import Iterator
 
-from marin.directory import OWN, Directory, entries_below
 from marin.errors import NotAFile
+from marin.local_files import OWN, entries_below
 
 SPECIAL = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -23,25 +23,25 @@ SPECIAL = (
 )
 
 
-def must_hold_files(directory: Directory, called: str = "") -> None:
-    """Raises NotAFile naming what cannot be kept. called: what people know the directory by."""
-    for name, why in not_files(directory):
-        raise NotAFile(f"{called or directory.url}/{name} is {why}")
+def must_hold_files(url: str, called: str = "") -> None:
+    """Raises NotAFile naming what cannot be kept. url: of its directory; called: what people know that by."""
+    for name, why in not_files(url):
+        raise NotAFile(f"{called or url}/{name} is {why}")
 
 
-def not_files(directory: Directory, *, copied: bool = False) -> Iterator[tuple[str, str]]:
+def not_files(url: str, *, copied: bool = False) -> Iterator[tuple[str, str]]:
     """(name, what it is and what to do) of what an output cannot hold. Opens nothing.
 
     copied: the files are about to be copied out of the directory, so that links to files anywhere are fine.
     """
-    if not directory.is_local:
+    if "://" in url:
         return
     try:
-        for name, entry in entries_below(directory.url):
+        for name, entry in entries_below(url):
             if not entry.is_file(follow_symlinks=False) and (why := _why_not(name, entry, copied)):
                 yield name, why
     except FileNotFoundError as error:
-        if error.filename != directory.url:
+        if error.filename != url:
             raise
 
 

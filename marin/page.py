@@ -10,9 +10,9 @@ from marin.page_revocations import shown, stamp_new_page
 from marin.redaction import redacted_bytes
 from marin.scale import Scale
 from marin.scheduler import Run, Status, StepResult
+from marin.store import slug
 
-HERE = Path(__file__).parent
-COLLECTORS = ("page_content.py", "page_revocations.py", "cost.py", "costs.py", "undecontaminated.py", "data/mixture.py")
+PAGE_VERSION = 1  # one more whenever pages of the same run show something else
 
 
 def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> tuple[str, bool]:
@@ -21,7 +21,7 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
     only: the results that the run was restricted to; they get a page of their own beside the whole experiment's.
     """
     store = run.plan.store
-    name = store.page_name("-".join([source.stem, scale.value, *only]))
+    name = page_name("-".join([source.stem, scale.value, *only]))
     seal = f'<meta name="marin-seal" content="{_seal(run, scale)}">'
     if not run.having(Status.RAN, Status.ALIAS, Status.FAILED):
         there = store.objects.read(name)
@@ -42,12 +42,10 @@ def _seal(run: Run, scale: Scale) -> str:
     that run or before is no difference either.
     """
     experiment = run.plan.experiment
-    told = [experiment.question, experiment.issue_url, scale.value, run.plan.store.prefix]
+    told = [str(PAGE_VERSION), experiment.question, experiment.issue_url, scale.value, run.plan.store.prefix]
     told += [f"{name} {step.identity}" for name, step in experiment.results.items()]
     told += [line for result in run.results.values() for line in _told_of(run, result)]
     digest = hashlib.sha256("\0".join(told).encode(errors="backslashreplace"))
-    for file in _code():
-        digest.update(file.read_bytes())
     return digest.hexdigest()[:32]
 
 
@@ -63,7 +61,8 @@ def _told_of(run: Run, result: StepResult) -> Iterator[str]:
     yield from decision.notes
 
 
-def _code() -> list[Path]:
-    """What collects and draws a page."""
-    drawing = [path for path in (HERE / "pages").rglob("*.*") if path.suffix in (".py", ".html", ".css", ".js")]
-    return sorted([*drawing, *(HERE / name for name in COLLECTORS)])
+def page_name(experiment: str) -> str:
+    """Different names give different pages, also where one is too long or too odd for a file."""
+    safe = slug(experiment)
+    unique = safe if safe == experiment else f"{safe}-{hashlib.sha256(experiment.encode()).hexdigest()[:8]}"
+    return f".marin/pages/{unique}.html"

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.fingerprint import Change, source_diff, units_by_name
+from marin.fingerprint.result import Change, source_diff
+from marin.fingerprint.steps import units_by_name
+from marin.fingerprint.stored import stored_code
 from marin.judge import Judge
 from marin.lineage import ADOPT, PINNED
 from marin.record import Record
@@ -72,7 +74,7 @@ class PinnedCode:
 
     def _read(self, code: str) -> _Compared:
         try:
-            then = self._store.code(code)
+            then = stored_code(self._store, code)
         except CorruptRecord as error:
             return _Compared({}, {}, [str(error)])
         if then is None:

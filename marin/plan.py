@@ -16,7 +16,8 @@ from marin.decision import Action, Decision, OnDrift, Trust, decide
 from marin.drift import Today
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.experiment import Experiment
-from marin.fingerprint import ModuleStates, code_fingerprint, module_states
+from marin.fingerprint.patched import ModuleStates
+from marin.fingerprint.steps import code_fingerprint, module_states
 from marin.observed import Digests, Present
 from marin.outside import outside_of, shortened
 from marin.pinned_kind import check_kinds

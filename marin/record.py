@@ -1,44 +1,24 @@
-"""Records and manifests: what a store says about a committed output, validated when read."""
+"""Records: what a store says about a committed output, validated when read."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import sys
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
-from marin.directory import Directory
 from marin.document import BadDocument, Document, Versioned, json_bytes
 from marin.errors import CorruptRecord
-from marin.output_files import must_hold_files, not_files
+from marin.manifest import leaves
+from marin.verify import Checked
 
-MANIFEST = ".marin/manifest.json"
 RECORD = ".marin/record.json"
 FAILURE = ".marin/failure.json"
 LOG = ".marin/log.txt"
-CHUNK = 1 << 20
-EVERY_BYTE = sys.maxsize  # as a bound on how much is read
-WORTH_THREADS = 16 << 20  # bytes; less is read sooner than threads are started
-HASH_THREADS = min(8, os.cpu_count() or 1)
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
-
-
-class Checked(StrEnum):
-    """How the files of an input were compared with its manifest before a step read them, names and sizes always."""
-
-    UNKNOWN = ""  # nothing was read (an alias), or by a marin that compared names and sizes and did not say so
-    SIZES = "sizes"
-    SAMPLE = "sample"  # some whole files
-    FULL = "full"  # every byte, or the checksum that the store keeps of it
 
 
 class Input(Document, frozen=True, kw_only=True):
@@ -239,78 +219,11 @@ def parse_record(content: bytes, where: str) -> Record:
     record = Record.parse_file(content, where, "record", remedy)
     if not _IDENTITY.fullmatch(record.identity):
         raise CorruptRecord(f"{where} is not a readable record (identity: wanted 64 hex digits); {remedy}")
-    if _leaves(record.attempt):
+    if leaves(record.attempt):
         raise CorruptRecord(f"{where} names the output {record.attempt!r}, which is outside the store; {remedy}")
     if _is_edited(content):
         raise CorruptRecord(f"{where} was edited: its fields do not have the digest that it gives; {remedy}")
     return record
-
-
-def _leaves(path: str) -> bool:
-    """Would joining this path to a directory leave the directory?"""
-    return not path or os.path.isabs(path) or ".." in path.split("/")
-
-
-class FileEntry(Document, frozen=True, kw_only=True):
-    """path relative to the output; size in bytes; sha256 in hex. checksum: as the store that holds it keeps it, by
-    which it can be checked without reading it; "" where the store keeps none."""
-
-    path: str
-    size: int
-    sha256: str
-    checksum: str = ""
-
-
-class Check(StrEnum):
-    """How well to look. SIZES: names and sizes. CHECKSUMS: the store's own checksums too, and every byte of a file that
-    has none. BYTES: every byte."""
-
-    SIZES = "sizes"
-    CHECKSUMS = "checksums"
-    BYTES = "bytes"
-
-
-def file_entry(directory: Directory, path: str) -> FileEntry:
-    hasher = hashlib.sha256()
-    size = 0
-    with directory.open(path, "rb") as handle:
-        while chunk := handle.read(CHUNK):
-            hasher.update(chunk)
-            size += len(chunk)
-    return FileEntry(path=path, size=size, sha256=hasher.hexdigest())
-
-
-def manifest_of(directory: Directory) -> list[FileEntry]:
-    """One entry per file of an output, sorted by path. Reads no file that this attempt itself sent to the store.
-
-    Raises NotAFile, before it reads anything.
-    """
-    must_hold_files(directory)
-    if directory.is_local:
-        return [file_entry(directory, path) for path in directory.names()]
-    from marin.remote.files import side_by_side
-    from marin.remote.ledger import hashes
-
-    stored = directory.listing()
-    known = hashes(directory.url, stored)
-    read = side_by_side(lambda path: file_entry(directory, path), [path for path in stored if path not in known])
-    known |= {entry.path: entry.sha256 for entry in read}
-    return [
-        FileEntry(path=path, size=stored[path].size, sha256=known[path], checksum=stored[path].checksum)
-        for path in sorted(stored)
-    ]
-
-
-def root_digest(entries: Iterable[FileEntry], kind: str, facts: dict[str, Any]) -> str:
-    """Digest of every path, size and checksum, and of the artifact's facts: equal roots, equal outputs."""
-    described = [[entry.path, entry.size, entry.sha256] for entry in entries]
-    return hashlib.sha256(json.dumps([kind, facts, described], sort_keys=True).encode()).hexdigest()
-
-
-def content_digest(entries: Iterable[FileEntry]) -> str:
-    """Digest of every path, size and checksum; "" if there is no file."""
-    described = [[entry.path, entry.size, entry.sha256] for entry in entries]
-    return hashlib.sha256(json.dumps(described).encode()).hexdigest() if described else ""
 
 
 def parse_failure(content: bytes, where: str) -> Failure:
@@ -319,84 +232,3 @@ def parse_failure(content: bytes, where: str) -> Failure:
         return Failure.parse(content)
     except BadDocument:
         return Failure(error=f"{where} cannot be read")
-
-
-def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
-    """One file a line."""
-    described = [{name: held for name, held in asdict(entry).items() if held != ""} for entry in entries]
-    return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
-
-
-def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
-    """Raises CorruptRecord if it is not a manifest or a path leaves the output's directory."""
-    try:
-        entries = FileEntry.parse_list(content)
-    except BadDocument as error:
-        raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
-    for entry in entries:
-        if _leaves(entry.path):
-            raise CorruptRecord(f"{where} lists {entry.path!r}, which is outside the output's directory")
-    return entries
-
-
-@dataclass(frozen=True, kw_only=True)
-class Examined:
-    """wrong: how an output differs from its manifest. checked: how well that is known."""
-
-    wrong: list[str]
-    checked: Checked
-
-
-def examine(
-    directory: Directory, entries: Sequence[FileEntry], check: Check, at_most: int = EVERY_BYTE, seed: str = ""
-) -> Examined:
-    """Compare an output with its manifest.
-
-    at_most: bytes to read. Where there are more, whole files that fit in are read, chosen by ``seed``.
-    """
-    odd = dict(not_files(directory))
-    found = [f"no file: {name} is {why}" for name, why in odd.items()]
-    unread: list[FileEntry] = []
-    present = {name: held for name, held in directory.listing().items() if name not in odd}
-    for entry in entries:
-        held = present.pop(entry.path, None)
-        if entry.path in odd:
-            continue
-        if held is None:
-            found.append(f"missing: {entry.path}")
-        elif held.size != entry.size:
-            word = "truncated" if held.size < entry.size else "longer"
-            found.append(f"{word}: {entry.path} has {held.size} bytes, the manifest says {entry.size}")
-        elif check is Check.BYTES or not held.checksum or held.checksum != entry.checksum:
-            unread.append(entry)
-    chosen = [] if check is Check.SIZES else _sample(unread, at_most, seed)
-    sums = _sha256_of(directory, chosen)
-    found += [f"changed: {entry.path} (same size, other bytes)" for entry in chosen if sums[entry.path] != entry.sha256]
-    found += [f"extra: {path}" for path in sorted(present)]
-    if len(chosen) == len(unread):
-        return Examined(wrong=found, checked=Checked.FULL)
-    return Examined(wrong=found, checked=Checked.SAMPLE if chosen or len(unread) < len(entries) else Checked.SIZES)
-
-
-def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry]:
-    """Whole files of no more than so many bytes together: the same ones for the same seed, others for another."""
-    if sum(entry.size for entry in entries) <= at_most:
-        return entries
-    chosen: list[FileEntry] = []
-    for entry in sorted(entries, key=lambda held: hashlib.sha256(f"{seed} {held.path}".encode()).digest()):
-        if 0 < entry.size <= at_most:
-            chosen.append(entry)
-            at_most -= entry.size
-    return chosen
-
-
-def _sha256_of(directory: Directory, entries: list[FileEntry]) -> dict[str, str]:
-    """By path. Several files at once where there is much to read: hashing leaves other threads room."""
-
-    def digest(entry: FileEntry) -> str:
-        return file_entry(directory, entry.path).sha256
-
-    if len(entries) > 1 and sum(entry.size for entry in entries) >= WORTH_THREADS:
-        with ThreadPoolExecutor(HASH_THREADS) as pool:
-            return {entry.path: found for entry, found in zip(entries, pool.map(digest, entries), strict=True)}
-    return {entry.path: digest(entry) for entry in entries}

@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 
 from marin.acceptance import accept_planned
-from marin.backends import Backend, BackendName
+from marin.backends.backend import Backend, BackendName
 from marin.backends.cluster import NamedCluster, named_cluster
 from marin.backends.private_ray import stay_on_this_machine
 from marin.backends.shipping import must_ship
@@ -34,13 +34,13 @@ from marin.experiment import Experiment
 from marin.experiment_file import Build, built_by
 from marin.input_check import parse_bound
 from marin.plan import Plan, make_plan
-from marin.record import EVERY_BYTE
 from marin.region import Region
 from marin.region_options import Parsed, region_options
 from marin.scale import Scale
 from marin.scheduler import Run, Scheduler, Status, StepResult
 from marin.store import Store, open_store
 from marin.streamed import LogStream
+from marin.verify import EVERY_BYTE
 
 
 @dataclass(frozen=True, kw_only=True)

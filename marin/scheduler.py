@@ -12,21 +12,23 @@ from typing import Any
 
 from marin.alias import roots_of, why_shared
 from marin.attempts import note_stop
-from marin.backends import Backend
+from marin.backends.backend import Backend
 from marin.commit import commit_alias
 from marin.decision import Action, Decision
 from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, PlanError, StoreFull
+from marin.fingerprint.stored import store_code
 from marin.job import Ending, Job, Outcome
 from marin.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
 from marin.lookout import Lookout
 from marin.meanwhile import may_be_taken
 from marin.outside import keep_listing, listing
 from marin.plan import Plan
-from marin.record import EVERY_BYTE, Record
+from marin.record import Record
 from marin.run_results import Listener, Run, Status, StepResult
 from marin.step import ExecutorStep, action_key
 from marin.told_to_stop import SIGNALS
 from marin.uses import Uses, needs_of
+from marin.verify import EVERY_BYTE
 
 POLL_SECONDS = 0.2
 
@@ -133,7 +135,7 @@ class Scheduler:
 
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
-            self.store.keep_code(code.digest, code.to_json(sources=True))
+            store_code(self.store, code.digest, code.to_json(sources=True))
         for step in self.todo:
             keep_listing(self.store, self.plan.today[step].entries)
 

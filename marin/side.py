@@ -18,7 +18,7 @@ from typing import Any
 def describe_experiment(file: str, scale_name: str) -> dict[str, Any]:
     """Everything that a diff compares."""
     from marin.experiment_file import built_by, load_build
-    from marin.fingerprint import code_fingerprint
+    from marin.fingerprint.steps import code_fingerprint
     from marin.scale import Scale
 
     build, source = load_build(file)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marin.cost import training_cost
 from marin.errors import ExperimentError
 from marin.experiment_file import near_files
-from marin.fingerprint import CodeFingerprint
+from marin.fingerprint.result import CodeFingerprint
 from marin.resources import Accelerator, Work
 from marin.revisions import FOLDER, files_at, top_of
 from marin.scale import Scale

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from marin.artifact import Artifact, Checkpoint
+from marin.artifact import Artifact, artifact_from
 from marin.commit import commit, take_lease
+from marin.data.artifacts import Checkpoint
 from marin.directory import Directory
 from marin.errors import LeaseLost, MarinError, StoreError
-from marin.fingerprint import code_fingerprint
+from marin.fingerprint.steps import code_fingerprint
 from marin.input_check import InputCheck
 from marin.job import Job
 from marin.lease import LOOK_SECONDS, Held, Lease, Watch
@@ -98,7 +99,9 @@ class StepContext:
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
         if step.identity not in self._inputs:
             raise KeyError(f"{self._job.step.name} reads {step.name}, which is not one of its fields")
-        return self._store.artifact(self._inputs[step.identity])  # pyright: ignore[reportReturnType]
+        record = self._inputs[step.identity]
+        made = artifact_from(record.kind, record.facts, self._store.output(record))
+        return made  # pyright: ignore[reportReturnType]
 
     def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         if self.out.is_local:
@@ -203,7 +206,7 @@ class StepContext:
 
 def copy_files(source: Directory, target: Directory) -> None:
     """Every file below source: hard-linked on one local disk, copied by the store within one store. Raises NotAFile."""
-    must_hold_files(source)
+    must_hold_files(source.url)
     if source.is_local and target.is_local:
         for name in source.names():
             destination = target.path / name

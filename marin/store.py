@@ -22,45 +22,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict
 
-from marin.artifact import Artifact, artifact_from
 from marin.directory import Directory
-from marin.document import BadDocument, parse_json
 from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
-from marin.fingerprint.result import CodeFingerprint
 from marin.index import RECORDS, WORTH_PACKING, RecordIndex
 from marin.lease import LeaseDocument, State, lease_name, read_lease
-from marin.objects import open_objects
-from marin.record import (
-    EVERY_BYTE,
-    FAILURE,
-    MANIFEST,
-    RECORD,
-    Acceptance,
-    Begun,
-    Check,
-    Checked,
-    Examined,
-    Failure,
-    FileEntry,
-    Record,
-    examine,
-    parse_failure,
-    parse_manifest,
-    parse_record,
-    root_digest,
-)
-from marin.redaction import is_address_with_credentials, redacted, redacted_bytes, without_credentials
-from marin.step import ExecutorStep
-from marin.value import digest
+from marin.manifest import MANIFEST, FileEntry, parse_manifest, root_digest
+from marin.objects.objects import open_objects
+from marin.record import FAILURE, RECORD, Acceptance, Begun, Failure, Record, parse_failure, parse_record
+from marin.redaction import is_address_with_credentials, redacted, redacted_bytes
+from marin.verify import EVERY_BYTE, Check, Checked, Examined, examine
 
 LABEL_LENGTH = 60
 MARKER = ".marin/made_by.json"
@@ -223,9 +200,6 @@ class Store:
     def output(self, record: Record) -> Directory:
         return self.directory / record.attempt
 
-    def artifact(self, record: Record) -> Artifact:
-        return artifact_from(record.kind, record.facts, self.output(record))
-
     def manifest(self, record: Record) -> list[FileEntry]:
         """Raises CorruptOutput if it is gone, CorruptRecord if it cannot be read or is another output's."""
         name = f"{record.attempt}/{MANIFEST}"
@@ -307,9 +281,6 @@ class Store:
     def remedy(record: Record) -> str:
         return f"make it again with --rebuild {record.name}"
 
-    def attempt_name(self, step: ExecutorStep[Any], token: int) -> str:
-        return attempt_directory(step.op, step.label, step.identity, token)
-
     def attempts(self, op: str) -> list[str]:
         """Directories of every attempt of an operator's steps, committed or not."""
         return [f"{slug(op)}/{name}" for name in self.objects.names(slug(op))]
@@ -322,21 +293,6 @@ class Store:
     def log(self, log: str, text: bytes) -> None:
         """Add to the log of an attempt, without credentials."""
         self.objects.append(log, redacted_bytes(text))
-
-    def code(self, code: str) -> CodeFingerprint | None:
-        """With its sources; None if it was never stored. Raises CorruptRecord."""
-        name = f".marin/code/{code}.json"
-        content = self.objects.read(name)
-        try:
-            return CodeFingerprint.from_json(parse_json(content)) if content else None
-        except (BadDocument, CorruptRecord) as error:
-            where = f"{self.prefix}/{name}"
-            raise CorruptRecord(f"{where} is not readable; delete it: only the old source is lost ({error})") from error
-
-    def keep_code(self, code: str, described: dict[str, Any]) -> None:
-        name = f".marin/code/{code}.json"
-        if not self.objects.read(name):
-            self.objects.write(name, json.dumps(without_credentials(described), sort_keys=True).encode())
 
     def accepted_identities(self) -> set[str]:
         """Outputs whose drift somebody accepted: one listing."""
@@ -381,11 +337,6 @@ class Store:
 
     def clear_state(self, identity: str) -> None:
         self.state(identity).remove()
-
-    def page_name(self, experiment: str) -> str:
-        """Different names give different pages, also where one is too long or too odd for a file."""
-        safe = slug(experiment)
-        return f".marin/pages/{safe if safe == experiment else f'{safe}-{digest(experiment.encode())[:8]}'}.html"
 
 
 def record_name(identity: str) -> str:

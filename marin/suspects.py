@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from marin.lineage import Lineage, Output
-from marin.record import Checked, Record
+from marin.record import Record
+from marin.verify import Checked
 
 TIME = "%Y-%m-%d %H:%M:%S"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast, get_args, get_origin
 
-from marin.artifact import Artifact, Documents, Tokens
+from marin.artifact import Artifact
+from marin.data.artifacts import Documents, Tokens
 from marin.data.mixture import Stages, source_name
 from marin.pinned_kind import kinds_read
 from marin.step import ExecutorStep

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from marin.document import BadDocument, Document
 from marin.holder import this_process
-from marin.record import Check
 from marin.store import Store
+from marin.verify import Check
 
 FOLDER = ".marin/verified"
 

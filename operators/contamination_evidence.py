@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from marin.artifact import Report, Scores
 from marin.context import Context
+from marin.data.artifacts import Report, Scores
 from marin.errors import BadField
 from marin.step import ExecutorStep
 

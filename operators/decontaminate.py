@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Documents, Items
 from marin.context import Context
+from marin.data.artifacts import Documents, Items
 from marin.directory import Directory
 from marin.errors import BadField
 from marin.resources import Size

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Documents, Items, RawFiles
 from marin.context import Context
+from marin.data.artifacts import Documents, Items, RawFiles
 from marin.data.http_file import HttpFile
 from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision

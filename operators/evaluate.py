@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 
-from marin.artifact import Checkpoint, Documents, Items, Scores, Tokenizer
 from marin.context import Context
+from marin.data.artifacts import Checkpoint, Documents, Items, Scores, Tokenizer
 from marin.errors import BadField
 from marin.evaluation.formats import Format
 from marin.step import ExecutorStep

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Items, Report, Tokenizer, Tokens
 from marin.context import Context
+from marin.data.artifacts import Items, Report, Tokenizer, Tokens
 from marin.data.mixture import source_name
 from marin.data.order_spec import OrderSpec
 from marin.directory import Directory

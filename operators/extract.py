@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Documents, RawFiles
 from marin.context import Context
+from marin.data.artifacts import Documents, RawFiles
 from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument
 from marin.resources import Size

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import TYPE_CHECKING
 
-from marin.artifact import Documents, Items
 from marin.context import Context
+from marin.data.artifacts import Documents, Items
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from marin.artifact import Documents, RawFiles
 from marin.context import Context
+from marin.data.artifacts import Documents, RawFiles
 from marin.data.installation import Share
 from marin.step import ExecutorStep
 from marin.text.docstrings import DocstringForm

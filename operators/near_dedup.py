@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Documents
 from marin.context import Context
+from marin.data.artifacts import Documents
 from marin.errors import BadField
 from marin.resources import Size
 from marin.step import ExecutorStep

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from marin.artifact import Documents
 from marin.context import Context
+from marin.data.artifacts import Documents
 from marin.directory import Directory
 from marin.errors import BadField, OverRemoval
 from marin.resources import Size

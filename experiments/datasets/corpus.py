@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from marin.artifact import Documents, RawFiles
+from marin.data.artifacts import Documents, RawFiles
 from marin.data.http_file import HttpFile
 from marin.errors import MissingRevision
 from marin.resources import Size

@@ -9,7 +9,7 @@ from __future__ import annotations
 from experiments.datasets.corpus import Corpus, Hub, Raw, by_name
 from experiments.datasets.gsm8k import problems, test_items
 from experiments.datasets.shares import modules, sections
-from marin.artifact import Documents
+from marin.data.artifacts import Documents
 from marin.data.problem_forms import Form
 from marin.scale import Scale
 from marin.step import ExecutorStep

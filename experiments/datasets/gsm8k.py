@@ -6,7 +6,7 @@ training split of the generator, which shares no question with the test split.
 
 from __future__ import annotations
 
-from marin.artifact import Documents, Items
+from marin.data.artifacts import Documents, Items
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.scale import Scale

@@ -7,7 +7,7 @@ from typing import cast
 
 from experiments.datasets.corpus import Hub, Raw
 from experiments.datasets.shares import modules, sections
-from marin.artifact import Documents
+from marin.data.artifacts import Documents
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from marin.attempt import attempt
-from marin.backends import Watcher
+from marin.backends.backend import Watcher
 from marin.captured import clean_output
-from marin.fingerprint import module_states
+from marin.fingerprint.steps import module_states
 from marin.job import Job, Outcome
 from marin.step import ExecutorStep
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from marin.amount import Amount, total
-from marin.backends import Backend, Watcher
-from marin.cost import write_bytes
+from marin.backends.backend import Backend, Watcher
 from marin.egress import Allowance, Regions
 from marin.job import Ending, Job, Outcome
+from marin.numbers import write_bytes
 from marin.step import ExecutorStep
 from marin.store import Store
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from marin.attempt import attempt
-from marin.backends import Watcher
+from marin.backends.backend import Watcher
 from marin.backends.cluster import Cluster, join, named_cluster, start_private
 from marin.backends.item_errors import explained, portable
 from marin.backends.parcels import Unpacked, addressed, packed

@@ -12,9 +12,9 @@ from rich.text import Text
 from marin.cli.completions import complete_kind, complete_path
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import open_console
-from marin.cost import write_bytes
 from marin.errors import BadField
 from marin.exits import Exit
+from marin.numbers import write_bytes
 from marin.store import open_store
 from marin.terminal import describe_facts
 

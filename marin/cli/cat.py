@@ -14,9 +14,9 @@ from marin.cli.completions import complete_file, complete_output
 from marin.cli.options import PREFIX, ends
 from marin.console import Column, open_console, print_table
 from marin.contents import Contents, Entry, Form, contents, contents_of_file
-from marin.cost import write_bytes
 from marin.exits import Exit
 from marin.inventory import output_called, read_inventory
+from marin.numbers import write_bytes
 from marin.store import open_store
 from marin.terminal import describe_facts
 

@@ -105,8 +105,8 @@ def complete_attempt(ctx: click.Context) -> Iterable[Named]:
 @quietly
 def complete_file(ctx: click.Context) -> Iterable[Named]:
     """Files of the output that the command line names already."""
-    from marin.cost import write_bytes
     from marin.inventory import output_called, read_inventory
+    from marin.numbers import write_bytes
     from marin.store import open_store
 
     inventory = read_inventory(open_store(ctx.params.get("prefix") or "store"))

@@ -16,11 +16,11 @@ from rich.text import Text
 from marin.cli.completions import complete_path
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import Column, open_console, print_table
-from marin.cost import write_bytes
 from marin.errors import BadField
 from marin.exits import Exit
 from marin.garbage import OLDER_THAN, Asked, Garbage, Roots, roots_of
 from marin.inventory import must_exist
+from marin.numbers import write_bytes
 from marin.piece import Piece, PieceKind
 from marin.scale import Scale
 from marin.store import Store, open_store

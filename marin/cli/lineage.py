@@ -17,7 +17,7 @@ from marin.exits import Exit
 from marin.family import Branch, Direction, Family
 from marin.inventory import hint, must_exist
 from marin.lineage import Lineage, Output, read_lineage
-from marin.lookup import made, outputs_named, outputs_of_steps
+from marin.lookup import made, outputs_named, outputs_of
 from marin.marks import BAD, Mark, MarkKind, Marks
 from marin.record import Record
 from marin.revocation import revoked
@@ -101,7 +101,8 @@ def _in(experiment: str, scale: Scale, step: str, lineage: Lineage) -> list[Outp
     from marin.plan import resolve_names
 
     steps = built_by(*load_build(experiment), scale).steps()
-    return outputs_of_steps(lineage, sorted(resolve_names([step], steps), key=lambda held: held.name))
+    named = sorted(resolve_names([step], steps), key=lambda held: held.name)
+    return outputs_of(lineage, {held.identity: held.name for held in named})
 
 
 def _check_kinds(kinds: tuple[str, ...], lineage: Lineage) -> None:

@@ -15,10 +15,10 @@ from marin.cli.completions import complete_held, complete_output
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.collector import paused
 from marin.console import Column, open_console, print_table
-from marin.cost import write_bytes
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
 from marin.exits import Exit
 from marin.inventory import Inventory, held_by, hint, outputs_called, read_inventory, unknown
+from marin.numbers import write_bytes
 from marin.record import Record
 from marin.store import open_store
 from marin.terminal import describe_facts

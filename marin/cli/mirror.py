@@ -14,12 +14,12 @@ from rich.text import Text
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.options import JSON, echo_json, ends
 from marin.console import Column, open_console, print_table
-from marin.cost import write_bytes
 from marin.egress import Route
 from marin.errors import StoreError
 from marin.exits import Exit
 from marin.mirror import Brought, mirror
 from marin.mirror_plan import Mirroring, plan_mirroring
+from marin.numbers import write_bytes
 from marin.record import Record
 from marin.region import MACHINE, bucket_region
 from marin.store import open_store

@@ -12,15 +12,16 @@ from rich.text import Text
 from marin.cli.completions import complete_output
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.console import open_console
-from marin.cost import write_bytes
 from marin.errors import BadPrefix, StoreFull
 from marin.exits import Exit
 from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory
 from marin.lineage import read_lineage
-from marin.record import Check, Record
+from marin.numbers import write_bytes
+from marin.record import Record
 from marin.store import Store, open_store
 from marin.suspects import Suspects, suspects_of
 from marin.verified import last_verified, note_verified
+from marin.verify import Check
 
 
 @click.command()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from marin.errors import BadField
-
-if TYPE_CHECKING:
-    from marin.evaluation.comparison import Row
+from marin.evaluation.difference import Row
 
 NOTE = (
     "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing about "

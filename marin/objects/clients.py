@@ -14,8 +14,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from marin.errors import BadPrefix
-from marin.extras import missing_dependency
+from marin.errors import BadPrefix, missing_dependency
 from marin.objects.conditional import StoreCalls
 
 REMOTE = ("gs", "s3")

@@ -25,9 +25,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from marin.data.checksums import cache_folder
-from marin.directory import Directory, FileStamp
 from marin.errors import CorruptOutput, StoreError, StoreFull
-from marin.record import MANIFEST, Check, FileEntry, examine, parse_manifest
+from marin.local_files import FileStamp, file_stamps
+from marin.manifest import MANIFEST, FileEntry, parse_manifest
 from marin.remote import files
 from marin.remote.staging import fetch
 
@@ -83,10 +83,11 @@ def _complete(folder: Path, wanted: list[FileEntry]) -> bool:
     """Every byte is compared once a process, and again when somebody wrote to a file: a disk keeps no checksums."""
     if not folder.is_dir():
         return False
-    here = Directory(str(folder))
-    stamps = here.file_stamps()
+    stamps = file_stamps(str(folder))
     if _compared.get(folder) != stamps:
-        if examine(here, wanted, Check.BYTES).wrong:
+        if {name: stamp.size for name, stamp in stamps.items()} != {held.path: held.size for held in wanted}:
+            return False
+        if any(_sha256(folder / held.path) != held.sha256 for held in wanted):
             return False
         _compared[folder] = stamps
     return True
@@ -98,8 +99,7 @@ def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> Non
         fetch(url, [held.path for held in wanted], partial)
         partial.mkdir(parents=True, exist_ok=True)
         for held in wanted:
-            with (partial / held.path).open("rb") as handle:
-                found = hashlib.file_digest(handle, "sha256").hexdigest()
+            found = _sha256(partial / held.path)
             if found != held.sha256:
                 raise CorruptOutput(
                     f"{url}/{held.path} is not what the manifest of {root} says (sha256 {found[:12]}, wanted "
@@ -107,11 +107,16 @@ def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> Non
                 )
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)
-        _compared[folder] = Directory(str(folder)).file_stamps()
+        _compared[folder] = file_stamps(str(folder))
     except FileNotFoundError as error:
         raise CorruptOutput(f"{url}: {error} is listed in the manifest of {root} and missing; --rebuild it") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _make_room(wanted: int) -> None:

@@ -14,12 +14,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from marin.directory import Directory
+from marin.local_files import OWN
 from marin.output_files import must_hold_files
 from marin.remote import files, ledger
 from marin.remote.ledger import Written
 
-OWN = ".marin/"
 _open: dict[str, Staging] = {}
 _lock = threading.Lock()
 
@@ -62,7 +61,7 @@ class Staging:
     def must_hold_files(self) -> None:
         """Before it is delivered as an output. Raises NotAFile."""
         if self._folder is not None:
-            must_hold_files(Directory(str(self._folder)), self.url)
+            must_hold_files(str(self._folder), self.url)
 
     def deliver(self) -> None:
         """Upload every file that is here; afterwards they are only there."""

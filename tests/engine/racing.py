@@ -6,8 +6,9 @@ import re
 import time
 from pathlib import Path
 
-from marin.record import Check, Record
+from marin.record import Record
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.drivers import Driver
 
 EXPERIMENT = '''

@@ -21,9 +21,9 @@ from marin.family import Direction
 from marin.inventory import read_inventory
 from marin.lineage import Output, read_lineage
 from marin.marks import MarkKind, Marks
-from marin.record import Check
 from marin.revocation import revoke, revoked, withdraw
 from marin.store import Store
+from marin.verify import Check
 from operators.generate import GenerateItems
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command

@@ -10,8 +10,8 @@ import pytest
 from marin.acceptance import accept_planned
 from marin.context import Context
 from marin.decision import Action, OnDrift
-from marin.record import Check
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.aging import rewrite_record
 from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, runs_otherwise, statuses
 

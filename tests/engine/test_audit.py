@@ -14,11 +14,11 @@ from marin.audit import Audit, Grade, audit_plans, audit_store
 from marin.backends.inline import InlineBackend
 from marin.decision import OnDrift
 from marin.inventory import read_inventory
-from marin.record import Check
 from marin.revocation import revoke, withdraw
 from marin.scheduler import Scheduler, StepResult
 from marin.store import Store
 from marin.verified import FOLDER, last_verified, note_verified
+from marin.verify import Check
 from tests.engine.aging import rewrite_record
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, STORE_ERROR, Command

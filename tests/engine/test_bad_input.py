@@ -12,9 +12,11 @@ import pytest
 
 from marin import Artifact, Context, ExecutorStep
 from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
-from marin.record import Check, Record
+from marin.page import page_name
+from marin.record import Record
 from marin.scheduler import Run
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.project import Project
 from tests.engine.toy import Blob, Join, Outside, Write, planned, ran, run, statuses
 
@@ -324,7 +326,7 @@ def test_labels_that_look_alike_on_disk_are_two_steps(prefix: str) -> None:
 
 def test_pages_of_long_and_odd_experiment_names_are_kept_apart(prefix: str) -> None:
     names = ["exp1-é-full", "exp1-è-full", "x" * 70 + "-full", "x" * 70 + "-rehearsal", "../x", "x", "exp1-full"]
-    pages = [Store(prefix).page_name(name) for name in names]
+    pages = [page_name(name) for name in names]
     assert len(set(pages)) == len(names)
     assert all(page.startswith(".marin/pages/") and page.count("/") == 2 and len(page) < 100 for page in pages)
     assert pages[-1] == ".marin/pages/exp1-full.html"

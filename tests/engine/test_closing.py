@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.cost import write_duration
+from marin.numbers import write_duration
 from tests.engine.project import EXPERIMENT, ROOT, Project, gated
 
 LOUD = EXPERIMENT.replace(

@@ -15,7 +15,7 @@ from marin.decision import OnDrift
 from marin.errors import CorruptRecord
 from marin.mirror import mirror
 from marin.mirror_plan import plan_mirroring
-from marin.objects import LocalObjects
+from marin.objects.local import LocalObjects
 from marin.plan import Action
 from marin.record import Record
 from marin.revocation import revoke, revoked, withdraw

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from marin import Checkpoint, Context, ExecutorStep
-from marin.cost import write_bytes
 from marin.costs import Amount, by_operator, in_all, plan_costs
+from marin.numbers import write_bytes
 from marin.plan import Action
 from marin.resources import Accelerator, Resources, Work
 from tests.engine.toy import Blob, Count, Join, Write, planned, run

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from marin.record import Check
 from marin.store import Store
 from marin.verified import note_verified
+from marin.verify import Check
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.test_cli import STORE_ERROR, Command
 from tests.engine.test_inputs_are_verified import flip

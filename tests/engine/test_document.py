@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError, create_model
 
 from marin.document import BadDocument, Document
 from marin.lease import Holder, LeaseDocument, State
-from marin.record import FileEntry, Input, Provenance, Record
+from marin.manifest import FileEntry
+from marin.record import Input, Provenance, Record
 
 RECORD = Record(
     format=1,

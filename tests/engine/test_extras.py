@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.extras import BROUGHT_BY, extra_with
+from marin.errors import BROUGHT_BY, extra_with
 from marin.training.process import Listeners, run_training
 from tests.engine.project import EXPERIMENT, ROOT, Project
 from tests.training.runs import small_spec

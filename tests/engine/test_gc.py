@@ -17,6 +17,7 @@ from marin.acceptance import accept_planned
 from marin.adopt import adopt
 from marin.decision import OnDrift
 from marin.errors import BadField, CorruptRecord, Outdated, StoreError
+from marin.fingerprint.stored import store_code, stored_code
 from marin.garbage import Asked, Roots, Stays, roots_of
 from marin.holder import this_process
 from marin.holdings import Holdings
@@ -35,7 +36,20 @@ from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of, read_batch
 from tests.engine.aging import DAY, age, tree
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_random_graphs import Graph, graphs, numbers
-from tests.engine.toy import Blob, Fail, Join, Slowly, Write, execute, experiment, planned, ran, run, statuses
+from tests.engine.toy import (
+    Blob,
+    Fail,
+    Join,
+    Slowly,
+    Write,
+    attempt_of,
+    execute,
+    experiment,
+    planned,
+    ran,
+    run,
+    statuses,
+)
 from tests.engine.visible import visible
 
 
@@ -316,7 +330,12 @@ def test_an_attempt_under_a_live_lease_stays_and_a_dead_one_cannot_commit(tmp_pa
     """The holder is on another machine: only its lease, which it rewrites in seconds, tells whether it lives."""
     store = Store(str(tmp_path / "store"))
     step = Write(text="a", label="a")
-    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), lambda _: False)
+    lease = acquire(
+        store.objects,
+        step.identity,
+        attempt_of(step),
+        lambda _: False,
+    )
     assert isinstance(lease, Lease)
     elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
     assert store.objects.swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
@@ -361,7 +380,12 @@ def test_what_is_committed_at_the_last_moment_stays(tmp_path: Path) -> None:
     assert old is not None
 
     def commit(_: object) -> None:
-        lease = acquire(store.objects, source.identity, lambda n: store.attempt_name(source, n), lambda _: False)
+        lease = acquire(
+            store.objects,
+            source.identity,
+            attempt_of(source),
+            lambda _: False,
+        )
         assert isinstance(lease, Lease)
         attempt = lease.document.attempt
         shutil.copytree(store.directory.path / old.attempt, store.directory.path / attempt)
@@ -378,7 +402,12 @@ def test_an_output_that_is_being_made_again_stays(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
-    lease = acquire(store.objects, source.identity, lambda n: store.attempt_name(source, n), lambda _: False)
+    lease = acquire(
+        store.objects,
+        source.identity,
+        attempt_of(source),
+        lambda _: False,
+    )
     assert isinstance(lease, Lease)
     found = look(store, Asked(), in_days(30))
     assert not [piece for piece in found.goes if piece.records]
@@ -454,7 +483,12 @@ def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> N
     gone = replace(parse_lease(beat, "a test"), holder=replace(this_process(), host="elsewhere"))
     store.objects.write(f"{FOLDER}/{uses.run}.beat", gone.to_bytes())
     age(tmp_path / "store", 30)
-    working = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), lambda _: False)
+    working = acquire(
+        store.objects,
+        step.identity,
+        attempt_of(step),
+        lambda _: False,
+    )
     assert isinstance(working, Lease)
     assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
     working.release()
@@ -590,15 +624,15 @@ def test_control_files_of_what_is_gone_go_too(tmp_path: Path) -> None:
     made = run(store.prefix, end=end).results[source].record
     assert made is not None
     store.note_stamp(made)
-    store.keep_code("0" * 64, {"units": {}})
+    store_code(store, "0" * 64, {"units": {}})
     (place / "records/.half.123").write_text("half")
     collect(store, 30)
     collect(store, 30)
     assert [path.name for path in (place / "stamps").iterdir()] == []
     assert {path.name[-64:] for path in (place / "actions").iterdir()} == {end.identity}
     assert "0" * 64 not in {path.stem for path in (place / "code").iterdir()}
-    assert store.code(visible(store)[end.identity].code), "an output's own"
-    assert store.code(made.code), "a collected output's own, which lineage knows"
+    assert stored_code(store, visible(store)[end.identity].code), "an output's own"
+    assert stored_code(store, made.code), "a collected output's own, which lineage knows"
     assert not (place / "records/.half.123").exists()
     assert [path.name for path in (place / "uses").iterdir()] == []
 

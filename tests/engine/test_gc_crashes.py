@@ -21,7 +21,7 @@ from tests.engine.faults.hook import Strike, state_of
 from tests.engine.test_crashes import PARTS as PARTS_OF_WORK
 from tests.engine.test_crashes import changes, share
 from tests.engine.test_gc import directories
-from tests.engine.toy import Join, Slowly, Write, ran, run
+from tests.engine.toy import Join, Slowly, Write, attempt_of, ran, run
 from tests.engine.visible import visible
 
 SOURCE = Write(text="a", label="source", lifetime=after_use(days=30))
@@ -65,7 +65,12 @@ def make_store(prefix: str) -> None:
     run(prefix, rebuild=("toy-write/again",), end=END, again=AGAIN)
     run(prefix, slow=Slowly(text="x", switch="/nowhere", label="slow"))
     step = Write(text="elsewhere", label="elsewhere")
-    lease = acquire(store.objects, step.identity, lambda token: store.attempt_name(step, token), lambda _: False)
+    lease = acquire(
+        store.objects,
+        step.identity,
+        attempt_of(step),
+        lambda _: False,
+    )
     assert isinstance(lease, Lease)
     elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
     assert store.objects.swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())

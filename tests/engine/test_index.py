@@ -3,7 +3,7 @@
 import pytest
 
 from marin.index import FOLDER, RECORDS, RecordIndex
-from marin.objects import Objects, open_objects
+from marin.objects.objects import Objects, open_objects
 from tests.engine.servers import Operation, StoreServer
 
 NAMES = [f"{digit}{number}.json" for digit in "0f" for number in range(4)]

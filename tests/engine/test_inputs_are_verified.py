@@ -14,10 +14,10 @@ import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
 from marin.audit import Grade, audit_store
-from marin.objects import open_objects
-from marin.record import Checked
+from marin.objects.objects import open_objects
 from marin.scheduler import Run
 from marin.store import Store
+from marin.verify import Checked
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.toy import Blob, Join, Milestone, Write, checkpoint, execute, planned, ran, record_of, run, statuses
 

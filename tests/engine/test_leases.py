@@ -18,9 +18,11 @@ from marin import Context, ExecutorStep, execution
 from marin.errors import CorruptRecord, LeaseLost, StoreError
 from marin.holder import Holder, this_process
 from marin.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name, read_lease
-from marin.objects import LocalObjects, Objects
-from marin.record import Check, Record
+from marin.objects.local import LocalObjects
+from marin.objects.objects import Objects
+from marin.record import Record
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.project import ROOT
 from tests.engine.toy import Blob, Join, Write, planned, ran, run, statuses
 

@@ -13,14 +13,17 @@ from marin import Context, ExecutorStep
 from marin.acceptance import accept_planned
 from marin.audit import audit_store
 from marin.errors import BadField, BadPrefix, CorruptOutput, CorruptRecord, OtherBytes, Revoked, UnknownStep
+from marin.fingerprint.stored import stored_code
+from marin.manifest import MANIFEST
 from marin.mirror import Brought, mirror
 from marin.mirror_plan import plan_mirroring
 from marin.pin import Pinned
 from marin.plan import Action, OnDrift
-from marin.record import LOG, MANIFEST, Check, Record
+from marin.record import LOG, Record
 from marin.revocation import revoke, withdraw
 from marin.scheduler import Run
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.toy import Blob, Count, Join, Outside, Write, planned, ran, run, statuses
 
@@ -104,7 +107,7 @@ def test_what_was_mirrored_serves_there_and_is_what_it_was(pair: tuple[str, str]
             was.identity, was.root, was.provenance, was.attempt,
         )  # fmt: skip
         assert [held.origin for held in now.mirrored] == [f"{source}/{was.attempt}"]
-        assert there.code(now.code) is not None
+        assert stored_code(there, now.code) is not None
         log = there.objects.read_log(f"{now.attempt}/{LOG}")
         assert log.startswith(Store(source).objects.read_log(f"{was.attempt}/{LOG}"))
         assert b"mirrored from" in log

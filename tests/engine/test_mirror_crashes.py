@@ -15,8 +15,8 @@ from marin.lease import Watch
 from marin.mirror import mirror
 from marin.mirror_files import VERIFIED
 from marin.mirror_plan import plan_mirroring
-from marin.record import Check
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike
 from tests.engine.servers import Act, Operation, Rule, StoreServer

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from marin.errors import BadPrefix, MarinError, StoreError
-from marin.objects import Objects, open_objects
+from marin.objects.objects import Objects, open_objects
 from tests.engine.project import ROOT
 from tests.engine.servers import Act, Kind, Operation, Rule, StoreServer
 

@@ -12,8 +12,8 @@ from marin import Context, ExecutorStep, execution
 from marin.adopt import adopt
 from marin.cli import main
 from marin.errors import InputError, StoreError
-from marin.record import Check
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.toy import Blob, Write, run, statuses
 
 pytestmark = pytest.mark.timeout(60)  # a pipe that somebody opens hangs

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from marin import Resources
-from marin.page import write_page
+from marin.page import page_name, write_page
 from marin.scale import Scale
 from marin.scheduler import Run
 from marin.step import ExecutorStep
@@ -26,7 +26,7 @@ def execute(store: Store, step: ExecutorStep[Any]) -> Run:
 
 
 def text(store: Store) -> str:
-    content = store.objects.read(store.page_name("test_page-rehearsal"))
+    content = store.objects.read(page_name("test_page-rehearsal"))
     assert content is not None
     return content.decode()
 
@@ -52,7 +52,7 @@ def test_a_cached_run_leaves_the_page_of_the_run_that_made_it(store: Store) -> N
 def test_a_page_of_other_code_is_written_anew(store: Store) -> None:
     step = Write(label="a", text="a")
     write_page(execute(store, step), HERE, Scale.REHEARSAL, "one")
-    name = store.page_name("test_page-rehearsal")
+    name = page_name("test_page-rehearsal")
     store.objects.write(
         name, text(store).replace('name="marin-seal" content="', 'name="marin-seal" content="0').encode()
     )

@@ -15,9 +15,9 @@ import pytest
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
 from marin.lease import State, read_lease
-from marin.record import Check
 from marin.scheduler import Run, Scheduler
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.project import ROOT, Project, gated, wait_for
 from tests.engine.toy import Blob, Fail, Join, Write, checkpoint, planned, statuses
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from marin.record import Check, Record
+from marin.record import Record
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.drivers import Drivers, Where
 from tests.engine.project import ROOT, Project
 from tests.engine.racing import TAKEN, Race

@@ -11,8 +11,8 @@ from marin.acceptance import accept_planned
 from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
 from marin.lease import EXPIRY, Held, acquire
 from marin.plan import Action, OnDrift
-from marin.record import Check
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
 
 

@@ -9,11 +9,13 @@ from marin import Context, Directory, ExecutorStep
 from marin.acceptance import accept_planned
 from marin.captured import captured
 from marin.errors import BadPrefix, CorruptOutput, Drift, StoreFull
-from marin.objects import open_objects
+from marin.manifest import MANIFEST
+from marin.objects.objects import open_objects
 from marin.plan import Action, OnDrift
-from marin.record import LOG, MANIFEST, Check, Record
+from marin.record import LOG, Record
 from marin.scheduler import Run
 from marin.store import Store
+from marin.verify import Check
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.toy import Blob, Count, Fail, Join, Outside, Slowly, Write, planned, ran, run, statuses
 

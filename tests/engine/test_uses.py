@@ -110,12 +110,6 @@ def test_what_cannot_be_read_stays_for_good() -> None:
         assert parse_lifetime(text) == FOREVER
 
 
-def test_lifetimes_in_order() -> None:
-    order = [after_use(days=1), unless_read(days=1), after_use(days=2), FOREVER]
-    for i, one in enumerate(order):
-        assert [one.lasts_longer_than(other) for other in order] == [j < i for j in range(len(order))]
-
-
 def test_a_lifetime_of_no_days_is_refused() -> None:
     with pytest.raises(BadField, match="more than 0"):
         unless_read(days=0)

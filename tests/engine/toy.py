@@ -9,11 +9,12 @@ from typing import Any
 from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execution, since, value
 from marin.backends.inline import InlineBackend
 from marin.experiment import Experiment
-from marin.fingerprint import module_states
+from marin.fingerprint.steps import module_states
 from marin.plan import OnDrift, Plan, make_plan
-from marin.record import EVERY_BYTE, Record
+from marin.record import Record
 from marin.scheduler import Run, Scheduler
-from marin.store import Store
+from marin.store import Store, attempt_directory
+from marin.verify import EVERY_BYTE
 
 
 class Blob(Artifact, kind="toy-blob"):
@@ -119,6 +120,11 @@ def run(store: str, rebuild: tuple[str, ...] = (), on_drift: OnDrift = OnDrift.S
     plan = planned(store, rebuild, on_drift, **results)
     plan.must_not_stop()
     return execute(plan)
+
+
+def attempt_of(step: ExecutorStep[Any]) -> Callable[[int], str]:
+    """Where the attempts at a step write, by the token of each."""
+    return lambda token: attempt_directory(step.op, step.label, step.identity, token)
 
 
 def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable[..., Blob]) -> None:

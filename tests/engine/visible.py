@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from marin.record import Check, Record
+from marin.record import Record
 from marin.store import Store
+from marin.verify import Check
 
 
 def visible(store: Store) -> dict[str, Record]:

@@ -14,7 +14,7 @@ import pytest
 from experiments.datasets import catalogue, held_out, shares
 from experiments.datasets.corpus import Corpus, Hub
 from experiments.datasets.gsm8k import test_items as gsm8k_test_items
-from marin.artifact import Documents
+from marin.data.artifacts import Documents
 from marin.data.documents import read_documents
 from marin.data.installation import Share, standard_library
 from marin.data.mixture import BatchSchedule, Mixture, blend, mixture

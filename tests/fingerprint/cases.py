@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 HEAD = """
-from marin.artifact import Artifact, Documents, Tokens
+from marin import Artifact, Documents, Tokens
 from marin.step import ExecutorStep
 from marin.value import value
 """

@@ -22,7 +22,7 @@ from lib import clean, rules
 from lib.shapes import Square
 from lib.stars import *
 from lib.wrap import loud
-from marin.artifact import Tokens
+from marin import Tokens
 from marin.resources import CPU, Resources
 from marin.step import ExecutorStep
 from marin.value import execution, since, value
@@ -327,7 +327,8 @@ def test_all_that_is_reached_and_nothing_else(fingerprints):
 def test_same_everywhere(fingerprints, tmp_path):
     """Across hash seeds, working directories, checkout locations, and run as a script."""
     elsewhere = write(tmp_path / "some where" / "else", PROJECT)
-    main = "\n\nif __name__ == '__main__':\n    import json, sys\n    from marin.fingerprint import code_fingerprint\n"
+    main = "\n\nif __name__ == '__main__':\n    import json, sys\n"
+    main += "    from marin.fingerprint.steps import code_fingerprint\n"
     main += "    print(json.dumps(code_fingerprint(build()).to_json()))\n"
     script = write(tmp_path / "script", {**PROJECT, "op.py": PROJECT["op.py"] + main})
 

@@ -33,7 +33,7 @@ from lib import clean, rules
 from lib.base import Shape, kinds
 from lib.registry import TABLE
 from lib.stars import *
-from marin.artifact import Tokens
+from marin import Tokens
 from marin.step import ExecutorStep
 from marin.value import since, value
 

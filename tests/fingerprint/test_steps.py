@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from marin.errors import CorruptRecord, ExperimentError
-from marin.fingerprint import Change, CodeFingerprint, Fingerprinter, code_fingerprint, compare, source_diff
 from marin.fingerprint.boundary import CONTRACT, LIBRARY
 from marin.fingerprint.modules import parse
+from marin.fingerprint.result import Change, CodeFingerprint, compare, source_diff
+from marin.fingerprint.steps import Fingerprinter, code_fingerprint
 from tests.fingerprint.project import write
 
 OPERATORS = 12
@@ -31,7 +32,7 @@ class Step{n}(ExecutorStep[Tokens], op="step{n}"):
         return {calls}
 """
 HEAD = """
-from marin.artifact import Tokens
+from marin import Tokens
 from marin.step import ExecutorStep
 from marin.value import value
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from marin.fingerprint import Fingerprinter
 from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.locate import Locator, is_local
+from marin.fingerprint.steps import Fingerprinter
 from marin.step import ExecutorStep
 
 TESTS = Path(__file__).resolve().parents[1]

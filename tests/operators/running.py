@@ -16,8 +16,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from marin.artifact import Artifact, Checkpoint, Documents
+from marin.artifact import Artifact
 from marin.context import Context
+from marin.data.artifacts import Checkpoint, Documents
 from marin.data.documents import Document, write_documents
 from marin.directory import Directory
 from marin.step import ExecutorStep

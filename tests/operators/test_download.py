@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from marin.artifact import RawFiles
+from marin.data.artifacts import RawFiles
 from marin.data.documents import read_documents
 from marin.data.fetching import matches
 from marin.data.http_file import HttpFile

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marin.artifact import Checkpoint, Items, Scores, Tokenizer
+from marin.data.artifacts import Checkpoint, Items, Scores, Tokenizer
 from marin.data.documents import Document
 from marin.directory import Directory
 from marin.errors import BadField, NothingScored

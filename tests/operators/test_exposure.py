@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marin.artifact import Items, Tokenizer, Tokens
+from marin.data.artifacts import Items, Tokenizer, Tokens
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import write_token_store

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from marin.artifact import Artifact, Documents, Items, RawFiles
+from marin.artifact import Artifact
+from marin.data.artifacts import Documents, Items, RawFiles
 from marin.data.documents import Document, read_documents
 from marin.data.dropped import read_dropped
 from marin.directory import Directory

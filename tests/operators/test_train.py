@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marin.artifact import Tokens
+from marin.data.artifacts import Tokens
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.token_store import write_token_store
 from marin.directory import Directory

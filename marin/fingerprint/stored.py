@@ -1,0 +1,34 @@
+"""Code fingerprints in a store, by their digest, so that a later plan can show what changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from marin.document import BadDocument, parse_json
+from marin.errors import CorruptRecord
+from marin.fingerprint.result import CodeFingerprint
+from marin.redaction import without_credentials
+from marin.store import Store
+
+
+def stored_code(store: Store, digest: str) -> CodeFingerprint | None:
+    """With its sources; None if it was never stored. Raises CorruptRecord."""
+    name = _name(digest)
+    content = store.objects.read(name)
+    try:
+        return CodeFingerprint.from_json(parse_json(content)) if content else None
+    except (BadDocument, CorruptRecord) as error:
+        where = f"{store.prefix}/{name}"
+        raise CorruptRecord(f"{where} is not readable; delete it: only the old source is lost ({error})") from error
+
+
+def store_code(store: Store, digest: str, described: dict[str, Any]) -> None:
+    """Unless it is there. described: what ``CodeFingerprint.to_json`` gives."""
+    name = _name(digest)
+    if not store.objects.read(name):
+        store.objects.write(name, json.dumps(without_credentials(described), sort_keys=True).encode())
+
+
+def _name(digest: str) -> str:
+    return f".marin/code/{digest}.json"
