@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from marin.record import Record, parse_record
-from marin.store import open_store
+from marin.store.record import Record, parse_record
+from marin.store.store import open_store
 
 SAMPLE_SECONDS = 0.2
 

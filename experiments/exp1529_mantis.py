@@ -14,14 +14,14 @@ from experiments.datasets import catalogue, gsm8k, held_out
 from experiments.marin_32b import BATCH, SIZES, pretrained
 from experiments.pipeline import Pipeline
 from infra.hardware import tpu
+from marin.cli.experiment_main import executor_main
 from marin.data.artifacts import Checkpoint, Tokens
 from marin.data.mixture import Mixture, Shuffle, Stages, blend
 from marin.data.order_spec import OrderSpec
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.resources import CPU
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.experiment import Experiment
+from marin.steps.resources import CPU
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from marin.training.model import Architecture
 from marin.training.schedule import Decay, Schedule
 from operators.compare import Compare

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from infra.hardware import tpu
 from marin.data.artifacts import Tokens
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
-from marin.resources import Resources
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.resources import Resources
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from marin.training.model import Architecture, ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Rewarmup, Schedule

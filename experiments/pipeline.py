@@ -11,8 +11,8 @@ from typing import cast
 
 from experiments.datasets.catalogue import corpus
 from marin.data.artifacts import Documents, Items, Tokenizer, Tokens
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from marin.text.presets import CODE, PROSE, REFERENCE, SHORT, WEB
 from marin.text.quality import Quality
 from operators.decontaminate import Decontaminate

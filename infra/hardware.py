@@ -22,7 +22,7 @@ from bisect import bisect
 from dataclasses import dataclass
 
 from marin.errors import BadField
-from marin.resources import Accelerator, Resources
+from marin.steps.resources import Accelerator, Resources
 
 
 @dataclass(frozen=True, kw_only=True)

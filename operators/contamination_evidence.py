@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from marin.context import Context
 from marin.data.artifacts import Report, Scores
 from marin.errors import BadField
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
 
 
 class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=3):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Documents, Items
-from marin.directory import Directory
 from marin.errors import BadField
-from marin.resources import Size
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.resources import Size
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
 from marin.text.overlap_rule import Overlap
 
 if TYPE_CHECKING:

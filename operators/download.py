@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Documents, Items, RawFiles
 from marin.data.http_file import HttpFile
-from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision
-from marin.resources import Size
-from marin.step import ExecutorStep
-from marin.value import execution, value
+from marin.steps.context import Context
+from marin.steps.resources import Size
+from marin.steps.step import ExecutorStep
+from marin.steps.value import execution, value
+from marin.store.files.directory import Directory
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

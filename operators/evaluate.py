@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 
-from marin.context import Context
 from marin.data.artifacts import Checkpoint, Documents, Items, Scores, Tokenizer
 from marin.errors import BadField
 from marin.evaluation.formats import Format
-from marin.step import ExecutorStep
-from marin.value import value
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
+from marin.steps.value import value
 
 
 @value("evaluated_weights")

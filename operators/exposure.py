@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Items, Report, Tokenizer, Tokens
 from marin.data.mixture import source_name
 from marin.data.order_spec import OrderSpec
-from marin.directory import Directory
 from marin.errors import BadField
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
 from marin.text.overlap_rule import Overlap
 
 if TYPE_CHECKING:

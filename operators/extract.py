@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Documents, RawFiles
-from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument
-from marin.resources import Size
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.resources import Size
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
 from marin.text.extract import Content, Extractor
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Documents
-from marin.directory import Directory
 from marin.errors import BadField
-from marin.resources import Size
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.resources import Size
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
 from marin.text.quality import Quality
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import TYPE_CHECKING
 
-from marin.context import Context
 from marin.data.artifacts import Documents, Items
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from marin.context import Context
 from marin.data.artifacts import Documents, RawFiles
 from marin.data.installation import Share
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Documents
 from marin.errors import BadField
-from marin.resources import Size
-from marin.step import ExecutorStep
+from marin.steps.context import Context
+from marin.steps.resources import Size
+from marin.steps.step import ExecutorStep
 from marin.text.near_rule import NearDuplicates
 
 if TYPE_CHECKING:

@@ -40,10 +40,10 @@ class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence", version=2):
         from dataclasses import asdict
 
         from marin.data.token_store import TokenStore
-        from marin.health.batches import MEASURES
-        from marin.health.permutation_spread import spread_over_seeds, spread_sentence
-        from marin.health.shuffle import headline, rounded, run_evidence
-        from marin.health.shuffle_verdict import shuffle_verdict
+        from marin.training.health.batches import MEASURES
+        from marin.training.health.permutation_spread import spread_over_seeds, spread_sentence
+        from marin.training.health.shuffle import headline, rounded, run_evidence
+        from marin.training.health.shuffle_verdict import shuffle_verdict
 
         arms: dict[str, dict[str, Any]] = {}
         lines: list[str] = []

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from marin.context import Context
 from marin.data.artifacts import Documents
-from marin.directory import Directory
 from marin.errors import BadField, OverRemoval
-from marin.resources import Size
-from marin.step import ExecutorStep
-from marin.value import value
+from marin.steps.context import Context
+from marin.steps.resources import Size
+from marin.steps.step import ExecutorStep
+from marin.steps.value import value
+from marin.store.files.directory import Directory
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from marin import Context, Documents, ExecutorStep, Tokenizer, Tokens
-from marin.resources import Size
+from marin.steps.resources import Size
 
 BYTES_PER_ID = 4  # 2 with a vocabulary of at most 65,536
 

@@ -10,8 +10,8 @@ from typing import Any
 from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField, InputError, UnreadableCheckpoint
-from marin.lifetime import FOREVER, Lifetime
-from marin.resources import Size, Work
+from marin.steps.lifetime import FOREVER, Lifetime
+from marin.steps.resources import Size, Work
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule

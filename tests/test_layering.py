@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,18 +18,22 @@ MAY_IMPORT = {  # folder: its own modules, and these
     "infra": {"marin", "infra"},
     "experiments": {"marin", "operators", "infra", "experiments"},
 }
-LIBRARY = {"text", "data", "training", "evaluation", "health", "pages"}  # of marin: no step, no store
+# Packages of marin: each knows itself and those before it. None of the engine is known to the library.
+CHAIN = ("store", "steps", "fingerprint", "plan", "executor", "report", "upkeep", "cli")
+LIBRARY = ("text", "data", "training", "evaluation", "report.page.drawing")
 LIBRARY_MAY_IMPORT = {
     "marin.errors",
-    "marin.directory",
-    "marin.listening",
-    "marin.observation",
-    "marin.reach",
-    "marin.value",
-    "marin.resources",
-    "marin.scale",
+    "marin.numbers",
+    "marin.fingerprint.observation.listening",
+    "marin.fingerprint.observation.observation",
+    "marin.steps.artifact",
+    "marin.steps.reaches",
+    "marin.steps.resources",
+    "marin.steps.scale",
+    "marin.steps.value",
+    "marin.store.files.directory",
 }
-ENGINE_OPENS = {"marin.page_content": "marin.pages"}  # the engine's collector is the one module that draws pages
+DRAWS = "marin.report.page.content"  # the one module of the engine that draws pages
 VAGUE = {"utils", "util", "common", "helper", "helpers", "base", "misc"}
 HEAVY = {
     "datatrove",
@@ -77,8 +82,13 @@ def parsed(module: str) -> ast.Module:
 
 
 def in_library(module: str) -> bool:
+    return any(f"{module}.".startswith(f"marin.{part}.") for part in LIBRARY)
+
+
+def place(module: str) -> int:
+    """In the chain; -1 for what belongs to no package of it."""
     parts = module.split(".")
-    return parts[0] == "marin" and len(parts) > 1 and parts[1] in LIBRARY
+    return CHAIN.index(parts[1]) if parts[0] == "marin" and len(parts) > 1 and parts[1] in CHAIN else -1
 
 
 def import_faults(module: str, tree: ast.Module) -> list[str]:
@@ -90,11 +100,26 @@ def import_faults(module: str, tree: ast.Module) -> list[str]:
             faults.append(f"{module} imports {name}: {module.split('.')[0]} may not know {top}")
         elif top == "marin" and in_library(module) and not in_library(name) and name not in LIBRARY_MAY_IMPORT:
             faults.append(f"{module} imports {name}: the library may not know the engine")
+        elif not in_library(module) and -1 < place(module) < place(name):
+            faults.append(f"{module} imports {name}: {CHAIN[place(module)]} may not know {CHAIN[place(name)]}")
     return faults
 
 
+def circles() -> list[list[str]]:
+    """Modules that import each other, in groups; what only the type checker imports counts too."""
+    graph = nx.DiGraph()
+    for module in MODULES:
+        graph.add_edges_from((module, name) for name in imported(parsed(module), module) if name in MODULES)
+    return [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1]
+
+
 def test_the_tree_is_found() -> None:
-    assert {"marin.step", "marin.text.normalize", "operators.tokenize", "experiments.exp1529_mantis"} <= MODULES.keys()
+    assert {
+        "marin.steps.step",
+        "marin.text.normalize",
+        "operators.tokenize",
+        "experiments.exp1529_mantis",
+    } <= MODULES.keys()
 
 
 def test_imports_point_one_way() -> None:
@@ -104,13 +129,15 @@ def test_imports_point_one_way() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("marin.step", "from operators.tokenize import Tokenize"),
-        ("marin.step", "def late():\n    import experiments.exp1529_mantis"),
+        ("marin.steps.step", "from operators.tokenize import Tokenize"),
+        ("marin.steps.step", "def late():\n    import experiments.exp1529_mantis"),
         ("operators.tokenize", "from infra import hardware"),
         ("operators.tokenize", "import tests.engine.toy"),
-        ("marin.text.normalize", "from marin.step import ExecutorStep"),
-        ("marin.text.normalize", "from marin import store"),
-        ("marin.text.normalize", "def late():\n    from ..plan import Plan"),
+        ("marin.text.normalize", "from marin.steps.step import ExecutorStep"),
+        ("marin.text.normalize", "from marin.store import store"),
+        ("marin.store.lease", "from marin.steps import step"),
+        ("marin.plan.plan", "def late():\n    from marin.executor import commit"),
+        ("marin.text.normalize", "def late():\n    from ..plan.plan import Plan"),
         ("marin.text.normalize", "from marin import Context"),
     ],
 )
@@ -118,12 +145,22 @@ def test_an_import_against_the_direction_is_seen(module: str, source: str) -> No
     assert len(import_faults(module, ast.parse(source))) == 1
 
 
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert circles() == []
+
+
+def test_the_top_level_fits_on_a_hand_and_each_package_says_what_it_is() -> None:
+    entries = [path for path in (ROOT / "marin").iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= 15
+    packages = [name for name, path in MODULES.items() if path.name == "__init__.py" and name.startswith("marin")]
+    assert [name for name in packages if not ast.get_docstring(parsed(name))] == []
+
+
 def test_drawing_pages_is_left_to_one_module_of_the_engine() -> None:
+    drawing = "marin.report.page.drawing"
     engine = [module for module in MODULES if module.split(".")[0] == "marin" and not in_library(module)]
-    drawing = {
-        module for module in engine if any(name.startswith("marin.pages") for name in imported(parsed(module), module))
-    }
-    assert drawing <= ENGINE_OPENS.keys()
+    known = {module for module in engine if any(drawing in name for name in imported(parsed(module), module))}
+    assert known == {DRAWS}
 
 
 def test_files_are_short_enough_to_read() -> None:
@@ -183,7 +220,7 @@ def test_building_an_experiment_does_no_input_output_and_reads_no_environment() 
 
         forbidden = False
         from experiments.exp1529_mantis import build
-        from marin.scale import Scale
+        from marin.steps.scale import Scale
 
         os.environ.__class__ = Watched
         sys.addaudithook(hook)

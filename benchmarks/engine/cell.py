@@ -96,7 +96,7 @@ def _answer(tool: Tool, steps: int, folder: Path, done: Measured) -> str:
 
 def _answer_of_store(steps: int, folder: Path) -> str:
     """What this project's store holds for the last layer."""
-    from marin.store import open_store
+    from marin.store.store import open_store
 
     store = open_store(str(folder / "store"))
     last = [node.name for node in list(dag.layers(steps))[-1]]

@@ -22,7 +22,8 @@ STATEMENTS = {
     "an operator's view": "import marin",
     "an experiment": "import experiments.exp1529_mantis",
     "built, both scales": (
-        "import experiments.exp1529_mantis as e; from marin.scale import Scale; [e.build(scale) for scale in Scale]"
+        "import experiments.exp1529_mantis as e; from marin.steps.scale import Scale; "
+        "[e.build(scale) for scale in Scale]"
     ),
     "the command line": "import marin.cli",
 }

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from rich.table import Table
 
 from benchmarks.engine.report import wide_console
-from marin.record import Input, Provenance, Record
-from marin.store import Store, attempt_directory, record_name
+from marin.store.record import Input, Provenance, Record
+from marin.store.store import Store, attempt_directory, record_name
 
 COMMANDS = (("ls",), ("ls", "--json"), ("ls", "--sort", "made"), ("ls", "layer-7/*"), ("ls", "layer-3/node 1003"))
 

@@ -29,8 +29,8 @@ from benchmarks.engine.peers import dag
 from benchmarks.engine.quick_s3 import Serving, quick_s3
 from benchmarks.engine.report import wide_console
 from benchmarks.engine.tools import TOOLS, Phase
-from marin.record import parse_record
-from marin.store import Store
+from marin.store.record import parse_record
+from marin.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("records", "actions", "code")

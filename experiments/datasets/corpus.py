@@ -12,9 +12,9 @@ from typing import Any
 from marin.data.artifacts import Documents, RawFiles
 from marin.data.http_file import HttpFile
 from marin.errors import MissingRevision
-from marin.resources import Size
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.resources import Size
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments
 
 # Of compressed text: Nemotron-CC's 10.7 TiB hold 6.3 T tokens.

@@ -11,8 +11,8 @@ from experiments.datasets.gsm8k import problems, test_items
 from experiments.datasets.shares import modules, sections
 from marin.data.artifacts import Documents
 from marin.data.problem_forms import Form
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
 from operators.generate import Bundle, ProblemDocuments
 from operators.installed import Docstrings, LanguageReference

@@ -9,8 +9,8 @@ from __future__ import annotations
 from marin.data.artifacts import Documents, Items
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from operators.download import HuggingFace, ReadItems
 from operators.generate import GenerateItems, ProblemDocuments
 

@@ -11,8 +11,8 @@ from marin.data.artifacts import Documents
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
 from operators.extract import Extract
 from operators.generate import GenerateItems, ProblemDocuments

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from marin.exits import Exit
+from marin.cli.exits import Exit
 
 # Section → command → what it does, in one line. Help shows them in this order.
 COMMANDS: dict[str, dict[str, str]] = {

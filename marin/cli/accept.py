@@ -6,11 +6,11 @@ import click
 from rich.text import Text
 
 from marin.cli.completions import complete_experiment_and_steps
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.console import open_console
 from marin.errors import BadField
-from marin.exits import Exit
-from marin.scale import Scale
+from marin.report.table import open_console
+from marin.steps.scale import Scale
 
 
 @click.command()
@@ -27,9 +27,9 @@ def command(names: tuple[str, ...], because: str, scale: Scale, prefix: str, as_
 
     STEP is op/label, label, op or identity. What is accepted is the change as it is now: another change stops again.
     """
-    from marin.acceptance import accept_named
-    from marin.decision import Action
-    from marin.plan import resolve_names
+    from marin.plan.acceptance import accept_named
+    from marin.plan.decision import Action
+    from marin.plan.plan import resolve_names
 
     experiment, asked = _apart(names)
     made = plan_of(experiment, scale, prefix)

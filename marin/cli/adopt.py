@@ -10,13 +10,13 @@ from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_kind, complete_path
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.console import open_console
 from marin.errors import BadField
-from marin.exits import Exit
 from marin.numbers import write_bytes
-from marin.store import open_store
-from marin.terminal import describe_facts
+from marin.report.table import open_console
+from marin.report.terminal import describe_facts
+from marin.store.store import open_store
 
 
 @click.command()
@@ -38,7 +38,7 @@ def command(source: str, kind: str, label: str, because: str, facts: str, prefix
     A file or folder, or gs://, s3://. Every file is read as the KIND that it is said to be. The same bytes are adopted
     once; of two commands at a time one waits. What lies in another store comes with its lineage by `marin mirror`.
     """
-    from marin.adopt import adopt
+    from marin.upkeep.adopt import adopt
 
     done = adopt(
         open_store(prefix),

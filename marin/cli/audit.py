@@ -9,15 +9,15 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.cli.completions import complete_path
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.console import Column, open_console, print_table
-from marin.exits import Exit
-from marin.inventory import must_exist
-from marin.scale import Scale
-from marin.store import open_store
+from marin.report.table import Column, open_console, print_table
+from marin.steps.scale import Scale
+from marin.store.inventory import must_exist
+from marin.store.store import open_store
 
 if TYPE_CHECKING:
-    from marin.audit import Audit, Claim, Grade
+    from marin.report.audit import Audit, Claim, Grade
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
@@ -37,7 +37,7 @@ def command(experiments: tuple[str, ...], days: int, scale: Scale, prefix: str, 
     Of the results of EXPERIMENT and of all that they were made from, or of everything in the store. Reads only.
     Exit code 3 if something is not to be trusted.
     """
-    from marin.audit import Grade, audit_plans, audit_store
+    from marin.report.audit import Grade, audit_plans, audit_store
 
     store = open_store(prefix)
     must_exist(store)
@@ -80,7 +80,7 @@ def _as_json(made: Audit) -> dict[str, Any]:
 
 
 def _print(console: Console, made: Audit, experiments: str, prefix: str) -> None:
-    from marin.audit import Grade, span
+    from marin.report.audit import Grade, span
 
     outputs = f"{len(made.scope)} output{'' if len(made.scope) == 1 else 's'}"
     results = f"{len(made.results)} result{'' if len(made.results) == 1 else 's'}"
@@ -97,7 +97,7 @@ def _print(console: Console, made: Audit, experiments: str, prefix: str) -> None
 
 
 def _verdict(made: Audit, result: Any) -> Text:
-    from marin.audit import Grade
+    from marin.report.audit import Grade
 
     claims = made.about(result)
     worst = [claim for claim in claims if claim.grade is claims[0].grade and claim.grade is not Grade.KNOWN]

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.cli.completions import complete_file, complete_output
+from marin.cli.exits import Exit
 from marin.cli.options import PREFIX, ends
-from marin.console import Column, open_console, print_table
-from marin.contents import Contents, Entry, Form, contents, contents_of_file
-from marin.exits import Exit
-from marin.inventory import output_called, read_inventory
 from marin.numbers import write_bytes
-from marin.store import open_store
-from marin.terminal import describe_facts
+from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
+from marin.report.table import Column, open_console, print_table
+from marin.report.terminal import describe_facts
+from marin.store.inventory import output_called, read_inventory
+from marin.store.store import open_store
 
 TEXTS, ROWS, SAMPLED = 5, 40, 20  # entries, unless -n asks for another number
 MOST_LINES, MOST_LETTERS = 15, 1500  # of one text, unless --full

@@ -11,8 +11,8 @@ from click.shell_completion import FishComplete, ZshComplete
 
 from marin.cli import COMPLETE_VARIABLE, main
 from marin.cli.bash_completion import Bash
+from marin.cli.exits import Exit
 from marin.cli.options import ends
-from marin.exits import Exit
 
 SHELLS = {"bash": Bash, "zsh": ZshComplete, "fish": FishComplete}
 # Where each keeps it: nothing but completion is in these files, so that writing one replaces an older one.

@@ -12,8 +12,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from marin.experiment import Experiment
-    from marin.record import Record
+    from marin.steps.experiment import Experiment
+    from marin.store.record import Record
 
 type Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 type Named = tuple[str, str]  # what is completed, and a few words about it
@@ -36,8 +36,8 @@ def quietly(offer: Callable[[click.Context], Iterable[Named]]) -> Completer:
 
 
 def _experiment(ctx: click.Context) -> Experiment:
-    from marin.experiment_file import built_by, load_build
-    from marin.scale import Scale
+    from marin.steps.experiment_file import built_by, load_build
+    from marin.steps.scale import Scale
 
     # An option whose value is being completed ends the parse before arguments are told apart.
     named = ctx.params.get("experiment") or next(name for name in ctx.args if name.endswith(".py"))
@@ -46,8 +46,8 @@ def _experiment(ctx: click.Context) -> Experiment:
 
 
 def _records(ctx: click.Context) -> Sequence[Record]:
-    from marin.inventory import read_inventory
-    from marin.store import open_store
+    from marin.store.inventory import read_inventory
+    from marin.store.store import open_store
 
     return read_inventory(open_store(ctx.params.get("prefix") or "store")).records
 
@@ -91,8 +91,8 @@ def complete_output(ctx: click.Context) -> Iterable[Named]:
 @quietly
 def complete_attempt(ctx: click.Context) -> Iterable[Named]:
     """Steps that were ever tried on the store."""
-    from marin.attempts import parse_attempt
-    from marin.store import open_store
+    from marin.store.attempts import parse_attempt
+    from marin.store.store import open_store
 
     objects = open_store(ctx.params.get("prefix") or "store").objects
     for op in objects.names(""):
@@ -105,9 +105,9 @@ def complete_attempt(ctx: click.Context) -> Iterable[Named]:
 @quietly
 def complete_file(ctx: click.Context) -> Iterable[Named]:
     """Files of the output that the command line names already."""
-    from marin.inventory import output_called, read_inventory
     from marin.numbers import write_bytes
-    from marin.store import open_store
+    from marin.store.inventory import output_called, read_inventory
+    from marin.store.store import open_store
 
     inventory = read_inventory(open_store(ctx.params.get("prefix") or "store"))
     record = output_called(inventory, ctx.params.get("output") or ctx.args[0], latest=True)
@@ -117,15 +117,15 @@ def complete_file(ctx: click.Context) -> Iterable[Named]:
 @quietly
 def complete_kind(_: click.Context) -> Iterable[Named]:
     """Kinds of artifact that marin itself knows."""
-    from marin.artifact import KINDS
+    from marin.steps.artifact import KINDS
 
     return [(kind, (made.__doc__ or "").partition("\n")[0]) for kind, made in KINDS.items()]
 
 
 @quietly
 def complete_run(ctx: click.Context) -> Iterable[Named]:
-    from marin.history import run_names
-    from marin.store import open_store
+    from marin.report.run_history import run_names
+    from marin.store.store import open_store
 
     names = run_names(open_store(ctx.params.get("prefix") or "store"))
     return [("latest", "the last one"), *((name, "") for name in reversed(names))]
@@ -135,7 +135,7 @@ def complete_held(field: str) -> Completer:
     """Every operator, label, kind or experiment of the store's outputs."""
 
     def offer(ctx: click.Context) -> Iterable[Named]:
-        from marin.inventory import held_by
+        from marin.store.inventory import held_by
 
         return ((held_by(record, field), "") for record in _records(ctx))
 

@@ -10,16 +10,16 @@ import click
 from rich.text import Text
 
 from marin.cli.completions import complete_path, complete_revision
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends, experiment_argument, scale_option
-from marin.console import open_console
-from marin.difference import Difference, StepDifference, compare_sides
-from marin.difference_cost import to_run, trained_anew, training_sum
 from marin.errors import ExperimentError
-from marin.exits import Exit
-from marin.experiment_file import near_files
-from marin.revisions import base_of, commit_of, top_of
-from marin.scale import Scale
-from marin.sides import Place, read_sides
+from marin.report.diff.cost import to_run, trained_anew, training_sum
+from marin.report.diff.difference import Difference, StepDifference, compare_sides
+from marin.report.diff.experiments import Place, read_sides
+from marin.report.diff.revisions import base_of, commit_of, top_of
+from marin.report.table import open_console
+from marin.steps.experiment_file import near_files
+from marin.steps.scale import Scale
 
 WORKING_TREE = "working tree"
 
@@ -68,8 +68,8 @@ def command(
     committed: set[str] = set()
     store = ""
     if prefix is not None:
-        from marin.inventory import must_exist
-        from marin.store import open_store
+        from marin.store.inventory import must_exist
+        from marin.store.store import open_store
 
         opened = open_store(prefix)
         must_exist(opened)
@@ -79,8 +79,8 @@ def command(
         about = {"from": old.named, "to": new.named, "scale": scale.value}
         echo_json({**about, **_as_json(difference, store, committed)})
         return Exit.OK
-    from marin.difference_report import report
-    from marin.difference_text import markdown, print_blocks
+    from marin.report.diff.report import report
+    from marin.report.diff.text import markdown, print_blocks
 
     blocks = report(difference, store, committed, every=every)
     if as_markdown:

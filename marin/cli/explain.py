@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from marin.cli.completions import complete_step
+from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.console import open_console
-from marin.exits import Exit
-from marin.plan import resolve_names
-from marin.scale import Scale
+from marin.plan.plan import resolve_names
+from marin.report.table import open_console
+from marin.steps.scale import Scale
 
 
 @click.command()
@@ -21,7 +21,7 @@ from marin.scale import Scale
 @ends
 def command(experiment: str, step: str, scale: Scale, prefix: str, as_json: bool) -> int:
     """Everything known about STEP (op/label, op or identity): fields, inputs, code, why it would run."""
-    from marin.explain import explanation, print_explanation
+    from marin.report.explain import explanation, print_explanation
 
     made = plan_of(experiment, scale, prefix)
     steps = sorted(resolve_names([step], made.experiment.steps()), key=lambda held: held.name)

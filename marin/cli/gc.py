@@ -14,21 +14,21 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from rich.text import Text
 
 from marin.cli.completions import complete_path
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.console import Column, open_console, print_table
 from marin.errors import BadField
-from marin.exits import Exit
-from marin.garbage import OLDER_THAN, Asked, Garbage, Roots, roots_of
-from marin.inventory import must_exist
 from marin.numbers import write_bytes
-from marin.piece import Piece, PieceKind
-from marin.scale import Scale
-from marin.store import Store, open_store
-from marin.sweep import Swept, look, sweep
-from marin.typed import marin
+from marin.report.table import Column, open_console, print_table
+from marin.report.typed import marin
+from marin.steps.scale import Scale
+from marin.store.inventory import must_exist
+from marin.store.store import Store, open_store
+from marin.upkeep.gc.garbage import Piece, PieceKind
+from marin.upkeep.gc.select import OLDER_THAN, Asked, Garbage, Roots, roots_of
+from marin.upkeep.gc.sweep import Swept, look, sweep
 
 if TYPE_CHECKING:
-    from marin.experiment import Experiment
+    from marin.steps.experiment import Experiment
 
 NAMED = 8  # pieces of a kind, the largest
 HEADINGS = {
@@ -183,7 +183,7 @@ class _Progress:
 
 
 def _roots(files: Sequence[str], scale: Scale | None) -> Roots:
-    from marin.experiment_file import built_by, load_build
+    from marin.steps.experiment_file import built_by, load_build
 
     built: list[Experiment] = []
     for file in files:

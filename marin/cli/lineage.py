@@ -10,20 +10,20 @@ from rich.text import Text
 from rich.tree import Tree
 
 from marin.cli.completions import complete_held, complete_output, complete_path
+from marin.cli.exits import Exit
 from marin.cli.options import PREFIX, echo_json, ends, scale_option
-from marin.console import Column, open_console, print_table
 from marin.errors import BadField
-from marin.exits import Exit
-from marin.family import Branch, Direction, Family
-from marin.inventory import hint, must_exist
-from marin.lineage import Lineage, Output, read_lineage
-from marin.lookup import made, outputs_named, outputs_of
-from marin.marks import BAD, Mark, MarkKind, Marks
-from marin.record import Record
-from marin.revocation import revoked
-from marin.scale import Scale
-from marin.store import open_store
-from marin.terminal import describe_facts
+from marin.report.lineage_tree import Branch, Direction, Family
+from marin.report.marks import BAD, Mark, MarkKind, Marks
+from marin.report.table import Column, open_console, print_table
+from marin.report.terminal import describe_facts
+from marin.steps.scale import Scale
+from marin.store.inventory import hint, must_exist
+from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.lookup import made, outputs_named, outputs_of
+from marin.store.record import Record
+from marin.store.revocation import revoked
+from marin.store.store import open_store
 
 DEPTH = 12  # levels; what is deeper is counted, and --json has it all
 NAMES = 3  # of a folded line
@@ -97,8 +97,8 @@ def command(
 
 
 def _in(experiment: str, scale: Scale, step: str, lineage: Lineage) -> list[Output]:
-    from marin.experiment_file import built_by, load_build
-    from marin.plan import resolve_names
+    from marin.plan.plan import resolve_names
+    from marin.steps.experiment_file import built_by, load_build
 
     steps = built_by(*load_build(experiment), scale).steps()
     named = sorted(resolve_names([step], steps), key=lambda held: held.name)

@@ -6,14 +6,14 @@ import time
 
 import click
 
-from marin.attempts import Attempt, Standing, attempts_called, standing
 from marin.cli.completions import complete_attempt
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.console import open_console
 from marin.errors import UnknownStep
-from marin.exits import Exit
-from marin.redaction import redacted
-from marin.store import Store, open_store
+from marin.report.table import open_console
+from marin.store.attempts import Attempt, Standing, attempts_called, standing
+from marin.store.redaction import redacted
+from marin.store.store import Store, open_store
 
 LOOK_SECONDS = 0.5
 

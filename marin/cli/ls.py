@@ -12,16 +12,16 @@ from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_held, complete_output
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.collector import paused
-from marin.console import Column, open_console, print_table
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
-from marin.exits import Exit
-from marin.inventory import Inventory, held_by, hint, outputs_called, read_inventory, unknown
 from marin.numbers import write_bytes
-from marin.record import Record
-from marin.store import open_store
-from marin.terminal import describe_facts
+from marin.report.table import Column, open_console, print_table
+from marin.report.terminal import describe_facts
+from marin.store.collector import paused
+from marin.store.inventory import Inventory, held_by, hint, outputs_called, read_inventory, unknown
+from marin.store.record import Record
+from marin.store.store import open_store
 
 
 class Order(StrEnum):

@@ -12,17 +12,17 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from rich.text import Text
 
 from marin.cli.completions import complete_output, complete_path
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends
-from marin.console import Column, open_console, print_table
-from marin.egress import Route
 from marin.errors import StoreError
-from marin.exits import Exit
-from marin.mirror import Brought, mirror
-from marin.mirror_plan import Mirroring, plan_mirroring
 from marin.numbers import write_bytes
-from marin.record import Record
-from marin.region import MACHINE, bucket_region
-from marin.store import open_store
+from marin.plan.cost.egress import Route
+from marin.report.table import Column, open_console, print_table
+from marin.store.record import Record
+from marin.store.region import MACHINE, bucket_region
+from marin.store.store import open_store
+from marin.upkeep.mirror.copy import Brought, mirror
+from marin.upkeep.mirror.plan import Mirroring, plan_mirroring
 
 COLUMNS = (
     Column(),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from marin.cli.completions import complete_path
-from marin.exits import guarded
-from marin.scale import Scale
+from marin.cli.exits import guarded
+from marin.steps.scale import Scale
 
 if TYPE_CHECKING:
-    from marin.plan import Plan
+    from marin.plan.plan import Plan
 
 type Decorator = Callable[[Any], Any]
 
@@ -60,10 +60,10 @@ def echo_json(held: object) -> None:
 
 def plan_of(experiment: str, scale: Scale, prefix: str) -> Plan:
     """The plan of an experiment file; it knows the experiment and the store."""
-    from marin.collector import paused
-    from marin.experiment_file import built_by, load_build
-    from marin.plan import make_plan
-    from marin.store import open_store
+    from marin.plan.plan import make_plan
+    from marin.steps.experiment_file import built_by, load_build
+    from marin.store.collector import paused
+    from marin.store.store import open_store
 
     with paused():
         build, source = load_build(experiment)

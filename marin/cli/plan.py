@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
+from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.console import open_console
-from marin.costs import StepCost, by_operator, crossing, in_all, plan_costs
-from marin.decision import Action
-from marin.egress import Allowance, Regions, must_be_allowed
-from marin.exits import Exit
-from marin.plan import Plan
-from marin.region import Region
-from marin.region_options import region_options
-from marin.scale import Scale
+from marin.cli.region_options import region_options
+from marin.plan.cost.egress import Allowance, Regions, must_be_allowed
+from marin.plan.cost.plan_cost import StepCost, by_operator, crossing, in_all, plan_costs
+from marin.plan.decision import Action
+from marin.plan.plan import Plan
+from marin.report.table import open_console
+from marin.steps.scale import Scale
+from marin.store.region import Region
 
 
 @click.command()
@@ -44,8 +44,8 @@ def command(
     Exit code 3 if a committed output drifted or is damaged, 6 if more bytes would cross regions than --egress-budget,
     so that a run would stop.
     """
-    from marin.cost_table import print_costs
-    from marin.terminal import print_plan
+    from marin.report.cost_table import print_costs
+    from marin.report.terminal import print_plan
 
     made = plan_of(experiment, scale, prefix)
     regions = Regions(made.store.prefix, region, store_region)

@@ -10,17 +10,17 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.cli.completions import complete_output
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.console import Column, open_console, print_table
 from marin.errors import BadField, StoreError
-from marin.exits import Exit
-from marin.family import described
-from marin.inventory import must_exist
-from marin.lineage import Lineage, Output, read_lineage
-from marin.lookup import bytes_named
-from marin.record import Record
-from marin.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
-from marin.store import Store, open_store
+from marin.report.lineage_tree import described
+from marin.report.table import Column, open_console, print_table
+from marin.store.inventory import must_exist
+from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.lookup import bytes_named
+from marin.store.record import Record
+from marin.store.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
+from marin.store.store import Store, open_store
 
 COLUMNS = (
     Column(heading="output"),
@@ -86,7 +86,7 @@ def command(
 
 def _stamp_pages(store: Store) -> list[str]:
     """The revocation stands, whatever becomes of the pages."""
-    from marin.page_revocations import stamp_pages
+    from marin.report.page.revocations import stamp_pages
 
     try:
         return [f"{store.prefix}/{name}" for name in stamp_pages(store)]

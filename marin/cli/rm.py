@@ -6,17 +6,17 @@ import click
 from rich.text import Text
 
 from marin.cli.completions import complete_output
+from marin.cli.exits import Exit
 from marin.cli.gc import take_away
 from marin.cli.options import JSON, PREFIX, ends
-from marin.console import open_console
 from marin.errors import BadField
-from marin.exits import Exit
-from marin.garbage import Asked, Stays
-from marin.inventory import Inventory, output_called, read_inventory
-from marin.lineage import ADOPT
-from marin.piece import PieceKind
-from marin.record import Record
-from marin.store import open_store
+from marin.report.table import open_console
+from marin.store.inventory import Inventory, output_called, read_inventory
+from marin.store.lineage import ADOPT
+from marin.store.record import Record
+from marin.store.store import open_store
+from marin.upkeep.gc.garbage import PieceKind
+from marin.upkeep.gc.select import Asked, Stays
 
 READERS = 5  # outputs made from it that are named
 

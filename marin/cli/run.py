@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from marin.cli.options import EXPERIMENT, ends
-from marin.experiment_file import load_build
-from marin.run_experiment import Options, run_experiment, run_options
+from marin.cli.run_experiment import Options, run_experiment, run_options
+from marin.steps.experiment_file import load_build
 
 
 @click.command()

@@ -6,13 +6,13 @@ import click
 from rich.text import Text
 
 from marin.cli.completions import complete_run
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.console import Column, open_console, print_table
-from marin.exits import Exit
-from marin.history import PastRun, past_runs, run_called, run_names
-from marin.inventory import must_exist
-from marin.runs_table import STATUSES, print_runs
-from marin.store import open_store
+from marin.report.run_history import PastRun, past_runs, run_called, run_names
+from marin.report.runs_table import STATUSES, print_runs
+from marin.report.table import Column, open_console, print_table
+from marin.store.inventory import must_exist
+from marin.store.store import open_store
 
 
 @click.command()

@@ -6,15 +6,15 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, experiment_argument, scale_option
-from marin.console import Column, open_console, print_table
-from marin.exits import Exit
-from marin.history import RECENT, PastRun, past_runs, run_names
-from marin.inventory import must_exist
-from marin.runs_table import print_runs
-from marin.scale import Scale
-from marin.status import Standing, StepStatus, statuses, store_statuses
-from marin.store import Store, open_store
+from marin.report.run_history import RECENT, PastRun, past_runs, run_names
+from marin.report.runs_table import print_runs
+from marin.report.status import Standing, StepStatus, statuses, store_statuses
+from marin.report.table import Column, open_console, print_table
+from marin.steps.scale import Scale
+from marin.store.inventory import must_exist
+from marin.store.store import Store, open_store
 
 STYLES = {
     Standing.RUNNING: "cyan",
@@ -43,7 +43,7 @@ def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool,
     """
     store = open_store(prefix)
     if experiment is not None:
-        from marin.experiment_file import built_by, load_build
+        from marin.steps.experiment_file import built_by, load_build
 
         build, source = load_build(experiment)
         rows = statuses(store, built_by(build, source, scale).steps())

@@ -10,18 +10,18 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.text import Text
 
 from marin.cli.completions import complete_output
+from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
-from marin.console import open_console
 from marin.errors import BadPrefix, StoreFull
-from marin.exits import Exit
-from marin.inventory import SHORTEST, Inventory, outputs_called, read_inventory
-from marin.lineage import read_lineage
 from marin.numbers import write_bytes
-from marin.record import Record
-from marin.store import Store, open_store
-from marin.suspects import Suspects, suspects_of
-from marin.verified import last_verified, note_verified
-from marin.verify import Check
+from marin.report.table import open_console
+from marin.store.files.verify import Check
+from marin.store.inventory import SHORTEST, Inventory, outputs_called, read_inventory
+from marin.store.lineage import read_lineage
+from marin.store.record import Record
+from marin.store.store import Store, open_store
+from marin.store.suspects import Suspects, suspects_of
+from marin.store.verifications import last_verified, note_verified
 
 
 @click.command()

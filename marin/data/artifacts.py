@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from marin.artifact import Artifact
+from marin.steps.artifact import Artifact
 
 
 class Documents(Artifact, kind="documents"):

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from marin.directory import Directory
 from marin.errors import GarbledDocument, TruncatedShard
+from marin.store.files.directory import Directory
 
 SCHEMA = pa.schema(
     [

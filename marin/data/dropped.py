@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from marin.data.documents import Document, read_rows, read_shard, shard_names, write_rows, write_shard
-from marin.directory import Directory
 from marin.errors import OverRemoval
+from marin.store.files.directory import Directory
 
 # Below the documents, with the same shard names.
 FOLDER = "dropped"

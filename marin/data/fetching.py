@@ -21,8 +21,8 @@ from pathlib import Path
 import xxhash
 
 from marin.data.http_file import HttpFile
-from marin.directory import Directory
 from marin.errors import InputError
+from marin.store.files.directory import Directory
 
 CHUNK = 1 << 20
 ATTEMPTS = 5

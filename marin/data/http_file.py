@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marin.value import value
+from marin.steps.value import value
 
 
 @value("http_file")

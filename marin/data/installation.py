@@ -14,7 +14,7 @@ from pathlib import Path
 import xxhash
 
 from marin.errors import BadField, MissingDependency
-from marin.value import value
+from marin.steps.value import value
 
 # Tests, programs, generated tables, and what differs between two builds of one Python version.
 LEFT_OUT = frozenset(

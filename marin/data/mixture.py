@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from marin.errors import BadField
-from marin.value import value
+from marin.steps.value import value
 
 MAX_BLOCK = 1 << 20  # sequences: a block is laid out whole, so it must stay small
 

@@ -20,7 +20,7 @@ from marin.data.apportion import Apportionment
 from marin.data.mixture import MAX_BLOCK, BatchSchedule, Mixture, Shuffle, Stages, source_name
 from marin.data.permutation import Linear, affine, draw_feistel, draw_linear, feistel, raw_stream, right_bits
 from marin.errors import BadField, LabelClash, StarvedSource, TooManyEpochs
-from marin.value import digest, encode
+from marin.steps.value import digest, encode
 
 I64 = NDArray[np.int64]
 CACHED_BLOCKS = 64

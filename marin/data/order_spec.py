@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from marin.data.mixture import MAX_BLOCK, BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField
-from marin.value import value
+from marin.steps.value import value
 
 # Experiments build specs; only run() needs what is behind them, and NumPy with it.
 if TYPE_CHECKING:

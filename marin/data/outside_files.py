@@ -19,8 +19,8 @@ from typing import Any
 import xxhash
 
 from marin.data.checksums import content_digest, content_digests
-from marin.directory import Directory
 from marin.errors import InputError
+from marin.store.files.directory import Directory
 
 CHUNK = 1 << 20
 ASIDE = 16  # questions to a web server at a time

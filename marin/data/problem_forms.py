@@ -11,7 +11,7 @@ import xxhash
 from marin.errors import GarbledDocument
 from marin.evaluation.formats import TAG, lm_eval, olmes, split_answer
 from marin.evaluation.items import Item
-from marin.value import value
+from marin.steps.value import value
 
 STEP = re.compile(r"<<([-+*/().\d\s]+)=([-\d.]+)>>")
 LETTERS = "ABCD"

@@ -15,7 +15,7 @@ import xxhash
 from marin.data.problem_stories import STORIES, Draw, Story
 from marin.errors import BadField
 from marin.evaluation.items import Item
-from marin.value import value
+from marin.steps.value import value
 
 TEST_ONE_IN = 8
 

@@ -10,8 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from marin.directory import Directory
 from marin.errors import GarbledDocument, TruncatedShard
+from marin.store.files.directory import Directory
 
 JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
 COMPRESSED = (".gz", ".zst", ".zstd")

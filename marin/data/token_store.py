@@ -16,8 +16,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from marin.directory import Directory
 from marin.errors import CorruptOutput, GarbledDocument, StarvedSource, TokenizerMismatch, TruncatedShard
+from marin.store.files.directory import Directory
 
 TOKENS, OFFSETS, META = "tokens.bin", "offsets.npy", "meta.json"
 UINT16_VOCABULARY = 1 << 16

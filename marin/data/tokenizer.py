@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, MissingRevision, StarvedSource, TokenizerMismatch
+from marin.store.files.directory import Directory
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"

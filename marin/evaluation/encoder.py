@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from marin.data.tokenizer import load_tokenizer
-from marin.directory import Directory
+from marin.store.files.directory import Directory
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import numpy as np
 
 from marin.data.order import DataOrder
 from marin.data.token_store import TokenStore
-from marin.directory import Directory
 from marin.errors import CorruptOutput
+from marin.store.files.directory import Directory
 from marin.text.overlap import PARTS, OverlapIndex
 
 EXPOSURE_FILE = "exposure.json"

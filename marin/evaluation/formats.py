@@ -12,7 +12,7 @@ from enum import Enum
 
 from marin.errors import GarbledDocument
 from marin.evaluation.items import Item
-from marin.value import value
+from marin.steps.value import value
 
 TAG = re.compile(r"<<.*?>>")
 FINAL = "####"

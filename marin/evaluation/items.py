@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from marin.directory import Directory
 from marin.errors import GarbledDocument
+from marin.store.files.directory import Directory
 
 ITEMS_FILE = "items.jsonl"
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from marin.directory import Directory
 from marin.errors import CorruptOutput
 from marin.evaluation.formats import Format, Span
 from marin.evaluation.items import Item
 from marin.evaluation.scoring import DocumentBits, TokenBits
+from marin.store.files.directory import Directory
 
 RESULTS_FILE = "items.jsonl"
 SCORES_FILE = "scores.json"

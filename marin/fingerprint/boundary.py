@@ -8,32 +8,30 @@ A test holds operators and the library to CONTRACT: what they may import of the 
 
 from __future__ import annotations
 
-from marin.origin import LIBRARY
+from marin.fingerprint.observation.origin import LIBRARY
 
 CONTRACT = frozenset(
     {
-        "context",
-        "directory",
         "errors",
-        "lifetime",
-        "listening",
-        "observation",
-        "origin",
-        "reach",
-        "resources",
-        "scale",
-        "step",
-        "value",
+        "fingerprint.observation.listening",
+        "fingerprint.observation.observation",
+        "fingerprint.observation.origin",
+        "steps.artifact",
+        "steps.context",
+        "steps.lifetime",
+        "steps.reaches",
+        "steps.resources",
+        "steps.scale",
+        "steps.step",
+        "steps.value",
+        "store.files.directory",
     }
 )
 
-# marin.artifact holds both: the artifact classes say what a step returns and are followed, these are not.
-_ENGINE_SYMBOLS = frozenset({("marin.artifact", name) for name in ("Artifact", "KINDS", "artifact_from")})
 
-
-def is_engine(module: str, symbol: str = "") -> bool:
-    """Whether a dotted module, or one name in it, belongs to the engine."""
+def is_engine(module: str) -> bool:
+    """Whether a dotted module belongs to the engine."""
     top, _, rest = module.partition(".")
     if top != "marin" or not rest:  # marin/__init__ only passes names through
         return False
-    return rest.split(".")[0] not in LIBRARY or (module, symbol) in _ENGINE_SYMBOLS
+    return rest.split(".")[0] not in LIBRARY

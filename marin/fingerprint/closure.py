@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from marin.fingerprint.boundary import is_engine
-from marin.fingerprint.modules import Module, Target
+from marin.fingerprint.lookup.unit import CONTENT, READERS, Key, Unit
+from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.moved import as_before
-from marin.fingerprint.piece import AS_SCRIPT, ON_IMPORT, Trait
 from marin.fingerprint.registers import Registers
-from marin.fingerprint.unit import CONTENT, READERS, Key, Unit
-from marin.fingerprint.units import Units
-from marin.value import digest
+from marin.fingerprint.source.module import Module, Target
+from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT, Trait
+from marin.steps.value import digest
 
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from marin.errors import ExperimentError
 from marin.fingerprint.closure import Closures
-from marin.fingerprint.piece import ON_IMPORT
-from marin.fingerprint.unit import Key
+from marin.fingerprint.lookup.unit import Key
+from marin.fingerprint.source.unit_source import ON_IMPORT
 
 
 class NamedUnits:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from marin.fingerprint.modules import Chain
-from marin.fingerprint.piece import Trait
-from marin.fingerprint.unit import INDIFFERENT, Key, Unit
-from marin.fingerprint.units import Units
+from marin.fingerprint.lookup.unit import INDIFFERENT, Key, Unit
+from marin.fingerprint.lookup.units import Units
+from marin.fingerprint.source.module import Chain
+from marin.fingerprint.source.unit_source import Trait
 
 
 class Registers:

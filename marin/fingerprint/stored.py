@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from marin.document import BadDocument, parse_json
 from marin.errors import CorruptRecord
-from marin.fingerprint.result import CodeFingerprint
-from marin.redaction import without_credentials
-from marin.store import Store
+from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.store.documents import BadDocument, parse_json
+from marin.store.redaction import without_credentials
+from marin.store.store import Store
 
 
 def stored_code(store: Store, digest: str) -> CodeFingerprint | None:

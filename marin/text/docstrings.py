@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from marin.errors import GarbledDocument
-from marin.value import value
+from marin.steps.value import value
 
 type Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

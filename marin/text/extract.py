@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import IO, Any
 
+from marin.steps.value import value
 from marin.text.normalize import normalize
-from marin.value import value
 
 
 @value("extractor")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from marin.value import value
+from marin.steps.value import value
 
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s|$)")

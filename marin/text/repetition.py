@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from marin.steps.value import value
 from marin.text.quality import View
-from marin.value import value
 
 if TYPE_CHECKING:
     from marin.text.ngrams import NgramView

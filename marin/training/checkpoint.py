@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import xxhash
 
-from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training.model import ModelShape
 
 if TYPE_CHECKING:

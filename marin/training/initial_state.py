@@ -15,8 +15,8 @@ from levanter.checkpoint import load_checkpoint_or_initialize
 from levanter.checkpoint_manifest import read_manifest
 from levanter.trainer_state import TrainerState, saveable_training_mask
 
-from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.levanter_model import array_shapes, build_model

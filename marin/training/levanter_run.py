@@ -24,8 +24,8 @@ from levanter.trainer import DEFAULT_JAX_CONFIG, Trainer, TrainerConfig
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import TokenStore
-from marin.directory import Directory
 from marin.errors import NonFiniteLoss, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.batches import Batches
 from marin.training.bucket_address import find_buckets

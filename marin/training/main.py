@@ -1,7 +1,7 @@
 """The training process: ``python -m marin.training.main spec.json EVENTS PARENT SCOPE``.
 
 EVENTS: number of an inherited, writable file descriptor; one JSON object a line. PARENT: process id
-that must be alive. SCOPE: of what is observed, see marin.observation. Standard input is a pipe that the
+that must be alive. SCOPE: of what is observed, see marin.fingerprint.observation. Standard input is a pipe that the
 parent never writes to: when it closes, the parent is gone and this process ends at once, so that no two
 trainers write to one state directory.
 """
@@ -20,8 +20,8 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from marin.listening import current, observing
-from marin.observation import Scope
+from marin.fingerprint.observation.listening import current, observing
+from marin.fingerprint.observation.observation import Scope
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ORPHANED = 70  # exit status

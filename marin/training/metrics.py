@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
 
 TIMINGS = ("seconds", "tokens_per_second")
 NOT_JSON = re.compile("NaN|Infinity")  # as Python wrote them in older checkpoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from marin.errors import BadField
-from marin.value import value
+from marin.steps.value import value
 
 
 @value("architecture")

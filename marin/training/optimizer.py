@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from marin.errors import BadField
-from marin.value import value
+from marin.steps.value import value
 
 
 @value("clip_update_norm")

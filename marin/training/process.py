@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from marin import errors
-from marin.listening import answering, current
-from marin.observation import Observation, Scope
+from marin.fingerprint.observation.listening import answering, current
+from marin.fingerprint.observation.observation import Observation, Scope
 from marin.training.spec import TrainingSpec, to_json
 
 LOG_LINES_SHOWN = 15

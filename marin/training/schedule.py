@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from marin.errors import BadField
-from marin.value import value
+from marin.steps.value import value
 
 
 @value("rewarmup")

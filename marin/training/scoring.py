@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from marin.directory import Directory
 from marin.errors import InputError, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.model import ModelShape
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from benchmarks.engine.listing import COMMANDS, fill, measure
-from marin.inventory import read_inventory
-from marin.store import Store
+from marin.store.inventory import read_inventory
+from marin.store.store import Store
 
 
 def test_a_small_store_is_listed_by_every_command(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marin.data.documents import Document, read_documents, read_shard, shard_name, shard_names, write_documents
-from marin.directory import Directory
 from marin.errors import GarbledDocument, TruncatedShard
+from marin.store.files.directory import Directory
 
 TEN = [Document(f"text {n}\nä😀", f"s{n % 2}", {"n": n, "tags": ["b", "a"], "ö": None}) for n in range(10)]
 
@@ -57,7 +57,7 @@ def test_same_bytes_in_another_process(tmp_path: Path) -> None:
     write_documents(Directory(str(tmp_path / "a")), TEN)
     program = (
         "from tests.data.test_documents import TEN; from marin.data.documents import write_documents;"
-        f"from marin.directory import Directory; write_documents(Directory({str(tmp_path / 'b')!r}), TEN)"
+        f"from marin.store.files.directory import Directory; write_documents(Directory({str(tmp_path / 'b')!r}), TEN)"
     )
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", program], check=True, cwd=root, env={"PYTHONHASHSEED": "77"})
@@ -128,7 +128,7 @@ def test_unwritable_documents_are_named(directory: Directory) -> None:
 def test_writing_and_reading_leave_pandas_out(tmp_path: Path) -> None:
     """pyarrow imports pandas for pa.array(): .2 s in each new process that runs a step."""
     program = (
-        "import sys; from marin.data.documents import *; from marin.directory import Directory;"
+        "import sys; from marin.data.documents import *; from marin.store.files.directory import Directory;"
         f"d = Directory({str(tmp_path)!r}); write_documents(d, [Document('x')]); list(read_documents(d));"
         "sys.exit('pandas' in sys.modules)"
     )

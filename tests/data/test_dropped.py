@@ -6,8 +6,8 @@ import pytest
 
 from marin.data.documents import Document, read_documents, write_documents
 from marin.data.dropped import Dropped, Sieved, check_removed, read_dropped, sieve, total
-from marin.directory import Directory
 from marin.errors import OverRemoval
+from marin.store.files.directory import Directory
 
 
 def judge(document: Document) -> Document | Dropped:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from marin.data.mixture import BatchSchedule, Mixture, Stages, blend, mixture, source_name
 from marin.errors import BadField
-from marin.value import encode
+from marin.steps.value import encode
 
 SCHEDULE_32B = BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})
 WEIGHTS = st.dictionaries(st.text(min_size=1), st.floats(1e-6, 1e6), min_size=1, max_size=20)

@@ -15,8 +15,8 @@ from marin.data.order import DataOrder
 from marin.data.order_spec import OrderSpec
 from marin.data.permutation import draw, raw_stream
 from marin.data.token_store import TokenStore, write_token_store
-from marin.directory import Directory
 from marin.errors import BadField, LabelClash, StarvedSource, TokenizerMismatch, TooManyEpochs
+from marin.store.files.directory import Directory
 
 SOURCES = ("web", "code", "math", "wiki")
 LENGTHS = {"web": 100, "code": 37, "math": 8, "wiki": 1}

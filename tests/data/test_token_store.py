@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marin.data.token_store import TokenStore, one_tokenizer, write_token_store
-from marin.directory import Directory
 from marin.errors import CorruptOutput, GarbledDocument, StarvedSource, TokenizerMismatch, TruncatedShard
+from marin.store.files.directory import Directory
 
 DOCUMENTS = [[5, 6, 7], [8], [], [9, 0], [1, 2, 3, 4, 5, 6]]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from marin.store import Store, own_record, record_name
+from marin.store.store import Store, own_record, record_name
 
 DAY = 86400.0
 

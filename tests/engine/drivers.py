@@ -23,7 +23,8 @@ PATIENCE = 120.0  # seconds; a driver that takes longer fails the test
 SERVER = """
 import json, os, signal, sys
 import gcsfs, s3fs
-import marin.page, marin.run_experiment, marin.terminal, marin.backends.inline, marin.objects.remote
+import marin.cli.run_experiment, marin.executor.backends.inline
+import marin.report.page.page, marin.report.terminal, marin.store.objects.remote
 from tests.engine.drivers import become
 from tests.engine.faults.server import driven
 
@@ -81,9 +82,9 @@ def become(asked: dict[str, Any]) -> None:
     if where.clock:
         shift_clock(where.clock)
     if where.hasty:
-        import marin.lease
+        import marin.store.lease
 
-        marin.lease.EXPIRY, marin.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
+        marin.store.lease.EXPIRY, marin.store.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
 
 
 def shift_clock(ahead: float) -> None:

@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SERVER = """
 import json, os, sys, warnings
-import marin.cli, marin.cli.explain, marin.cli.plan, marin.cli.run, marin.backends.inline, marin.page
-import marin.terminal, marin.costs
+import marin.cli, marin.cli.explain, marin.cli.plan, marin.cli.run, marin.executor.backends.inline
+import marin.report.page.page, marin.report.terminal, marin.plan.cost.plan_cost
 for line in sys.stdin:
     job = json.loads(line)
     child = os.fork()

@@ -10,9 +10,9 @@ from pathlib import Path
 EXPERIMENT = '''
 """Does it run?"""
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 from lib.words import shout
 

@@ -6,9 +6,9 @@ import re
 import time
 from pathlib import Path
 
-from marin.record import Record
-from marin.store import Store
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.drivers import Driver
 
 EXPERIMENT = '''
@@ -17,9 +17,9 @@ import os
 import time
 
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 FOLDER, LAYERS, WIDE = {folder!r}, {layers}, {wide}

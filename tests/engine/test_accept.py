@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from marin.acceptance import accept_named
-from marin.decision import Action, OnDrift
 from marin.errors import BadField, CorruptRecord, Revoked
-from marin.plan import make_plan
-from marin.revocation import revoke
-from marin.store import Store
+from marin.plan.acceptance import accept_named
+from marin.plan.decision import Action, OnDrift
+from marin.plan.plan import make_plan
+from marin.store.revocation import revoke
+from marin.store.store import Store
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, Command
 from tests.engine.toy import Join, Outside, Slowly, Write, execute, experiment, planned, ran, run

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from marin import Documents, Items, Pinned, RawFiles
-from marin.adopt import Adopted, adopt
 from marin.data.documents import Document, write_documents
 from marin.data.problems import Split
-from marin.decision import Action
-from marin.directory import Directory
 from marin.errors import BadField, InputError, MarinError, Revoked
-from marin.family import Direction
-from marin.inventory import read_inventory
-from marin.lineage import Output, read_lineage
-from marin.marks import MarkKind, Marks
-from marin.revocation import revoke, revoked, withdraw
-from marin.store import Store
-from marin.verify import Check
+from marin.plan.decision import Action
+from marin.report.lineage_tree import Direction
+from marin.report.marks import MarkKind, Marks
+from marin.store.files.directory import Directory
+from marin.store.files.verify import Check
+from marin.store.inventory import read_inventory
+from marin.store.lineage import Output, read_lineage
+from marin.store.revocation import revoke, revoked, withdraw
+from marin.store.store import Store
+from marin.upkeep.adopt import Adopted, adopt
 from operators.generate import GenerateItems
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command

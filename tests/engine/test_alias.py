@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from marin.acceptance import accept_planned
-from marin.context import Context
-from marin.decision import Action, OnDrift
-from marin.store import Store
-from marin.verify import Check
+from marin.plan.acceptance import accept_planned
+from marin.plan.decision import Action, OnDrift
+from marin.steps.context import Context
+from marin.store.files.verify import Check
+from marin.store.store import Store
 from tests.engine.aging import rewrite_record
 from tests.engine.toy import Blob, Count, Fail, Join, Write, execute, planned, ran, run, runs_otherwise, statuses
 

@@ -9,16 +9,16 @@ import pytest
 from msgspec import structs
 
 from marin import Context, Pinned
-from marin.adopt import adopt
-from marin.audit import Audit, Grade, audit_plans, audit_store
-from marin.backends.inline import InlineBackend
-from marin.decision import OnDrift
-from marin.inventory import read_inventory
-from marin.revocation import revoke, withdraw
-from marin.scheduler import Scheduler, StepResult
-from marin.store import Store
-from marin.verified import FOLDER, last_verified, note_verified
-from marin.verify import Check
+from marin.executor.backends.inline import InlineBackend
+from marin.executor.scheduler import Scheduler, StepResult
+from marin.plan.decision import OnDrift
+from marin.report.audit import Audit, Grade, audit_plans, audit_store
+from marin.store.files.verify import Check
+from marin.store.inventory import read_inventory
+from marin.store.revocation import revoke, withdraw
+from marin.store.store import Store
+from marin.store.verifications import FOLDER, last_verified, note_verified
+from marin.upkeep.adopt import adopt
 from tests.engine.aging import rewrite_record
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, STORE_ERROR, Command

@@ -12,11 +12,11 @@ import pytest
 
 from marin import Artifact, Context, ExecutorStep
 from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
-from marin.page import page_name
-from marin.record import Record
-from marin.scheduler import Run
-from marin.store import Store
-from marin.verify import Check
+from marin.executor.scheduler import Run
+from marin.report.page.page import page_name
+from marin.store.files.verify import Check
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.project import Project
 from tests.engine.toy import Blob, Join, Outside, Write, planned, ran, run, statuses
 
@@ -150,7 +150,7 @@ def test_a_full_and_a_read_only_disk_as_a_person_meets_them(disk: SmallDisk, tmp
 
 
 def test_a_full_disk_never_leaves_half_an_acceptance(disk: SmallDisk) -> None:
-    from marin.record import Acceptance
+    from marin.store.record import Acceptance
 
     store = Store(str(disk.folder / "store"))
     accepted = Acceptance(code="c", inputs={}, outside={}, because="x" * 3000, who="me", when="now")
@@ -349,7 +349,7 @@ def test_outside_data_that_is_not_there_is_an_error_of_its_own(prefix: str, tmp_
 
 
 def test_a_file_url_is_the_same_store_as_its_path(tmp_path: Path) -> None:
-    from marin.store import open_store
+    from marin.store.store import open_store
 
     run(str(tmp_path / "store"), end=Write(text="hello"))
     opened = open_store(f"file://{tmp_path}/store")
@@ -359,8 +359,8 @@ def test_a_file_url_is_the_same_store_as_its_path(tmp_path: Path) -> None:
 
 def test_a_commit_between_plan_and_attempt_is_found_even_half_way(prefix: str) -> None:
     """Another driver's lease says committed, its record is not written yet: the step must not run twice."""
-    from marin.backends.inline import InlineBackend
-    from marin.scheduler import Scheduler
+    from marin.executor.backends.inline import InlineBackend
+    from marin.executor.scheduler import Scheduler
 
     a = Write(text="hello", label="a")
     plan = planned(prefix, end=a)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from marin.fresh_process import NotImported, Question, ask
+from marin.fingerprint.live.fresh_process import NotImported, Question, ask
 from tests.engine.project import Project
 from tests.engine.test_cli import Command
 
@@ -121,9 +121,9 @@ class Say(ExecutorStep[Blob], op="say"):
 """
 EXPERIMENT = '''
 """Does it run?"""
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 import lib.words
 from lib.step import Say
 TOP
@@ -262,12 +262,12 @@ import sys
 sys.path.insert(0, {folder!r})
 import lib.words
 from lib.step import Say
-from marin.backends.inline import InlineBackend
+from marin.executor.backends.inline import InlineBackend
 from marin.errors import PatchedCode
-from marin.experiment import Experiment
-from marin.plan import make_plan
-from marin.scheduler import Scheduler
-from marin.store import Store
+from marin.steps.experiment import Experiment
+from marin.plan.plan import make_plan
+from marin.executor.scheduler import Scheduler
+from marin.store.store import Store
 
 store = Store({store!r})
 def run(text):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, execution
-from marin.plan import OnDrift
-from marin.store import Store
+from marin.plan.plan import OnDrift
+from marin.store.store import Store
 from tests.engine.project import EXPERIMENT, SLOW_STEP, Project, gated, wait_for
 from tests.engine.toy import Blob, Write, checkpoint, execute, planned, statuses
 

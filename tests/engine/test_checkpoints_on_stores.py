@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marin.directory import Directory
+from marin.store.files.directory import Directory
 from tests.training.runs import LLAMA, VOCABULARY
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Levanter's own imports warn

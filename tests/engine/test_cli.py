@@ -255,7 +255,7 @@ def test_corrupt_source_of_old_code_is_named(project: Project, marin: Command) -
 
 
 def test_the_documented_exit_codes_are_the_real_ones() -> None:
-    from marin.exits import Exit
+    from marin.cli.exits import Exit
 
     text = (Path(__file__).resolve().parents[2] / "docs/exit-codes.md").read_text()
     documented = {int(line.split("|")[1]) for line in text.splitlines() if line.startswith("| ") and line[2].isdigit()}

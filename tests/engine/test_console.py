@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from marin.console import Column, print_table
+from marin.report.table import Column, print_table
 
 COLUMNS = (Column(), Column(heading="step"), Column(heading="size", right=True, spare=1), Column(heading="reason"))
 ROWS = [
@@ -72,7 +72,7 @@ def test_a_pipe_gets_the_very_lines_that_a_terminal_would_show(width: int) -> No
 @pytest.mark.parametrize(("columns", "folded"), [("", False), ("60", True)])
 def test_a_pipe_gets_whole_lines_without_colours(columns: str, folded: bool) -> None:
     script = (
-        "from marin.console import *\n"
+        "from marin.report.table import *\n"
         "print_table(open_console(), (Column(), Column()), [[Text('run', style='red'), 'word ' * 40]])"
     )
     environment = {"PATH": "/usr/bin", **({"COLUMNS": columns} if columns else {})}

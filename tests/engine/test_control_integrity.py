@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from marin.acceptance import accept_planned
-from marin.audit import Grade, audit_store
-from marin.decision import OnDrift
 from marin.errors import CorruptRecord
-from marin.mirror import mirror
-from marin.mirror_plan import plan_mirroring
-from marin.objects.local import LocalObjects
-from marin.plan import Action
-from marin.record import Record
-from marin.revocation import revoke, revoked, withdraw
-from marin.store import Store, own_record, record_name
+from marin.plan.acceptance import accept_planned
+from marin.plan.decision import OnDrift
+from marin.plan.plan import Action
+from marin.report.audit import Grade, audit_store
+from marin.store.objects.local import LocalObjects
+from marin.store.record import Record
+from marin.store.revocation import revoke, revoked, withdraw
+from marin.store.store import Store, own_record, record_name
+from marin.upkeep.mirror.copy import mirror
+from marin.upkeep.mirror.plan import plan_mirroring
 from tests.engine.aging import rewrite_record
 from tests.engine.faults.hook import note_synced, state_of
 from tests.engine.test_cli_store import marin

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from marin.record import Begun, Record
-from marin.store import Store
+from marin.store.record import Begun, Record
+from marin.store.store import Store
 from tests.engine.faults.client import Ended
 from tests.engine.faults.hook import Strike
 from tests.engine.faults.project import Struck, expected

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from marin import redaction
 from marin.errors import BadPrefix, UnencodableValue
-from marin.redaction import redacted
-from marin.store import Store
+from marin.store import redaction
+from marin.store.redaction import redacted
+from marin.store.store import Store
 from operators.download import FsspecFiles
 from tests.engine.project import Project
 from tests.engine.toy import Write
@@ -23,9 +23,9 @@ EXPERIMENT = f'''
 import os, subprocess, sys
 from pathlib import Path
 from marin import Context, ExecutorStep, execution
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 TOKEN = "{IN_SOURCE}"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from marin.store import Store
-from marin.verified import note_verified
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.store import Store
+from marin.store.verifications import note_verified
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.test_cli import STORE_ERROR, Command
 from tests.engine.test_inputs_are_verified import flip

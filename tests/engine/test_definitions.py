@@ -168,7 +168,7 @@ def test_a_name_is_one_line_of_plain_text(make: Any, name: str) -> None:
 
 
 def test_reading_records_finds_the_latest_class_of_a_kind() -> None:
-    from marin.artifact import KINDS
+    from marin.steps.artifact import KINDS
 
     artifact("Kind", "toy-kind")
     latest: ModuleType | Any = artifact("Kind", "toy-kind")

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from marin import Context, ExecutorStep, execution
-from marin.audit import Grade, audit_plans
-from marin.decision import Action
 from marin.errors import CorruptRecord, Revoked
-from marin.mirror import mirror
-from marin.mirror_plan import plan_mirroring
-from marin.revocation import revoke
-from marin.store import Store
+from marin.plan.decision import Action
+from marin.report.audit import Grade, audit_plans
+from marin.store.revocation import revoke
+from marin.store.store import Store
+from marin.upkeep.mirror.copy import mirror
+from marin.upkeep.mirror.plan import plan_mirroring
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.test_revocation import pinned
 from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, record_of, run, statuses

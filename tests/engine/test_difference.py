@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from marin import Checkpoint, Context, ExecutorStep, execution
 from marin.data.mixture import Mixture, Stages, mixture
-from marin.difference import Difference, Fate, compare_sides
-from marin.difference_cost import to_run, trained_anew, training_sum
-from marin.difference_report import Grid, Heading, Line, report
-from marin.difference_text import markdown
-from marin.field_changes import NOTHING
-from marin.resources import Accelerator, Resources, Work
-from marin.side import describe_step
-from marin.sides import Side
+from marin.report.diff.cost import to_run, trained_anew, training_sum
+from marin.report.diff.describe import describe_step
+from marin.report.diff.difference import Difference, Fate, compare_sides
+from marin.report.diff.experiments import Side
+from marin.report.diff.field_changes import NOTHING
+from marin.report.diff.report import Grid, Heading, Line, report
+from marin.report.diff.text import markdown
+from marin.steps.resources import Accelerator, Resources, Work
 from tests.engine.toy import Blob, Join, Write, experiment
 
 CHIPS = Resources(accelerator=Accelerator(name="toy-chip", chips=4, hosts=1, peak_flops=1e12))

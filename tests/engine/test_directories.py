@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from marin.directory import Directory
 from marin.errors import BadName, BadPrefix, StoreError
+from marin.store.files.directory import Directory
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 
 LARGE = b"0123456789abcdef\r" * (20 << 16)  # sent in parts: more than 16 MiB; bytes that a sloppy server would lose

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 from pydantic import BaseModel, ValidationError, create_model
 
-from marin.document import BadDocument, Document
-from marin.lease import Holder, LeaseDocument, State
-from marin.manifest import FileEntry
-from marin.record import Input, Provenance, Record
+from marin.store.documents import BadDocument, Document
+from marin.store.files.manifest import FileEntry
+from marin.store.lease import Holder, LeaseDocument, State
+from marin.store.record import Input, Provenance, Record
 
 RECORD = Record(
     format=1,
@@ -135,7 +135,9 @@ def test_numbers_that_json_has_no_word_for_are_read_as_they_were_written() -> No
 
 
 def test_a_plan_that_reads_records_does_not_wait_for_pydantic() -> None:
-    script = "import sys; from marin.record import Record; Record.parse(sys.stdin.buffer.read()); print(*sys.modules)"
+    script = (
+        "import sys; from marin.store.record import Record; Record.parse(sys.stdin.buffer.read()); print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", script], input=RECORD.to_json(), capture_output=True, check=True)
     assert "pydantic" not in done.stdout.decode().split()
 
@@ -143,8 +145,8 @@ def test_a_plan_that_reads_records_does_not_wait_for_pydantic() -> None:
 FIRST_OF_MANY = """
 import os, sys, threading
 from tests.engine.test_document import LEASE, RECORD
-from marin.lease import LeaseDocument
-from marin.record import Record
+from marin.store.lease import LeaseDocument
+from marin.store.record import Record
 
 sys.setswitchinterval(1e-7)
 contents = [(Record, RECORD.to_bytes()), (LeaseDocument, LEASE.to_bytes())]

@@ -6,13 +6,13 @@ from pathlib import Path
 from marin import Checkpoint, Context, ExecutorStep, Pinned, Tokens
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
-from marin.decision import Action
-from marin.family import Direction, Family
-from marin.lineage import Output, read_lineage
-from marin.marks import MarkKind, Marks
-from marin.record import Record
-from marin.revocation import revoke, revoked
-from marin.store import Store
+from marin.plan.decision import Action
+from marin.report.lineage_tree import Direction, Family
+from marin.report.marks import MarkKind, Marks
+from marin.store.lineage import Output, read_lineage
+from marin.store.record import Record
+from marin.store.revocation import revoke, revoked
+from marin.store.store import Store
 from operators.generate import Bundle, GenerateItems, ProblemDocuments
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
@@ -128,9 +128,9 @@ def keep(text: str) -> bool:
 FIRST = '''
 """Does math help?"""
 from lib.steps import Bundle, Tokenize, Train
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 
 
 def build(scale: Scale) -> Experiment:
@@ -145,9 +145,9 @@ SECOND = '''
 """Does it help with another seed?"""
 from lib.steps import Train
 from marin import Pinned, Tokens
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 
 MATH = Pinned[Tokens](at={at!r}, digest={digest!r}, label="math", because={because!r})
 

@@ -19,8 +19,8 @@ from tests.engine.forks import Ended, Forks
 
 EXPERIMENT = '''
 """Does it run?"""
-from marin.experiment import Experiment
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
 from steps.a import A, Shout
 from steps.rest import Join
 

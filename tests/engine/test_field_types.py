@@ -14,11 +14,11 @@ from experiments.datasets import catalogue
 from marin import Artifact, Context, Documents, ExecutorStep, Tokens, execution, since, value
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, mixture
 from marin.errors import BadField
-from marin.experiment import Experiment
-from marin.pin import Pinned
-from marin.plan import Action
-from marin.scale import Scale
-from marin.store import Store
+from marin.plan.plan import Action
+from marin.steps.experiment import Experiment
+from marin.steps.pinned import Pinned
+from marin.steps.scale import Scale
+from marin.store.store import Store
 from operators.filter import Filter
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer

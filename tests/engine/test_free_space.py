@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from marin import Context, ExecutorStep, execution
 from marin.cli import main
-from marin.exits import Exit
-from marin.garbage import Asked
-from marin.lineage import read_lineage
-from marin.piece import PieceKind
-from marin.store import Store
-from marin.sweep import look, sweep
+from marin.cli.exits import Exit
+from marin.store.lineage import read_lineage
+from marin.store.store import Store
+from marin.upkeep.gc.garbage import PieceKind
+from marin.upkeep.gc.select import Asked
+from marin.upkeep.gc.sweep import look, sweep
 from tests.engine.aging import tree
 from tests.engine.project import wait_for
 from tests.engine.toy import Blob, Fail, Join, Slowly, Write, planned, ran, run

@@ -18,7 +18,7 @@ import pytest
 
 from marin import Context, ExecutorStep, execution, value
 from marin.errors import UnencodableValue
-from marin.value import FrozenDict
+from marin.steps.value import FrozenDict
 from tests.engine.project import ROOT
 from tests.engine.toy import Blob, Color, Join, Write, run
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from marin.acceptance import accept_planned
 from marin.cli import main
-from marin.decision import OnDrift
-from marin.exits import Exit
-from marin.experiment_file import built_by, load_build
-from marin.plan import make_plan
-from marin.record import Begun, Record
-from marin.revocation import revoke
-from marin.scale import Scale
-from marin.store import Store
-from marin.uses import BATCH, NOTHING
+from marin.cli.exits import Exit
+from marin.plan.acceptance import accept_planned
+from marin.plan.decision import OnDrift
+from marin.plan.plan import make_plan
+from marin.steps.experiment_file import built_by, load_build
+from marin.steps.scale import Scale
+from marin.store.in_use import BATCH, NOTHING
+from marin.store.record import Begun, Record
+from marin.store.revocation import revoke
+from marin.store.store import Store
 from tests.engine.project import Project
 from tests.engine.toy import Write, run
 
@@ -30,8 +30,8 @@ EXPERIMENT = '''
 from pathlib import Path
 
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob, Fail, Write
 
 LINES = Path({lines!r})

@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
-from marin.acceptance import accept_planned
-from marin.adopt import adopt
-from marin.decision import OnDrift
 from marin.errors import BadField, CorruptRecord, Outdated, StoreError
 from marin.fingerprint.stored import store_code, stored_code
-from marin.garbage import Asked, Roots, Stays, roots_of
-from marin.holder import this_process
-from marin.holdings import Holdings
-from marin.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lease
-from marin.lifetime import FOREVER
-from marin.lineage import Output, read_lineage
-from marin.marks import Marks
-from marin.outside import listing
-from marin.piece import PieceKind
-from marin.pin import Pinned
-from marin.record import RECORD, Record
-from marin.revocation import revoke, revoked
-from marin.store import Store, record_name
-from marin.sweep import Clock, Swept, look, sweep
-from marin.uses import BATCH, FOLDER, TURN, Uses, needs_of, read_batch
+from marin.plan.acceptance import accept_planned
+from marin.plan.decision import OnDrift
+from marin.plan.outside_data import listing
+from marin.report.marks import Marks
+from marin.steps.lifetime import FOREVER
+from marin.steps.pinned import Pinned
+from marin.store.in_use import BATCH, FOLDER, TURN, Uses, needs_of, read_batch
+from marin.store.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lease
+from marin.store.lineage import Output, read_lineage
+from marin.store.process import this_process
+from marin.store.record import RECORD, Record
+from marin.store.revocation import revoke, revoked
+from marin.store.store import Store, record_name
+from marin.upkeep.adopt import adopt
+from marin.upkeep.gc.garbage import PieceKind
+from marin.upkeep.gc.select import Asked, Roots, Stays, roots_of
+from marin.upkeep.gc.survey import Holdings
+from marin.upkeep.gc.sweep import Clock, Swept, look, sweep
 from tests.engine.aging import DAY, age, tree
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_random_graphs import Graph, graphs, numbers
@@ -589,7 +589,7 @@ def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path, monkeypatch: pytest.Mon
     store = Store(str(tmp_path / "store"))
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
-    monkeypatch.setattr("marin.sweep.RENEW_EVERY", 0.0)  # as if it had stood still since
+    monkeypatch.setattr("marin.upkeep.gc.sweep.RENEW_EVERY", 0.0)  # as if it had stood still since
 
     def end_turn(_: object) -> None:
         turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: True)

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from marin import after_use
 from marin.cli import main
-from marin.exits import Exit
-from marin.store import Store
+from marin.cli.exits import Exit
+from marin.store.store import Store
 from tests.engine.aging import age, tree
 from tests.engine.project import Project
 from tests.engine.toy import Fail, Join, Write, run

@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from marin import after_use, unless_read
-from marin.holder import this_process
-from marin.lease import Lease, acquire, lease_name
-from marin.record import Record
-from marin.scheduler import Status
-from marin.store import Store
+from marin.executor.scheduler import Status
+from marin.store.lease import Lease, acquire, lease_name
+from marin.store.process import this_process
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.aging import DAY, age, rewrite_record
 from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike, state_of

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from marin.store import Store
+from marin.store.store import Store
 from tests.engine.aging import age
 from tests.engine.project import ROOT, gated, wait_for
 from tests.engine.visible import visible
@@ -44,9 +44,9 @@ for number in range(runs):
 GC = """
 import sys, time
 from pathlib import Path
-from marin.garbage import Asked
-from marin.store import Store
-from marin.sweep import sweep
+from marin.upkeep.gc.select import Asked
+from marin.store.store import Store
+from marin.upkeep.gc.sweep import sweep
 
 store, sweeping, stop, gone = Store(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), 0
 while not stop.exists():

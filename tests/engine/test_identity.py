@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from marin import Artifact, Context, ExecutorStep, since, value
 from marin.errors import BadField, CyclicSteps, LabelClash, UnencodableValue
-from marin.value import FrozenDict, encode
+from marin.steps.value import FrozenDict, encode
 from tests.engine.toy import Blob, Color, Join, Write, experiment
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from marin.index import FOLDER, RECORDS, RecordIndex
-from marin.objects.objects import Objects, open_objects
+from marin.store.objects.objects import Objects, open_objects
+from marin.store.record_packs import FOLDER, RECORDS, RecordIndex
 from tests.engine.servers import Operation, StoreServer
 
 NAMES = [f"{digit}{number}.json" for digit in "0f" for number in range(4)]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
-from marin.audit import Grade, audit_store
-from marin.objects.objects import open_objects
-from marin.scheduler import Run
-from marin.store import Store
-from marin.verify import Checked
+from marin.executor.scheduler import Run
+from marin.report.audit import Grade, audit_store
+from marin.store.files.verify import Checked
+from marin.store.objects.objects import open_objects
+from marin.store.store import Store
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.toy import Blob, Join, Milestone, Write, checkpoint, execute, planned, ran, record_of, run, statuses
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from marin.adopt import adopt
 from marin.cli import main
 from marin.errors import BadPrefix
-from marin.mirror import mirror
-from marin.mirror_plan import plan_mirroring
-from marin.pin import Pinned
-from marin.record import Record
-from marin.scheduler import Run
-from marin.store import Store
+from marin.executor.scheduler import Run
+from marin.steps.pinned import Pinned
+from marin.store.record import Record
+from marin.store.store import Store
+from marin.upkeep.adopt import adopt
+from marin.upkeep.mirror.copy import mirror
+from marin.upkeep.mirror.plan import plan_mirroring
 from tests.engine.aging import tree
 from tests.engine.project import Project
 from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, run, statuses

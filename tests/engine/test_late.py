@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from marin.lease import LeaseDocument, read_lease
-from marin.store import Store
+from marin.store.lease import LeaseDocument, read_lease
+from marin.store.store import Store
 from tests.engine.drivers import EXPIRY, Driver, Drivers, Where
 from tests.engine.racing import TAKEN, Race, all_right, records, waited
 from tests.engine.servers import Act, Rule, StoreServer

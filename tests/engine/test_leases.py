@@ -16,13 +16,13 @@ from msgspec.structs import asdict, replace
 
 from marin import Context, ExecutorStep, execution
 from marin.errors import CorruptRecord, LeaseLost, StoreError
-from marin.holder import Holder, this_process
-from marin.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name, read_lease
-from marin.objects.local import LocalObjects
-from marin.objects.objects import Objects
-from marin.record import Record
-from marin.store import Store
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name, read_lease
+from marin.store.objects.local import LocalObjects
+from marin.store.objects.objects import Objects
+from marin.store.process import Holder, this_process
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.project import ROOT
 from tests.engine.toy import Blob, Join, Write, planned, ran, run, statuses
 
@@ -137,7 +137,8 @@ def race(objects: Objects, racers: int) -> list[Lease | Held]:
 
 
 DESCRIBE = (
-    "import sys; from marin.holder import *; print(this_process().to_json().decode(), flush=True); sys.stdin.read()"
+    "import sys; from marin.store.process import *; "
+    "print(this_process().to_json().decode(), flush=True); sys.stdin.read()"
 )
 
 
@@ -210,7 +211,12 @@ def test_a_container_and_its_host_do_not_take_each_other_for_dead(wrap: tuple[st
     me = this_process()
     assert me.boot == inside.holder.boot
     assert not inside.holder.is_gone()
-    asked = [*wrap, sys.executable, "-c", f"from marin.holder import *; print(Holder(**{asdict(me)!r}).is_gone())"]
+    asked = [
+        *wrap,
+        sys.executable,
+        "-c",
+        f"from marin.store.process import *; print(Holder(**{asdict(me)!r}).is_gone())",
+    ]
     done = subprocess.run(
         asked, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
     )
@@ -225,7 +231,7 @@ def test_a_process_that_the_system_hides_is_not_taken_for_dead(other: Other) -> 
     if os.geteuid() != 0:
         pytest.skip("hiding processes needs root")
     script = (
-        "import os; from marin.holder import *; this_process()\n"
+        "import os; from marin.store.process import *; this_process()\n"
         f"theirs = Holder(**{asdict(other.holder)!r})\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         f"print(os.path.exists('/proc/{other.holder.pid}'), theirs.is_gone())"

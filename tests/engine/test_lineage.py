@@ -9,15 +9,15 @@ import pytest
 from msgspec import structs
 
 from marin.errors import BadField, UnknownStep
-from marin.family import Direction, Family
-from marin.judge import Judge
-from marin.lineage import Output, read_lineage
-from marin.lookup import bytes_named, outputs_named
-from marin.marks import Marks
-from marin.pin import Pinned
-from marin.record import Input, Record
-from marin.revocation import revoke, revoked
-from marin.store import Store
+from marin.report.lineage_tree import Direction, Family
+from marin.report.marks import Marks
+from marin.steps.pinned import Pinned
+from marin.store.lineage import Output, read_lineage
+from marin.store.lookup import bytes_named, outputs_named
+from marin.store.record import Input, Record
+from marin.store.revocation import revoke, revoked
+from marin.store.store import Store
+from marin.store.trust import Judge
 from tests.engine.project import Project
 from tests.engine.test_cli import EXPERIMENT_ERROR, STORE_ERROR, Command
 from tests.engine.toy import Blob, Count, Join, Write, run, runs_otherwise

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from marin import Pinned
-from marin.decision import Action
-from marin.lease import LOOK_SECONDS
-from marin.lookout import READ_AGAIN, Lookout
-from marin.revocation import history, revoke, revoked, withdraw
-from marin.store import Store
+from marin.executor.revocation_watch import READ_AGAIN, Lookout
+from marin.plan.decision import Action
+from marin.store.lease import LOOK_SECONDS
+from marin.store.revocation import history, revoke, revoked, withdraw
+from marin.store.store import Store
 from tests.engine.project import EXPERIMENT, Project, wait_for
 from tests.engine.test_cli import Command
 from tests.engine.test_lineage import of

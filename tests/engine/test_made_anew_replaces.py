@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from marin import Checkpoint, Context, ExecutorStep, execution
-from marin.decision import Action
-from marin.store import Store
+from marin.plan.decision import Action
+from marin.store.store import Store
 from tests.engine.test_deleted_outputs import Lottery
 from tests.engine.toy import Blob, Milestone, Write, checkpoint, execute, planned, ran, record_of, run, statuses
 from tests.engine.visible import visible

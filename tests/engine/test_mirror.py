@@ -10,20 +10,20 @@ import pytest
 from msgspec.structs import replace
 
 from marin import Context, ExecutorStep
-from marin.acceptance import accept_planned
-from marin.audit import audit_store
 from marin.errors import BadField, BadPrefix, CorruptOutput, CorruptRecord, OtherBytes, Revoked, UnknownStep
+from marin.executor.scheduler import Run
 from marin.fingerprint.stored import stored_code
-from marin.manifest import MANIFEST
-from marin.mirror import Brought, mirror
-from marin.mirror_plan import plan_mirroring
-from marin.pin import Pinned
-from marin.plan import Action, OnDrift
-from marin.record import LOG, Record
-from marin.revocation import revoke, withdraw
-from marin.scheduler import Run
-from marin.store import Store
-from marin.verify import Check
+from marin.plan.acceptance import accept_planned
+from marin.plan.plan import Action, OnDrift
+from marin.report.audit import audit_store
+from marin.steps.pinned import Pinned
+from marin.store.files.manifest import MANIFEST
+from marin.store.files.verify import Check
+from marin.store.record import LOG, Record
+from marin.store.revocation import revoke, withdraw
+from marin.store.store import Store
+from marin.upkeep.mirror.copy import Brought, mirror
+from marin.upkeep.mirror.plan import plan_mirroring
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.toy import Blob, Count, Join, Outside, Write, planned, ran, run, statuses
 

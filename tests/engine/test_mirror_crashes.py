@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from marin.lease import Watch
-from marin.mirror import mirror
-from marin.mirror_files import VERIFIED
-from marin.mirror_plan import plan_mirroring
-from marin.store import Store
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.lease import Watch
+from marin.store.store import Store
+from marin.upkeep.mirror.copy import mirror
+from marin.upkeep.mirror.files import VERIFIED
+from marin.upkeep.mirror.plan import plan_mirroring
 from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike
 from tests.engine.servers import Act, Operation, Rule, StoreServer

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from marin.errors import BadPrefix, MarinError, StoreError
-from marin.objects.objects import Objects, open_objects
+from marin.store.objects.objects import Objects, open_objects
 from tests.engine.project import ROOT
 from tests.engine.servers import Act, Kind, Operation, Rule, StoreServer
 
@@ -35,7 +35,7 @@ CLIENTS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from aiobotocore.session import AioSession
-from marin.objects import open_objects
+from marin.store.objects.objects import open_objects
 
 made, make = [], AioSession._create_client
 async def counted(*arguments, **given):

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 import lib.loaded
 import lib.pickled

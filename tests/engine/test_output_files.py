@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from marin import Context, ExecutorStep, execution
-from marin.adopt import adopt
 from marin.cli import main
 from marin.errors import InputError, StoreError
-from marin.store import Store
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.store import Store
+from marin.upkeep.adopt import adopt
 from tests.engine.toy import Blob, Write, run, statuses
 
 pytestmark = pytest.mark.timeout(60)  # a pipe that somebody opens hangs

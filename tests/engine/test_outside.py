@@ -21,8 +21,8 @@ EXPERIMENT = '''
 from pathlib import Path
 
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
 from operators.download import FsspecFiles
 from tests.engine.toy import Blob
 
@@ -214,8 +214,8 @@ from pathlib import Path
 
 from marin import Context, ExecutorStep
 from marin.data.outside_files import outside_files
-from marin.experiment import Experiment
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 SOURCE = Path(Path(__file__).with_name("url").read_text())

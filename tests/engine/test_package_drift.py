@@ -14,8 +14,8 @@ EXPERIMENT = '''
 """Does the greeter greet?"""
 import greeter
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 

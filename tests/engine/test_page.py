@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from marin import Resources
-from marin.page import page_name, write_page
-from marin.scale import Scale
-from marin.scheduler import Run
-from marin.step import ExecutorStep
-from marin.store import Store
+from marin.executor.scheduler import Run
+from marin.report.page.page import page_name, write_page
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
+from marin.store.store import Store
 from tests.engine.toy import Fail, Join, Write, run
 
 HERE = Path(__file__)

@@ -5,10 +5,10 @@ import math
 from pathlib import Path
 
 from marin import Checkpoint, Context, ExecutorStep
-from marin.page import write_page
-from marin.page_content import describe
-from marin.resources import Work
-from marin.scale import Scale
+from marin.report.page.content import describe
+from marin.report.page.page import write_page
+from marin.steps.resources import Work
+from marin.steps.scale import Scale
 from tests.engine.toy import checkpoint, run
 
 

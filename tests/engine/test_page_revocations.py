@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from marin.errors import Revoked
-from marin.page import write_page
-from marin.page_revocations import stamp_pages
-from marin.revocation import bring_revocations, revoke, withdraw
-from marin.scale import Scale
-from marin.store import Store
+from marin.report.page.page import write_page
+from marin.report.page.revocations import stamp_pages
+from marin.steps.scale import Scale
+from marin.store.revocation import bring_revocations, revoke, withdraw
+from marin.store.store import Store
 from tests.engine.project import Project
 from tests.engine.test_cli import Command
 from tests.engine.test_lineage import of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pickle
 
-from marin.backends.parcels import Unpacked, addressed, packed
-from marin.job import Job
+from marin.executor.backends.step_pickles import Unpacked, addressed, packed
+from marin.executor.job import Job
 from tests.engine.toy import Join, Write
 
 

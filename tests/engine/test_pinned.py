@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from marin import Context, Documents, ExecutorStep, Pinned
-from marin.decision import Action, OnDrift
 from marin.errors import BadField
-from marin.record import Record
-from marin.store import Store
+from marin.plan.decision import Action, OnDrift
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, Command
 from tests.engine.toy import Blob, Count, Join, Write, execute, planned, ran, run
@@ -20,9 +20,9 @@ USER = '''
 """What another experiment makes of it."""
 from exp1_toy import Repeat
 from marin import Pinned
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 
 
 def build(scale: Scale) -> Experiment:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from marin.errors import BadField
-from marin.lifetime import Lifetime, Rule
-from marin.resources import Accelerator, Resources
+from marin.steps.lifetime import Lifetime, Rule
+from marin.steps.resources import Accelerator, Resources
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.toy import Write, experiment
 

@@ -189,10 +189,10 @@ def test_code_that_changes_under_a_running_plan_is_not_committed(tmp_path: Path)
         """
         import sys
         from lib import operators
-        from marin.attempt import attempt
-        from marin.job import Job
-        from marin.backends.inline import map_here
-        from marin.fingerprint.steps import code_fingerprint
+        from marin.executor.attempt import attempt
+        from marin.executor.job import Job
+        from marin.executor.backends.inline import map_here
+        from marin.fingerprint.of_step import code_fingerprint
         step = operators.Say(text="hello")
         planned = sys.argv[2] or code_fingerprint(step).digest
         print(planned)

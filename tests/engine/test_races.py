@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from marin.lease import EXPIRY as EXPIRY_OF_ALL
+from marin.store.lease import EXPIRY as EXPIRY_OF_ALL
 from tests.engine.drivers import EXPIRY, Drivers, Where
 from tests.engine.racing import Race, all_right, records, waited
 

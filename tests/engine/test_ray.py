@@ -14,10 +14,10 @@ import pytest
 
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
-from marin.lease import State, read_lease
-from marin.scheduler import Run, Scheduler
-from marin.store import Store
-from marin.verify import Check
+from marin.executor.scheduler import Run, Scheduler
+from marin.store.files.verify import Check
+from marin.store.lease import State, read_lease
+from marin.store.store import Store
 from tests.engine.project import ROOT, Project, gated, wait_for
 from tests.engine.toy import Blob, Fail, Join, Write, checkpoint, planned, statuses
 
@@ -150,7 +150,7 @@ def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def run_on(address: str, prefix: str, **results: ExecutorStep[Any]) -> Run:
-    from marin.backends.on_ray import RayBackend
+    from marin.executor.backends.ray import RayBackend
 
     plan = planned(prefix, **results)
     plan.must_not_stop()

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from marin.record import Record
-from marin.store import Store
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.drivers import Drivers, Where
 from tests.engine.project import ROOT, Project
 from tests.engine.racing import TAKEN, Race
@@ -96,9 +96,9 @@ import os
 from pathlib import Path
 
 from lib.operators import STRIKE, Repeat, Say
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 
 
 def build(scale: Scale) -> Experiment:

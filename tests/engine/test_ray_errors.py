@@ -26,9 +26,9 @@ EXPERIMENT = '''
 """Whose error is it?"""
 from lib.filter import keep
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 
@@ -152,9 +152,9 @@ import pathlib
 import time
 
 from marin import Context, ExecutorStep, Resources, execution
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 GATE = pathlib.Path({gate!r})

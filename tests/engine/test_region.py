@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from marin import Context, ExecutorStep
-from marin.amount import Amount, parse_size
-from marin.costs import in_all, plan_costs
-from marin.egress import BUDGET, Allowance, Egress, Regions, Route, exceeds, must_be_allowed
 from marin.errors import BadField, EgressOverBudget, UnknownRegion
-from marin.objects.s3 import is_amazon
-from marin.plan import Plan
-from marin.region import Region, bucket_region, parse_region
-from marin.resources import Resources
+from marin.plan.cost.amount import Amount, parse_size
+from marin.plan.cost.egress import BUDGET, Allowance, Egress, Regions, Route, exceeds, must_be_allowed
+from marin.plan.cost.plan_cost import in_all, plan_costs
+from marin.plan.plan import Plan
+from marin.steps.resources import Resources
+from marin.store.objects.s3 import is_amazon
+from marin.store.region import Region, bucket_region, parse_region
 from operators.download import FsspecFiles
 from tests.engine.project import Project
 from tests.engine.servers import Act, Kind, Operation, Rule, StoreServer

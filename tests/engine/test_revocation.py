@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from marin.decision import Action, OnDrift
 from marin.errors import BadField, CorruptRecord, Revoked
-from marin.pin import Pinned
-from marin.record import Record
-from marin.revocation import revoke, withdraw
-from marin.step import ExecutorStep
-from marin.store import Store
+from marin.plan.decision import Action, OnDrift
+from marin.steps.pinned import Pinned
+from marin.steps.step import ExecutorStep
+from marin.store.record import Record
+from marin.store.revocation import revoke, withdraw
+from marin.store.store import Store
 from tests.engine.toy import Blob, Join, Write, execute, planned, ran, record_of, run, runs_otherwise
 
 BAD = Write(text="test items", label="bundle")

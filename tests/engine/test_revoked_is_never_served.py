@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from marin import Pinned
-from marin.adopt import adopt
-from marin.decision import Action, OnDrift
 from marin.errors import Revoked
-from marin.revocation import revoke
-from marin.step import ExecutorStep
-from marin.store import Store
+from marin.plan.decision import Action, OnDrift
+from marin.steps.step import ExecutorStep
+from marin.store.revocation import revoke
+from marin.store.store import Store
+from marin.upkeep.adopt import adopt
 from tests.engine.test_deleted_outputs import Lottery
 from tests.engine.toy import Blob, Join, Outside, Write, execute, planned, ran, record_of, run
 

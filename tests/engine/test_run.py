@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from marin.acceptance import accept_planned
 from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
-from marin.lease import EXPIRY, Held, acquire
-from marin.plan import Action, OnDrift
-from marin.store import Store
-from marin.verify import Check
+from marin.plan.acceptance import accept_planned
+from marin.plan.plan import Action, OnDrift
+from marin.store.files.verify import Check
+from marin.store.lease import EXPIRY, Held, acquire
+from marin.store.store import Store
 from tests.engine.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
 
 
@@ -27,7 +27,7 @@ def test_everything_runs_once_and_then_nothing(prefix: str) -> None:
     assert ran(first) == {"toy-write/a", "toy-write/b", "toy-join/first", "toy-join/second"}
     record = first.results[chain()].record
     assert record is not None
-    assert Store(prefix).artifact(record).directory.read_text("text.txt") == "hello world world"
+    assert Store(prefix).output(record).read_text("text.txt") == "hello world world"
     assert ran(run(prefix, end=chain())) == set()
 
 
@@ -95,7 +95,7 @@ def test_accepted_drift_is_recorded_and_stays_accepted(prefix: str, tmp_path: Pa
 
 
 def test_accepting_needs_a_reason(prefix: str) -> None:
-    from marin.plan import make_plan
+    from marin.plan.plan import make_plan
     from tests.engine.toy import experiment
 
     with pytest.raises(BadField, match="--because"):
@@ -245,7 +245,7 @@ def test_verify_finds_missing_changed_extra_and_truncated_files(prefix: str) -> 
 
 
 def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str) -> None:
-    from marin.lease import Watch, lease_name, read_lease
+    from marin.store.lease import Watch, lease_name, read_lease
 
     store = Store(prefix)
     identity = "0" * 64

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from marin import Context, ExecutorStep, execution, value
-from marin.backends.shipping import must_ship
 from marin.errors import BadField, ExperimentError
+from marin.executor.backends.shipping import must_ship
 from tests.engine.project import EXPERIMENT, Project
 from tests.engine.toy import Blob, Color, Count, Join, Write
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from marin.garbage import Asked
-from marin.holdings import Holdings
-from marin.lease import State, read_lease
-from marin.piece import PieceKind
-from marin.status import Standing, store_statuses
-from marin.store import Store
-from marin.sweep import look
+from marin.report.status import Standing, store_statuses
+from marin.store.lease import State, read_lease
+from marin.store.store import Store
+from marin.upkeep.gc.garbage import PieceKind
+from marin.upkeep.gc.select import Asked
+from marin.upkeep.gc.survey import Holdings
+from marin.upkeep.gc.sweep import look
 from tests.engine.drivers import Drivers, Where
 from tests.engine.racing import Race, all_right
 
@@ -77,9 +77,9 @@ import os
 import time
 
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from marin.costs import plan_costs
-from marin.plan import make_plan
-from marin.scale import Scale
-from marin.store import Store
+from marin.plan.cost.plan_cost import plan_costs
+from marin.plan.plan import make_plan
+from marin.steps.scale import Scale
+from marin.store.store import Store
 from tests.engine.project import Project
 from tests.engine.test_cli import Command
 from tests.engine.toy import Write, experiment, run
@@ -19,10 +19,10 @@ TERA = 10**12
 EXPERIMENT = '''
 """Does it run?"""
 from marin import Context, ExecutorStep, execution
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.resources import Size
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.resources import Size
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 

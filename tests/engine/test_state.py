@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from marin.errors import Drift
-from marin.plan import OnDrift
-from marin.record import Begun
-from marin.store import Store
+from marin.plan.plan import OnDrift
+from marin.store.record import Begun
+from marin.store.store import Store
 from tests.engine.toy import Slowly, planned, ran, run, statuses
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from marin import Context, Directory, ExecutorStep
-from marin.acceptance import accept_planned
-from marin.captured import captured
 from marin.errors import BadPrefix, CorruptOutput, Drift, StoreFull
-from marin.manifest import MANIFEST
-from marin.objects.objects import open_objects
-from marin.plan import Action, OnDrift
-from marin.record import LOG, Record
-from marin.scheduler import Run
-from marin.store import Store
-from marin.verify import Check
+from marin.executor.log_capture import captured
+from marin.executor.scheduler import Run
+from marin.plan.acceptance import accept_planned
+from marin.plan.plan import Action, OnDrift
+from marin.store.files.manifest import MANIFEST
+from marin.store.files.verify import Check
+from marin.store.objects.objects import open_objects
+from marin.store.record import LOG, Record
+from marin.store.store import Store
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.toy import Blob, Count, Fail, Join, Outside, Slowly, Write, planned, ran, run, statuses
 

@@ -6,8 +6,8 @@ from typing import Any
 from experiments.exp1529_mantis import build
 from marin import Pinned
 from marin.data.mixture import Stages
-from marin.scale import Scale
-from marin.undecontaminated import sentence, undecontaminated
+from marin.plan.decontamination import sentence, undecontaminated
+from marin.steps.scale import Scale
 
 
 def test_the_planted_fault_of_1529_is_found_in_its_arm_at_both_scales():

@@ -7,10 +7,10 @@ import pytest
 
 from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
 from marin.errors import BadField, Outdated
-from marin.lease import acquire
-from marin.lifetime import FOREVER, parse_lifetime
-from marin.store import Store, record_name
-from marin.uses import BATCH, NOTHING, TURN, Needs, Uses, needs_of, read_runs
+from marin.steps.lifetime import FOREVER, parse_lifetime
+from marin.store.in_use import BATCH, NOTHING, TURN, Needs, Uses, needs_of, read_runs
+from marin.store.lease import acquire
+from marin.store.store import Store, record_name
 from tests.engine.toy import Blob, Join, Write, execute, planned, run
 
 

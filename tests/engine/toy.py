@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execution, since, value
-from marin.backends.inline import InlineBackend
-from marin.experiment import Experiment
-from marin.fingerprint.steps import module_states
-from marin.plan import OnDrift, Plan, make_plan
-from marin.record import Record
-from marin.scheduler import Run, Scheduler
-from marin.store import Store, attempt_directory
-from marin.verify import EVERY_BYTE
+from marin.executor.backends.inline import InlineBackend
+from marin.executor.scheduler import Run, Scheduler
+from marin.fingerprint.of_step import module_states
+from marin.plan.plan import OnDrift, Plan, make_plan
+from marin.steps.experiment import Experiment
+from marin.store.files.verify import EVERY_BYTE
+from marin.store.record import Record
+from marin.store.store import Store, attempt_directory
 
 
 class Blob(Artifact, kind="toy-blob"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from marin.record import Record
-from marin.store import Store
-from marin.verify import Check
+from marin.store.files.verify import Check
+from marin.store.record import Record
+from marin.store.store import Store
 
 
 def visible(store: Store) -> dict[str, Record]:

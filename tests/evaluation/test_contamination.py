@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from marin.directory import Directory
 from marin.errors import CorruptOutput
 from marin.evaluation.contamination import THRESHOLD, Finding, Sets, Sign, contrast, evidence, summary
 from marin.evaluation.formats import Format, split_answer
 from marin.evaluation.items import Item
 from marin.evaluation.results import Results, document_result, item_result, read_results, write_results
 from marin.evaluation.scoring import DocumentBits, Scoring
+from marin.store.files.directory import Directory
 from tests.evaluation.models import Bytes, NGram
 from tests.evaluation.problems import problems
 from tests.shared_data import shared

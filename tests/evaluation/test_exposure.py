@@ -11,7 +11,6 @@ from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order import DataOrder
 from marin.data.token_store import TokenStore, write_token_store
 from marin.data.tokenizer import LoadedTokenizer, load_tokenizer, train_bpe
-from marin.directory import Directory
 from marin.errors import CorruptOutput
 from marin.evaluation.contamination import THRESHOLD, Finding, Sets, read_saving, report
 from marin.evaluation.exposure import Reads, count_reads, read_reads, total, write_reads
@@ -19,6 +18,7 @@ from marin.evaluation.formats import Format
 from marin.evaluation.items import Item
 from marin.evaluation.results import Results, item_result
 from marin.evaluation.scoring import Scoring
+from marin.store.files.directory import Directory
 from marin.text.overlap import OverlapIndex
 from marin.text.overlap_rule import Overlap
 from tests.evaluation.models import Bytes, NGram

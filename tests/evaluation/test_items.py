@@ -2,11 +2,11 @@
 
 import pytest
 
-from marin.directory import Directory
 from marin.errors import GarbledDocument
 from marin.evaluation.formats import Format
 from marin.evaluation.items import Item, read_items, write_items
 from marin.evaluation.results import ItemResult, Results, read_results, write_results
+from marin.store.files.directory import Directory
 
 # What str.splitlines takes for the end of a line and JSON does not escape.
 BREAKS = ("\u2028", "\u2029", "\x85")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marin.directory import Directory
 from marin.errors import BadField, NonFiniteLoss
 from marin.evaluation.encoder import OffsetEncoder
 from marin.evaluation.scoring import Scoring, Windows, bits_per_byte, windows, windows_from_end
+from marin.store.files.directory import Directory
 from tests.evaluation.models import Bytes, NGram, Pairs, unigram
 from tests.shared_data import shared
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from marin.evaluation.verdict import contamination_verdict
-from marin.health.shuffle_verdict import shuffle_verdict
+from marin.training.health.shuffle_verdict import shuffle_verdict
 
 
 def sign(kind: str, z: float) -> dict[str, Any]:

@@ -15,7 +15,7 @@ IDENTITIES = """
 import json
 from experiments.datasets import catalogue, held_out
 from experiments.exp1529_mantis import build
-from marin.scale import Scale
+from marin.steps.scale import Scale
 steps = {scale.value: [[step.name, step.identity] for step in build(scale).steps()] for scale in Scale}
 print(json.dumps({"steps": steps, "sources": [*catalogue.CORPORA, *held_out.DOMAINS, *held_out.FULL]}))
 """

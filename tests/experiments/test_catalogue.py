@@ -21,8 +21,8 @@ from marin.data.mixture import BatchSchedule, Mixture, blend, mixture
 from marin.errors import BadField, MissingRevision
 from marin.evaluation.formats import olmes
 from marin.evaluation.items import read_items
-from marin.scale import Scale
-from marin.step import ExecutorStep
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
 from operators.download import HttpIndex, HuggingFace, ReadDocuments
 from operators.generate import Bundle, GenerateItems
 from tests.experiments import published_tables as tables

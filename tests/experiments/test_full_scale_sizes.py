@@ -15,9 +15,9 @@ MANTIS = str(ROOT / "experiments/exp1529_mantis.py")
 STAND_IN = '''
 """Does it run?"""
 from marin import Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob
 
 

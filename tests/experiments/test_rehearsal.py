@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from experiments.exp1529_mantis import build
-from marin.scale import Scale
-from marin.store import Store, open_store
+from marin.steps.scale import Scale
+from marin.store.store import Store, open_store
 from marin.training.checkpoint import complete_steps
 from operators.installed import PydocPages
 
@@ -60,7 +60,7 @@ import sys
 from operators.installed import PydocPages
 PydocPages.version += 1
 from experiments.exp1529_mantis import build
-from marin.main import executor_main
+from marin.cli.experiment_main import executor_main
 executor_main(build, ["--prefix", sys.argv[1], "--backend", "inline"])
 """
     done = subprocess.run(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 HEAD = """
 from marin import Artifact, Documents, Tokens
-from marin.step import ExecutorStep
-from marin.value import value
+from marin.steps.step import ExecutorStep
+from marin.steps.value import value
 """
 STEP = """
 class Step(ExecutorStep[Tokens], op="step"):
@@ -146,7 +146,7 @@ CODE = [
         "the experiment's own call",
         "return 1",
         whole=HEAD
-        + "from marin.step import identity_fields\n"
+        + "from marin.steps.step import identity_fields\n"
         + STEP.format(body="return 1")
         + "\nidentity_fields(build())\n"
         "if __name__ == '__main__':\n    identity_fields(build())\n",

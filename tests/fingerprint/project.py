@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from marin.fingerprint.result import CodeFingerprint, compare
+from marin.fingerprint.fingerprint import CodeFingerprint, compare
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
@@ -16,7 +16,7 @@ import json, sys
 sys.path[:0] = sys.argv[1:]
 import op
 from marin.errors import ExperimentError
-from marin.fingerprint.steps import code_fingerprint
+from marin.fingerprint.of_step import code_fingerprint
 step = op.build()
 before = set(sys.modules)
 try:

@@ -23,12 +23,12 @@ from lib.shapes import Square
 from lib.stars import *
 from lib.wrap import loud
 from marin import Tokens
-from marin.resources import CPU, Resources
-from marin.step import ExecutorStep
-from marin.value import execution, since, value
+from marin.steps.resources import CPU, Resources
+from marin.steps.step import ExecutorStep
+from marin.steps.value import execution, since, value
 
 if TYPE_CHECKING:
-    from marin.context import Context
+    from marin.steps.context import Context
 
 LIMIT = 10
 THRESHOLD = 3
@@ -178,7 +178,9 @@ EDITS = [
     Edit("annotation of a local", "op.py", "words: Words = []", "words: list[Any] = []"),
     Edit("type alias", "op.py", "type Words = list[str]", "type Words = list[int]"),
     Edit("type of a cast", "op.py", "cast(Any, ", "cast(Tokens, "),
-    Edit("type-only import", "op.py", "    from marin.context import Context", "    from lib.never import Context"),
+    Edit(
+        "type-only import", "op.py", "    from marin.steps.context import Context", "    from lib.never import Context"
+    ),
     Edit("import order", "op.py", "import json\nimport logging\n", "import logging\nimport json\n"),
     Edit("unused import", "op.py", "import logging\n", "import logging\nfrom lib.never import never\n"),
     Edit("two imports on one line", "op.py", "import json\nimport logging\n", "import json, logging\n"),
@@ -318,7 +320,7 @@ def test_all_that_is_reached_and_nothing_else(fingerprints):
         *(f"op.{name}" for name in ("limited", "decorated", "outer", "even", "odd")),
         *("lib.text.clean", "lib.deep.deeper", "lib.rules.keep", "lib.rules.times", "lib.rules.FLOOR"),
         *("lib.shapes.Square", "lib.shapes.Shape", "lib.stars.starred", "lib.wrap.loud", "lib.lazy.late"),
-        "marin.artifact.Tokens",
+        "marin.steps.artifact.Tokens",
     }
     assert fingerprints[""].opaque == ()
     assert set(fingerprints[""].packages) == {"numpy", "python"}
@@ -328,7 +330,7 @@ def test_same_everywhere(fingerprints, tmp_path):
     """Across hash seeds, working directories, checkout locations, and run as a script."""
     elsewhere = write(tmp_path / "some where" / "else", PROJECT)
     main = "\n\nif __name__ == '__main__':\n    import json, sys\n"
-    main += "    from marin.fingerprint.steps import code_fingerprint\n"
+    main += "    from marin.fingerprint.of_step import code_fingerprint\n"
     main += "    print(json.dumps(code_fingerprint(build()).to_json()))\n"
     script = write(tmp_path / "script", {**PROJECT, "op.py": PROJECT["op.py"] + main})
 

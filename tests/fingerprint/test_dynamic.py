@@ -108,13 +108,14 @@ SEEN = [
     Seen(
         "declared",
         "return load(ctx.name).keep(1)",
-        "import importlib\nfrom lib import rules\nfrom marin.reach import reaches\n@reaches(rules)\ndef load(name):\n"
+        "import importlib\nfrom lib import rules\nfrom marin.steps.reaches import reaches\n"
+        "@reaches(rules)\ndef load(name):\n"
         "    return importlib.import_module(name)",
     ),
     Seen(
         "declared on the step",
         "",
-        whole=HEAD + "import pickle\nfrom lib import rules\nfrom marin.reach import reaches\n"
+        whole=HEAD + "import pickle\nfrom lib import rules\nfrom marin.steps.reaches import reaches\n"
         "@reaches(rules.keep)\nclass Step(ExecutorStep[Tokens], op='step'):\n    def run(self, ctx):\n"
         "        return pickle.loads(ctx)\n\ndef build():\n    return Step()\n",
     ),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from marin.fingerprint.result import CodeFingerprint, compare
-from marin.value import digest
+from marin.fingerprint.fingerprint import CodeFingerprint, compare
+from marin.steps.value import digest
 from tests.fingerprint.cases import HEAD, STEP
 from tests.fingerprint.project import read_each, write
 

@@ -34,8 +34,8 @@ from lib.base import Shape, kinds
 from lib.registry import TABLE
 from lib.stars import *
 from marin import Tokens
-from marin.step import ExecutorStep
-from marin.value import since, value
+from marin.steps.step import ExecutorStep
+from marin.steps.value import since, value
 
 LIMIT = 10
 SETTINGS = {"low": 1, "high": 9}

@@ -170,7 +170,7 @@ def test_a_package_that_is_not_installed_is_recorded(fingerprints):
 
 def test_no_engine_unit(fingerprints):
     for found in fingerprints.values():
-        engine = [name for name in found.units if name.startswith("marin.") and not name.startswith("marin.artifact.")]
+        engine = [name for name in found.units if name.startswith("marin.") and not name.startswith("marin.data.")]
         assert engine == []
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from marin.errors import CorruptRecord, ExperimentError
 from marin.fingerprint.boundary import CONTRACT, LIBRARY
-from marin.fingerprint.modules import parse
-from marin.fingerprint.result import Change, CodeFingerprint, compare, source_diff
-from marin.fingerprint.steps import Fingerprinter, code_fingerprint
+from marin.fingerprint.fingerprint import Change, CodeFingerprint, compare, source_diff
+from marin.fingerprint.of_step import Fingerprinter, code_fingerprint
+from marin.fingerprint.source.module import parse
 from tests.fingerprint.project import write
 
 OPERATORS = 12
@@ -33,8 +33,8 @@ class Step{n}(ExecutorStep[Tokens], op="step{n}"):
 """
 HEAD = """
 from marin import Tokens
-from marin.step import ExecutorStep
-from marin.value import value
+from marin.steps.step import ExecutorStep
+from marin.steps.value import value
 
 @value("fingerprint_test_size")
 class Size:
@@ -192,14 +192,12 @@ def test_digest_is_of_units_alone():
 
 
 def engine_imports(path: Path) -> set[str]:
-    """Top-level parts of marin, the library left out, that a file imports when it runs."""
+    """Modules of marin, the library left out, that a file imports when it runs."""
     module = parse(path.read_bytes(), "operators.x", path, is_package=False)
     nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, (ast.Import, ast.ImportFrom))]
     targets = [target for node in nodes for target in module.loaded_by(node)]
-    dotted = [
-        ".".join(filter(None, target[:2])).split(".") for target in targets if target.module.split(".")[0] == "marin"
-    ]
-    return {parts[1] for parts in dotted if len(parts) > 1 and parts[1][0].islower()} - LIBRARY
+    named = {target.module.removeprefix("marin.") for target in targets if target.module.startswith("marin.")}
+    return {name for name in named if name.split(".")[0] not in LIBRARY}
 
 
 def test_operators_and_library_use_only_the_contract_of_the_engine():
@@ -208,6 +206,5 @@ def test_operators_and_library_use_only_the_contract_of_the_engine():
     files = [*(root.parent / "operators").glob("**/*.py")]
     files += [path for part in LIBRARY for path in (root / part).glob("**/*.py")]
     assert len(files) > len(LIBRARY)
-    passed_through = {"execution", "since", "value"}  # from marin import since
-    beyond = {str(path.relative_to(root.parent)): engine_imports(path) - CONTRACT - passed_through for path in files}
+    beyond = {str(path.relative_to(root.parent)): engine_imports(path) - CONTRACT for path in files}
     assert {path: parts for path, parts in beyond.items() if parts} == {}

@@ -10,9 +10,9 @@ from types import CodeType
 from typing import Any
 
 from marin.fingerprint.boundary import is_engine
-from marin.fingerprint.locate import Locator, is_local
-from marin.fingerprint.steps import Fingerprinter
-from marin.step import ExecutorStep
+from marin.fingerprint.lookup.import_path import Locator, is_local
+from marin.fingerprint.of_step import Fingerprinter
+from marin.steps.step import ExecutorStep
 
 TESTS = Path(__file__).resolve().parents[1]
 FINGERPRINTER = Fingerprinter(of_process=False)

@@ -8,8 +8,8 @@ import pytest
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order import DataOrder
 from marin.errors import BadField
-from marin.health.batches import Draws, against, compare, draws_of, fixed_blocks, independent, measures
-from marin.health.permutation_spread import spread_over_seeds
+from marin.training.health.batches import Draws, against, compare, draws_of, fixed_blocks, independent, measures
+from marin.training.health.permutation_spread import spread_over_seeds
 
 LENGTHS = {"web": 900, "code": 400, "math": 60}
 STAGES = Stages({0: mixture({"web": 0.5, "code": 0.3, "math": 0.2})})

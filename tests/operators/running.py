@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from marin.artifact import Artifact
-from marin.context import Context
 from marin.data.artifacts import Checkpoint, Documents
 from marin.data.documents import Document, write_documents
-from marin.directory import Directory
-from marin.step import ExecutorStep
+from marin.steps.artifact import Artifact
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
 from tests.fingerprint.traced import executed, unseen
 
 
@@ -36,7 +36,7 @@ class Given(ExecutorStep[Any], op="given"):
 
 @dataclasses.dataclass
 class RunningStep:
-    """marin.context.Context, for one step."""
+    """marin.steps.context.Context, for one step."""
 
     out: Directory
     state: Directory

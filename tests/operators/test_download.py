@@ -21,9 +21,9 @@ from marin.data.documents import read_documents
 from marin.data.fetching import matches
 from marin.data.http_file import HttpFile
 from marin.data.outside_files import copy_file, list_files
-from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision, TruncatedShard
 from marin.evaluation.items import read_items
+from marin.store.files.directory import Directory
 from operators.download import FsspecFiles, HttpFiles, HttpIndex, HuggingFace, Keep, ReadDocuments, ReadItems
 from tests.operators.running import Given, RunningStep, file_bytes, run_step
 from tests.operators.servers import FileServer, HubServer, serving
@@ -102,7 +102,7 @@ def test_a_later_attempt_goes_on_where_a_killed_one_stopped(tmp_path: Path) -> N
         program = (
             "import os, shutil, sys\n"
             "import marin.data.fetching as fetching\n"
-            "from marin.directory import Directory\n"
+            "from marin.store.files.directory import Directory\n"
             "from marin.data.http_file import HttpFile\n"
             "fetching.FIRST_WAIT = 1e6\n"
             "copy = shutil.copyfileobj\n"

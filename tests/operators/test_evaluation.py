@@ -9,12 +9,12 @@ import pytest
 
 from marin.data.artifacts import Checkpoint, Items, Scores, Tokenizer
 from marin.data.documents import Document
-from marin.directory import Directory
 from marin.errors import BadField, NothingScored
 from marin.evaluation.formats import Format
 from marin.evaluation.items import write_items
 from marin.evaluation.results import Results, item_result, read_results, write_results
 from marin.evaluation.scoring import Scoring
+from marin.store.files.directory import Directory
 from operators.compare import Compare
 from operators.contamination_evidence import ContaminationEvidence
 from operators.evaluate import Evaluate

@@ -12,11 +12,11 @@ from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import write_token_store
 from marin.data.tokenizer import load_tokenizer, train_bpe
-from marin.directory import Directory
 from marin.errors import BadField, TokenizerMismatch
 from marin.evaluation.exposure import read_reads
 from marin.evaluation.formats import Format
 from marin.evaluation.items import write_items
+from marin.store.files.directory import Directory
 from marin.text.overlap import OverlapIndex
 from marin.text.overlap_rule import Overlap
 from operators.contamination_evidence import ContaminationEvidence

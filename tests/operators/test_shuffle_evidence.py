@@ -11,10 +11,10 @@ from marin import Tokens
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import write_token_store
-from marin.directory import Directory
 from marin.errors import BadField, TokenizerMismatch
-from marin.health.batches import MEASURES
-from marin.health.shuffle import measured_steps
+from marin.store.files.directory import Directory
+from marin.training.health.batches import MEASURES
+from marin.training.health.shuffle import measured_steps
 from operators.shuffle_evidence import ShuffleEvidence
 from tests.operators.running import Given, run_step
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from marin.artifact import Artifact
 from marin.data.artifacts import Documents, Items, RawFiles
 from marin.data.documents import Document, read_documents
 from marin.data.dropped import read_dropped
-from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, OverRemoval, TruncatedShard
-from marin.step import ExecutorStep
+from marin.steps.artifact import Artifact
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
 from marin.text.extract import Content, Extractor
 from marin.text.overlap_rule import Overlap
 from marin.text.presets import CODE, PROSE, SHORT, WEB

@@ -11,8 +11,8 @@ from marin import Tokenizer, Tokens
 from marin.data.documents import Document
 from marin.data.token_store import TokenStore
 from marin.data.tokenizer import load_tokenizer
-from marin.directory import Directory
 from marin.errors import BadField, GarbledDocument, StarvedSource, TokenizerMismatch
+from marin.store.files.directory import Directory
 from operators.pretrained_tokenizer import PretrainedTokenizer
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer

@@ -10,8 +10,8 @@ import pytest
 from marin.data.artifacts import Tokens
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.token_store import write_token_store
-from marin.directory import Directory
 from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.metrics import read_metrics
 from marin.training.model import Recompute

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from marin.pages.model import (
+from marin.report.page.drawing.model import (
     BarPlot,
     Better,
     Estimate,

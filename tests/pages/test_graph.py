@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marin.pages import graph, layers
-from marin.pages.lanes import MOST_ROWS, fold
-from marin.pages.model import Status, StepRow
+from marin.report.page.drawing import graph, layers
+from marin.report.page.drawing.lanes import MOST_ROWS, fold
+from marin.report.page.drawing.model import Status, StepRow
 from tests.pages import sample
 from tests.pages.reading import Reading
 

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from marin.pages import plots, svg
-from marin.pages.model import BarPlot, Estimate, Interval, IntervalPlot, Series, SeriesPlot
+from marin.report.page.drawing import plots, svg
+from marin.report.page.drawing.model import BarPlot, Estimate, Interval, IntervalPlot, Series, SeriesPlot
 from tests.pages import sample
 from tests.pages.reading import Reading
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from marin.pages import svg, tables, units
-from marin.pages.model import Table
+from marin.report.page.drawing import svg, tables, units
+from marin.report.page.drawing.model import Table
 
 
 @pytest.mark.parametrize(

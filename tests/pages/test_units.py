@@ -1,6 +1,6 @@
 import pytest
 
-from marin.pages import units
+from marin.report.page.drawing import units
 
 
 @pytest.mark.parametrize(

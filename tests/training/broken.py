@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marin.directory import Directory
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 
 LM_HEAD = "model/lm_head/weight"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from marin.data.token_store import write_token_store
-from marin.directory import Directory
+from marin.store.files.directory import Directory
 from marin.training.model import Llama, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule

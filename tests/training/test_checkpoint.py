@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from marin.directory import Directory
 from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from tests.training.runs import QWEN3
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marin.directory import Directory
 from marin.errors import InputError, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training.model import ModelShape
 from tests.training.runs import LLAMA, QWEN3, VOCABULARY
 

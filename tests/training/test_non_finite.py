@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from marin.directory import Directory
 from marin.errors import NonFiniteLoss, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.metrics import TIMINGS, MetricsLog, read_metrics
 from marin.training.process import Listeners, Timings, compiled_folder, run_training

@@ -12,8 +12,8 @@ import pytest
 
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.order import DataOrder
-from marin.directory import Directory
 from marin.errors import TrainingFailed, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training.batches import Batches, segments
 from marin.training.metrics import MetricsLog, read_metrics
 from marin.training.process import Listeners, run_training

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from marin.data.mixture import BatchSchedule
-from marin.directory import Directory
 from marin.errors import TrainingFailed, UnreadableCheckpoint
+from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS, read_metrics

@@ -3,9 +3,9 @@
 from dag import SEED, SEED_VALUE, layers, make
 
 from marin import Artifact, Context, ExecutorStep, execution
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.cli.experiment_main import executor_main
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
 
 STEPS = 100
 FOLDER = "."

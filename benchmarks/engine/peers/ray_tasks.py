@@ -1,6 +1,7 @@
 """Plain Ray tasks that pass references: no cache, no record, nothing but the work.  ray_tasks.py FOLDER STEPS
 
-Ray is started as marin/backends/private_ray.py does: with a token, on the loopback interface, with its dashboard.
+Ray is started as marin/executor/backends/private_ray.py does: with a token, on the loopback interface, with its
+dashboard.
 """
 
 import os
@@ -20,7 +21,7 @@ FOLDER, STEPS = sys.argv[1], int(sys.argv[2])
 
 
 def started(folder: str) -> tuple[subprocess.Popen[bytes], str]:
-    """``ray start`` with the options of marin/backends/private_ray.py, and its address."""
+    """``ray start`` with the options of marin/executor/backends/private_ray.py, and its address."""
     names = (
         *("port", "node-manager-port", "object-manager-port", "dashboard-port", "dashboard-agent-listen-port"),
         *("dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port", "ray-client-server-port"),

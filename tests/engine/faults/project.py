@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from marin.record import Record
-from marin.store import Store
+from marin.store.record import Record
+from marin.store.store import Store
 from tests.engine.faults.client import Ended, Strikes
 from tests.engine.faults.hook import Strike, state_of
 from tests.engine.visible import visible_by_name
@@ -17,9 +17,9 @@ import os
 from pathlib import Path
 
 from marin import Checkpoint, Context, ExecutorStep
-from marin.experiment import Experiment
-from marin.main import executor_main
-from marin.scale import Scale
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
 from tests.engine.toy import Blob, checkpoint
 
 JOURNAL, FLAVOUR = Path({journal!r}), Path({flavour!r})

@@ -48,9 +48,9 @@ def child(request: dict[str, Any]) -> None:
     synced = os.open(request["synced"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     note_synced(lambda state: os.write(synced, f"{state}\n".encode()))
     if request["costly"]:
-        import marin.commit
+        import marin.executor.commit
 
-        marin.commit.WORTH_SETTLING = 0.0
+        marin.executor.commit.WORTH_SETTLING = 0.0
     fault = Fault(Strike(request["strike"]), request["at"], request["error"])
     watch(request["store"], fault, lambda operation: os.write(log, f"{operation}\n".encode()))
     os._exit(driven(request["file"], request["arguments"]))

@@ -1,0 +1,84 @@
+"""Exit codes (docs/exit-codes.md), and how marin's own errors become one readable message and a code."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """The same for an experiment file and for every command."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    DRIFT = 3
+    EXPERIMENT = 4
+    STORE = 5
+    EGRESS = 6
+    HUNG_UP = 129
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+    TERMINATED = 143
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
+    import click
+
+    from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
+    from marin.executor.signals import SIGNALS
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files need not be UTF-8; a terminal may know less than that
+            stream.reconfigure(errors="backslashreplace")
+    SIGNALS.heed()
+    try:
+        code = work()
+        sys.stdout.flush()  # a reader that left early is noticed here, not in the interpreter's last breath
+        return code
+    except MarinError as error:
+        complain(error)
+        if isinstance(error, Drift | Revoked):
+            return Exit.DRIFT
+        if isinstance(error, EgressOverBudget):
+            return Exit.EGRESS
+        if isinstance(error, ExperimentError | PlanError):
+            return Exit.EXPERIMENT
+        return Exit.STORE if isinstance(error, StoreError) else Exit.FAILED
+    except BrokenPipeError:
+        # `marin ls | head`: nobody reads on, which is no error worth a word.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.PIPE_CLOSED
+    except KeyboardInterrupt:
+        print(f"{SIGNALS}; what was committed stays, the next run goes on from there", file=sys.stderr)
+        return 128 + SIGNALS.number
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise  # wrong use, which click says
+    except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
+        import traceback
+
+        from marin.errors import missing_dependency
+        from marin.store.redaction import redacted
+
+        if (missing := missing_dependency(error)) is not None:
+            complain(missing)
+            return Exit.FAILED
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
+        return Exit.FAILED
+
+
+def complain(error: Exception) -> None:
+    """``Kind: message`` on stderr."""
+    from rich.console import Console
+
+    from marin.store.redaction import redacted
+
+    console = Console(stderr=True)
+    console.print(f"[red bold]{type(error).__name__}[/]", highlight=False, end=": ")
+    console.print(redacted(str(error)), highlight=False, markup=False, soft_wrap=True)
+    for note in getattr(error, "__notes__", ()):
+        console.print(redacted(note), style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,28 @@
+"""``python experiments/exp….py``: the command line of an experiment file. Importing it loads next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marin.steps.experiment_file import Build
+
+
+def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
+    """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md."""
+    import sys
+
+    import click
+
+    from marin.cli.exits import guarded
+    from marin.cli.run_experiment import Options, run_experiment, run_options
+    from marin.steps.experiment_file import importable, source_of
+
+    source = source_of(build)
+
+    def command(**given: Any) -> None:
+        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given))))
+
+    cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
+    cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)

@@ -1,0 +1,147 @@
+"""One attempt at one step: take the lease, run, describe what was written, commit. Runs in a worker."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+
+from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError, missing_dependency
+from marin.executor.cancel import Stop
+from marin.executor.commit import commit, take_lease
+from marin.executor.context import Mapper, StepContext
+from marin.executor.failures import details, failure_line
+from marin.executor.job import Ending, Job, Outcome
+from marin.executor.signals import SIGNALS
+from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.observation.listening import observing
+from marin.fingerprint.observation.observation import Observation
+from marin.fingerprint.of_step import code_fingerprint, executed
+from marin.plan.observed import describe, scope_of
+from marin.plan.outside_data import must_be_planned, must_be_the_same
+from marin.steps.artifact import Artifact
+from marin.store.lease import Held, Lease
+from marin.store.objects.errors import store_errors
+from marin.store.process import this_process
+from marin.store.record import FAILURE, LOG, Failure, Record
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+type Capture = Callable[[Store, str], AbstractContextManager[None]]
+
+
+def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
+    """Make the step unless somebody else has it. Never raises for what run() does wrong.
+
+    capture(store, log): a context in which the process's output goes to that log, where the backend can do that.
+    """
+    store = _store(job.prefix, os.getpid())
+    step = job.step
+    try:
+        lease = take_lease(store, job)
+    except MarinError as error:
+        return Outcome(ending=Ending.FAILED, error=f"{type(error).__name__}: {error}")
+    if isinstance(lease, Held):
+        return Outcome(ending=Ending.HELD, held_by=lease.by.describe())
+    if isinstance(lease, Record):
+        return Outcome(ending=Ending.CACHED, record=lease)
+    started = time.time()
+    log = f"{lease.document.attempt}/{LOG}"
+    context = StepContext(job, store, lease, mapper)
+    seen: Observation | None = None
+    stop = Stop()
+    try:
+        try:
+            lease.start_beating(stop.now)
+            with store_errors(store.prefix):
+                context.log(f"{step.name} {step.identity} token {lease.token} on {this_process()}")
+                code = check_code(job)
+                context.input_check.begin()
+                outside = context.outside = must_be_planned(step, job.outside)
+                covered = functools.partial(executed().covered, code=code)
+                with capture(store, log), context.staged():
+                    with observing(scope_of(type(step), job.prefix), covered) as seen:
+                        artifact = step.run(context)
+                    if not isinstance(artifact, Artifact):
+                        raise StepFailed(
+                            f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
+                        )
+                    must_be_the_same(step, outside)
+                    observed = describe(step, seen, code, outside)
+                    context.deliver()
+                    context.input_check.end()
+                    record = commit(job, store, lease, artifact, started, context.input_check.checked, observed)
+        finally:
+            stop.disarm(lease.stop_beating)
+    except BaseException as error:
+        stop.disarm(lease.stop_beating)
+        if context.used_state and not lease.lost:
+            with suppress(MarinError, OSError):
+                if context.input_check.was_rewritten():  # nobody knows from which bytes the work in progress is
+                    store.clear_state(step.identity)
+                elif seen is not None:
+                    context.note_reads(seen)
+        outcome = _failed(job, store, lease, error, log, time.time() - started)
+        lease.release()
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        return outcome
+    with suppress(StoreError):
+        store.objects.flush(log)
+    if context.used_state:
+        with suppress(MarinError, OSError):  # what stays is known by its marker, and not gone on with
+            store.clear_state(step.identity)
+    return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
+
+
+@functools.lru_cache(maxsize=4)
+def _store(prefix: str, _process: int) -> Store:
+    """A worker makes many attempts in one store. By process: connections do not survive a fork."""
+    return Store(prefix)
+
+
+def check_code(job: Job) -> CodeFingerprint:
+    """The code that this process read must be the code that was planned. Raises CodeChanged.
+
+    A worker that starts after somebody edited a file would otherwise make an output whose record names other code.
+    Operators of a notebook or an interactive session travel with the job, so they are what was planned.
+    """
+    code = code_fingerprint(job.step)
+    if type(job.step).__module__ != "__main__" and code.digest != job.code:
+        raise CodeChanged(
+            f"the code of {job.step.name} changed between planning and running ({job.code[:12]} → {code.digest[:12]}); "
+            "run again: the plan will say what changed"
+        )
+    return code
+
+
+def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str, seconds: float) -> Outcome:
+    if lease.taken_by is not None:  # whatever stopped run(): its result does not count, the other one's does
+        with suppress(StoreError):
+            store.log(log, f"{lease.lost}\n".encode(errors="backslashreplace"))
+            store.objects.flush(log)
+        held_by = f"taken over from this driver, which stood still or lost the store; {lease.taken_by.describe()}"
+        return Outcome(ending=Ending.HELD, held_by=held_by, log=log, seconds=seconds)
+    more = details(error)
+    error = missing_dependency(error, job.step.name) or error
+    if lease.lost:
+        error = LeaseLost(lease.lost)
+    stopped = isinstance(error, KeyboardInterrupt)
+    if stopped:
+        more = f"{SIGNALS}\n"
+    line = redacted(str(SIGNALS) if stopped else failure_line(error))
+    try:
+        store.log(log, more.encode(errors="backslashreplace"))
+        store.objects.flush(log)
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        failure = Failure(error=line, when=when, seconds=round(seconds, 3), stopped=stopped)
+        store.objects.write(f"{lease.document.attempt}/{FAILURE}", failure.to_json())
+    except StoreError:
+        more += "\n(the store could not take the failure report)"
+    return Outcome(ending=Ending.FAILED, error=line, details=more, log=log, seconds=seconds)

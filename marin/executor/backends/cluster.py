@@ -1,0 +1,226 @@
+"""The Ray cluster that steps are sent to: the one that was named, or a private one. Only public options of Ray."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from marin.errors import ClusterLost, NoCluster
+from marin.executor.backends.private_ray import MODE, TOKEN, TOKEN_PATH, PrivateRay, stay_on_this_machine
+
+ADDRESS = "RAY_ADDRESS"
+QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+CONNECT_SECONDS = 5.0  # for a socket to be answered
+JOIN_SECONDS = 15.0  # for a cluster to let us in: it takes a fifth of a second
+JOIN_ATTEMPTS = 5  # Ray itself asks for some seconds each time
+CHECK_EVERY, GONE_SECONDS, RESTART_SECONDS = 1.0, 2.0, 20.0
+# Ray itself asks a wrong address, or with a wrong token, for minutes, and cannot be interrupted meanwhile.
+PROBE = """
+import sys, ray
+print("imported", flush=True)
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
+ray.shutdown()
+"""
+REFUSED = "Unauthenticated"  # in what Ray says of a token
+REMEDY = "Give another --address, or none for a Ray of this run's own, or --backend inline"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCluster:
+    """origin: who named it."""
+
+    address: str
+    origin: str
+
+    @property
+    def is_this_machine(self) -> bool:
+        return self.address.rpartition("://")[2].startswith(("127.", "localhost:", "[::1]:"))
+
+    def __str__(self) -> str:
+        return f"Ray cluster at {self.address} ({self.origin})"
+
+
+def named_cluster(address: str) -> NamedCluster | None:
+    """The cluster to join; None for a private one. address: of ``--address``, which goes before RAY_ADDRESS."""
+    named = NamedCluster(address=address, origin="--address")
+    if not address:
+        named = NamedCluster(address=os.environ.get(ADDRESS, ""), origin=ADDRESS)
+    return None if named.address in ("", "local") else named
+
+
+class Cluster:
+    """A connection to a cluster that was named, or to a private one."""
+
+    def __init__(self, named: NamedCluster | None, context: Any, private: PrivateRay | None = None) -> None:
+        import ray
+
+        self.named, self.private = named, private
+        self.dashboard: str = context.dashboard_url or ""
+        self.nodes: list[dict[str, Any]] = ray.nodes()
+        self._watched = self._vital_addresses()
+        self._answered = dict.fromkeys(self._watched, time.monotonic())
+        self._next_check = 0.0
+
+    def _vital_addresses(self) -> dict[str, float]:
+        """The servers that the driver talks to, each with the seconds that it may be silent."""
+        import ray
+
+        if self.named is not None and "://" in self.named.address:  # the others may be out of a Ray client's reach
+            return {self.named.address.partition("://")[2]: RESTART_SECONDS}
+        context = ray.get_runtime_context()
+        here = next(node for node in self.nodes if node["NodeID"] == context.get_node_id())
+        return {
+            context.gcs_address: GONE_SECONDS if self.named is None else RESTART_SECONDS,
+            f"{here['NodeManagerAddress']}:{here['NodeManagerPort']}": GONE_SECONDS,
+        }
+
+    def must_live(self) -> None:
+        """Raises ClusterLost. Ray says nothing: what its dead node ran is running forever. Cheap: call it often."""
+        now = time.monotonic()
+        if now < self._next_check:
+            return
+        for address, patience in self._watched.items():
+            if _refusal(address) is None:
+                self._answered[address] = time.monotonic()
+            elif now - self._answered[address] > patience:
+                what = str(self.named) if self.named else "Ray that this run started here"
+                raise ClusterLost(
+                    f"the {what} has died: nothing answers at {address} any more (killed, or out of memory?). What was "
+                    "committed stays, and what ran is made again: give the same command when there is memory, or a "
+                    "cluster, to run it"
+                )
+        self._next_check = time.monotonic() + CHECK_EVERY
+
+    def answers(self) -> bool:
+        return all(_refusal(address) is None for address in self._watched)
+
+    def describe(self) -> str:
+        """Where people can watch it; "" where there is nothing to see."""
+        if not self.dashboard:
+            return ""
+        token = self.private.token if self.private is not None else ""
+        return f"Ray dashboard: http://{self.dashboard}" + (f" · its token is in {token}" if token else "")
+
+    def leave(self) -> None:
+        """A private one ends."""
+        import ray
+
+        try:
+            ray.shutdown()
+        finally:
+            if self.private is not None:
+                self.private.end()
+
+
+def start_private() -> Cluster:
+    """A cluster of this run. Raises NoCluster."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(import_path())  # its workers inherit it
+    private = PrivateRay()
+    import ray
+
+    try:
+        for _ in range(JOIN_ATTEMPTS - 1):
+            with suppress(ConnectionError):  # its node answers before the cluster knows of it
+                return Cluster(None, ray.init(address=private.address, **QUIET), private)
+        return Cluster(None, ray.init(address=private.address, **QUIET), private)
+    except BaseException as error:
+        private.end()
+        if isinstance(error, Exception):  # Ray raises plain ones
+            raise NoCluster(f"the Ray that was started here cannot be joined: {error}. Try again") from error
+        raise
+
+
+def join(named: NamedCluster) -> Cluster:
+    """Raises NoCluster, within seconds."""
+    _must_answer(named)
+    if named.is_this_machine:
+        stay_on_this_machine()  # else Ray takes the address of another interface for it, where nothing may listen
+    probe = subprocess.Popen(
+        [sys.executable, "-c", PROBE, named.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for us
+    )
+    try:
+        import ray  # while the probe does
+
+        _must_be_let_in(named, probe)
+    finally:
+        probe.kill()
+        probe.wait()
+    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a submitted job may have a PYTHONPATH: ours holds it
+    path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
+    try:
+        context = ray.init(address=named.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **QUIET)
+    except Exception as error:
+        raise _cannot_join(named, str(error)) from error
+    return Cluster(named, context)
+
+
+def _must_answer(named: NamedCluster) -> None:
+    """Where the address names a host and port. "auto" and the like are for Ray to find."""
+    address = named.address.partition("://")[2] or named.address
+    if address == "auto":
+        return
+    if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdigit():
+        raise NoCluster(f"{named.address} ({named.origin}) is no address of a Ray cluster: wanted HOST:PORT. {REMEDY}")
+    if (refusal := _refusal(address)) is not None:
+        raise NoCluster(f"no {named}: nothing answers there ({refusal}). {REMEDY}")
+
+
+def _must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> None:
+    """Raises NoCluster as soon as the probe is turned away, or is not let in."""
+    assert probe.stdout is not None
+    limit, said = threading.Timer(JOIN_SECONDS, probe.kill), ""
+    try:
+        for line in probe.stdout:
+            if line.startswith("imported"):
+                limit.start()
+            said += line
+            if REFUSED in line:
+                raise _cannot_join(named, said)
+        if probe.wait():
+            raise _cannot_join(named, said)
+    finally:
+        limit.cancel()
+        probe.stdout.close()
+
+
+def _cannot_join(named: NamedCluster, said: str) -> NoCluster:
+    if REFUSED in said or "AuthenticationError" in said:
+        why = (
+            f"it does not accept our token. Set {MODE}=token, and {TOKEN} or {TOKEN_PATH} to the token of that cluster"
+        )
+    else:
+        last = next((line for line in reversed(said.splitlines()) if "Error: " in line), "")
+        why = last or f"what answers there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
+    return NoCluster(f"the {named} cannot be joined: {why}. {REMEDY}")
+
+
+def _refusal(address: str) -> str | None:
+    """Why no connection can be made."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def import_path() -> list[str]:
+    """Where this process finds modules that not every Python of this installation finds: an experiment's folder."""
+    installed = tuple(sysconfig.get_paths().values())
+    entries = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
+    return [entry for entry in entries if os.path.isdir(entry) and not entry.startswith(installed)]

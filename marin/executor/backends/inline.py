@@ -1,0 +1,46 @@
+"""One attempt at a time, in this process: for debugging, tests and tiny experiments."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from marin.executor.attempt import attempt
+from marin.executor.backends.backend import Watcher
+from marin.executor.job import Job, Outcome
+from marin.executor.log_capture import clean_output
+from marin.fingerprint.of_step import module_states
+from marin.steps.step import ExecutorStep
+
+
+class InlineBackend:
+    """Ignores resources. Steps that need a process of their own are run here all the same."""
+
+    def __init__(self) -> None:
+        self.queue: deque[Job] = deque()
+
+    def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
+        self.watcher = watcher
+
+    def submit(self, job: Job) -> None:
+        self.queue.append(job)
+        self.watcher.queued(job, "its turn")
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        if not self.queue:
+            time.sleep(seconds)
+            return []
+        job = self.queue.popleft()
+        self.watcher.began(job)
+        with clean_output():
+            return [(job, attempt(job, map_here))]
+
+    def stop(self) -> None:
+        self.queue.clear()
+        module_states().accept_again()
+
+
+def map_here(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    return [work(item) for item in items]

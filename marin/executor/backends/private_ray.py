@@ -1,0 +1,173 @@
+"""A Ray cluster of one run on this machine, started with ``ray start`` and public options.
+
+It wants a token for every call: the one that the user configured for Ray (RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH,
+~/.ray/auth_token), or one made for this process, in a file that only this user may read. A file, because what a step
+prints of its environment goes to a log. It listens on the loopback interface only, which is what Ray does where
+clusters of several machines are switched off. It ends with this process, also if that is killed.
+
+Not ``ray.init``, which cannot be told ports: where Ray has to find ports itself, its node waits 15 seconds for an agent
+to tell them, and dies on a machine that is too busy for that.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sysconfig
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from marin.errors import NoCluster
+from marin.store.documents import BadDocument
+from marin.store.process import Holder, this_process
+
+MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+TOKEN_FOLDER, OWNER = "marin-ray-token-", "process.json"
+ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # read when Ray is imported
+OBJECT_STORE_BYTES = 256 << 20  # only small messages; outputs go through the store
+START_SECONDS = 120.0  # it takes five where nothing else runs
+END_SECONDS = 10.0
+PORTS = (
+    *("port", "node-manager-port", "object-manager-port", "dashboard-port", "dashboard-agent-listen-port"),
+    *("dashboard-agent-grpc-port", "runtime-env-agent-port", "metrics-export-port", "ray-client-server-port"),
+)
+FIRST_PORT, LAST_PORT = 20_000, 32_000  # below those that outgoing connections get
+# Becomes Ray, and leaves behind what ends it when standard input is closed, which happens however this process ends.
+# (Not the other way round: what a shell starts in the background is deaf to SIGINT, and so would be the steps.)
+KEEPER = """
+folder=$1; shift; exec 3<&0
+{ read -r _ <&3; trap "" TERM; kill -TERM 0; sleep 1; rm -rf "$folder"; kill -KILL 0; } &
+exec "$@" </dev/null 3<&-
+"""
+
+
+def stay_on_this_machine() -> None:
+    """Before Ray is imported: it takes "this machine" for the loopback interface."""
+    os.environ.update(ONE_MACHINE)
+
+
+class PrivateRay:
+    """A running one. token: path of the file that holds the token that was made for it; "" if the user's is used."""
+
+    def __init__(self) -> None:
+        """Starts it. Raises NoCluster."""
+        stay_on_this_machine()
+        self._environment = {name: os.environ.get(name) for name in (MODE, TOKEN_PATH)}
+        os.environ[MODE] = "token"
+        _remove_dead_tokens()
+        self.token = "" if _token_is_configured() else _token_file()
+        if self.token:
+            os.environ[TOKEN_PATH] = self.token
+        self._folder = tempfile.mkdtemp(prefix="marin-ray-", dir="/tmp")  # paths of sockets may not be long
+        self._log = Path(self._folder, "start.log")
+        ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self.address = f"127.0.0.1:{ports['port']}"
+        command = [
+            os.path.join(sysconfig.get_path("scripts"), "ray"),
+            *("start", "--head", "--block", "--disable-usage-stats"),
+            *(f"--temp-dir={self._folder}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
+            *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
+            *(f"--{name}={port}" for name, port in ports.items()),
+        ]
+        with self._log.open("wb") as log:
+            self._keeper = subprocess.Popen(
+                ["sh", "-c", KEEPER, "sh", self._folder, *command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        atexit.register(self.end)
+        try:
+            self._wait((ports["port"], ports["node-manager-port"]))
+        except BaseException:
+            self.end()
+            raise
+
+    def _wait(self, ports: tuple[int, ...]) -> None:
+        """Until it answers. Ray says at once what is wrong with it, and ends."""
+        limit = time.monotonic() + START_SECONDS
+        while not all(map(_answers, ports)):
+            said = self._log.read_text(errors="replace")
+            if self._keeper.poll() is not None or time.monotonic() > limit:
+                last = next((line for line in reversed(said.splitlines()) if line.strip()), "it says nothing")
+                raise NoCluster(
+                    f"Ray did not start here: {last.strip()}. Try again (a machine under load may be too slow for it), "
+                    "give the --address of a cluster, or --backend inline"
+                )
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        atexit.unregister(self.end)
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+        try:
+            self._keeper.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        for name, value in self._environment.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    found: set[int] = set()
+    while len(found) < count:
+        port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
+        if not _answers(port):
+            found.add(port)
+    return list(found)
+
+
+_made: set[str] = set()
+
+
+def _token_is_configured() -> bool:
+    """By the user; not by us for an earlier run of this process."""
+    if os.environ.get(TOKEN):
+        return True
+    if path := os.environ.get(TOKEN_PATH):
+        return path not in _made
+    return Path.home().joinpath(".ray/auth_token").exists()
+
+
+@functools.cache  # Ray reads a token once in a process
+def _token_file() -> str:
+    """A new token that lasts as long as this process."""
+    folder, owner = tempfile.mkdtemp(prefix=TOKEN_FOLDER), os.getpid()
+    path = os.path.join(folder, "token")
+    Path(folder, OWNER).write_bytes(this_process().to_json())
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_hex(32))
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    _made.add(path)
+    return path
+
+
+def _remove_dead_tokens() -> None:
+    """Those of this user's processes that were killed before they could remove theirs."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{TOKEN_FOLDER}*/{OWNER}"):
+        with suppress(OSError, BadDocument):  # another user's, or another process removes it too
+            if Holder.parse(owner.read_bytes()).is_gone():
+                shutil.rmtree(owner.parent, ignore_errors=True)

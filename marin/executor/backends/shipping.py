@@ -1,0 +1,92 @@
+"""Whether workers can be sent the steps: found out before anything starts, and by the name of the field that cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import io
+import pickle
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from marin.errors import BadField, ExperimentError
+from marin.steps.step import ExecutorStep
+
+INLINE = "or run it in this process with --backend inline"
+
+
+def must_ship(steps: Iterable[ExecutorStep[Any]]) -> None:
+    """Raises BadField naming the field that no worker can be sent, ExperimentError naming a class that none can find.
+
+    A step travels with all that it reads, so those are looked at too, each alone.
+    """
+    seen: set[int] = set()
+    pending = list(steps)
+    while pending:
+        step = pending.pop()
+        if id(step) in seen:
+            continue
+        seen.add(id(step))
+        pending += [*step.dependencies, *([step.producer] if step.producer is not None else [])]
+        try:
+            _travel(step, step)
+        except Exception as error:
+            _explain(step, error)
+
+
+class _Receiving(pickle.Unpickler):
+    def persistent_load(self, pid: Any) -> Any:
+        return pid
+
+
+def _travel(held: object, step: ExecutorStep[Any], pickler: type[pickle.Pickler] = pickle.Pickler) -> None:
+    """Raises whatever keeps it from being sent or unpacked, steps other than this one left out."""
+
+    class Sending(pickler):
+        def persistent_id(self, obj: Any) -> str | None:
+            return obj.identity if isinstance(obj, ExecutorStep) and obj is not step else None
+
+    sent = io.BytesIO()
+    Sending(sent, pickle.HIGHEST_PROTOCOL).dump(held)
+    _Receiving(io.BytesIO(sent.getvalue())).load()
+
+
+def _explain(step: ExecutorStep[Any], error: Exception) -> None:
+    """Raises, unless Ray's own pickle can do what Python's cannot: a lambda in a field that is no identity, say."""
+    cls = type(step)
+    where: Any = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        where = getattr(where, part, None)
+    if where is not cls:
+        raise ExperimentError(
+            f"{step.name}: no worker can find its class {cls.__qualname__} in {cls.__module__} by that name. Define it "
+            f"at the top level of its file, {INLINE}"
+        ) from error
+    fields = [spec.name for spec in dataclasses.fields(step)]
+    for name in [*fields, *(name for name in vars(step) if name not in fields)]:
+        wrong = _refusal(vars(step).get(name), step)
+        if wrong is not None:
+            raise BadField(
+                f"{step.name}: {cls.__name__}.{name} is {_shown(getattr(step, name))}, which no worker can be sent "
+                f"({wrong}). Make it inside run() from something that can, {INLINE}"
+            ) from error
+
+
+def _refusal(held: object, step: ExecutorStep[Any]) -> str | None:
+    """Why a value cannot be sent."""
+    try:
+        _travel(held, step)
+    except Exception:
+        try:
+            _travel(held, step, importlib.import_module("ray.cloudpickle").Pickler)
+        except ImportError:
+            return "Ray is not installed"
+        except Exception as error:
+            return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return None
+
+
+def _shown(held: object) -> str:
+    said = repr(held)
+    return said if len(said) <= 60 else f"{said[:60]}…"

@@ -1,0 +1,114 @@
+"""Steps on their way to workers: each is packed once, alone, and unpacked at most once in each worker.
+
+A step holds all that it is made from. Sent with every job, a graph of n steps would travel in n pieces of up to n
+steps; and a chain of thousands is deeper than pickle can go.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pickle
+from collections.abc import Iterable
+from typing import Any, NamedTuple, cast
+
+from marin.executor.job import Job
+from marin.steps.step import ExecutorStep
+
+
+class Parcel(NamedTuple):
+    """content: the step pickled, every other step in it replaced by its identity. needs: those identities."""
+
+    content: bytes
+    needs: tuple[str, ...]
+
+
+type Parcels = dict[str, Parcel]  # by identity
+
+
+@dataclasses.dataclass(frozen=True)
+class Addressed:
+    """Stands in a job for its step."""
+
+    identity: str
+
+
+def packed(steps: Iterable[ExecutorStep[Any]]) -> Parcels:
+    """These and all that they hold. Of equal steps the one that is given stands for those that are held."""
+    found: Parcels = {}
+    pending = list(steps)
+    while pending:
+        held: list[ExecutorStep[Any]] = []
+        for step in pending:
+            if step.identity not in found:
+                found[step.identity], inside = _pack(step)
+                held += inside
+        pending = held
+    return found
+
+
+def addressed(job: Job) -> Job:
+    """The job without its steps."""
+    milestones = {number: addressed(held) for number, held in job.milestones.items()}
+    return dataclasses.replace(job, step=cast(Any, Addressed(job.step.identity)), milestones=milestones)
+
+
+class Unpacked:
+    """What a worker has unpacked so far."""
+
+    def __init__(self, parcels: Parcels) -> None:
+        self.parcels = parcels
+        self.steps: dict[str, ExecutorStep[Any]] = {}
+
+    def job(self, job: Job) -> Job:
+        """With its steps again."""
+        milestones = {number: self.job(held) for number, held in job.milestones.items()}
+        return dataclasses.replace(job, step=self.step(cast(Any, job.step).identity), milestones=milestones)
+
+    def step(self, identity: str) -> ExecutorStep[Any]:
+        pending = [identity]
+        while pending:
+            now = pending[-1]
+            missing = [need for need in self.parcels[now].needs if need not in self.steps]
+            if missing and now not in self.steps:
+                pending += missing
+                continue
+            if now not in self.steps:
+                self.steps[now] = _Unpickler(io.BytesIO(self.parcels[now].content), self.steps).load()
+            pending.pop()
+        return self.steps[identity]
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, content: io.BytesIO, steps: dict[str, ExecutorStep[Any]]) -> None:
+        super().__init__(content)
+        self.persistent_load = steps.__getitem__
+
+
+def _pack(step: ExecutorStep[Any]) -> tuple[Parcel, list[ExecutorStep[Any]]]:
+    try:
+        content, held = _dump(step, pickle.Pickler)
+    except Exception:
+        content, held = b"__main__", []
+    if b"__main__" in content:  # a notebook's classes travel by value, and so may a lambda; that takes longer
+        from ray.cloudpickle import Pickler
+
+        content, held = _dump(step, Pickler)
+    return Parcel(content, tuple(dict.fromkeys(each.identity for each in held))), held
+
+
+def _dump(step: ExecutorStep[Any], pickler: type[pickle.Pickler]) -> tuple[bytes, list[ExecutorStep[Any]]]:
+    held: list[ExecutorStep[Any]] = []
+
+    class Packer(pickler):
+        def persistent_id(self, obj: Any) -> str | None:
+            if not isinstance(obj, ExecutorStep) or obj is step:
+                return None
+            held.append(obj)
+            return obj.identity
+
+    content = io.BytesIO()
+    Packer(content, pickle.HIGHEST_PROTOCOL).dump(step)
+    return content.getvalue(), held

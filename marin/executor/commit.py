@@ -1,0 +1,248 @@
+"""From a finished attempt to a committed output: lease, manifest, record, in an order that no crash can spoil."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from marin.errors import CorruptOutput, CorruptRecord, DifferentRebuild, MarinError, RevokedBytes
+from marin.executor.job import Job
+from marin.plan.missing import describe_fields
+from marin.steps.artifact import Artifact
+from marin.store.files.manifest import MANIFEST, FileEntry, content_digest, manifest_bytes, root_digest
+from marin.store.files.verify import Check, Checked, manifest_of
+from marin.store.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
+from marin.store.process import this_process
+from marin.store.record import RECORD, Acceptance, Input, Observed, Provenance, Record
+from marin.store.redaction import redacted, without_credentials
+from marin.store.revocation import revoked_bytes
+from marin.store.store import Store, attempt_directory, record_name
+
+WORTH_SETTLING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What somebody wants to commit. attempt_of(token): its directory. replaces: the attempt that was seen committed,
+    "" if none. may_take_over: is the holder of this lease dead?"""
+
+    identity: str
+    attempt_of: Callable[[int], str]
+    replaces: str
+    may_take_over: Callable[[LeaseDocument], bool]
+
+
+def take_lease(store: Store, job: Job) -> Lease | Held | Record:
+    """The lease, or who has it, or what somebody committed since the plan was made. Raises StoreError."""
+    step = job.step
+    claim = Claim(
+        identity=step.identity,
+        attempt_of=lambda token: attempt_directory(step.op, step.label, step.identity, token),
+        replaces=job.replaces,
+        may_take_over=job.may_take_over,
+    )
+    return take(store, claim)
+
+
+def take(store: Store, claim: Claim) -> Lease | Held | Record:
+    """The lease, or who has it, or what is committed and is not what the claim replaces. Raises StoreError."""
+    content = store.objects.read(lease_name(claim.identity))
+    now = parse_lease(content, lease_name(claim.identity)) if content else None
+    if now is not None and now.state is State.COMMITTED and (newer := _committed_since(store, claim)) is not None:
+        return newer
+    lease = acquire_after(content, store.objects, claim.identity, claim.attempt_of, claim.may_take_over)
+    if isinstance(lease, Held):
+        return lease
+    try:
+        newer = store.visible(claim.identity)
+        if lease.before is not None and (newer is None or newer.attempt == claim.replaces):
+            newer = store.finish(claim.identity, lease.before) or newer  # we came between another's two last writes
+        if newer is not None and newer.attempt == claim.replaces and newer.token >= lease.token:
+            lease.raise_token(newer.token, claim.attempt_of)
+    except CorruptRecord:
+        newer = None  # the plan was told to make this step again; the commit replaces the garbled record
+    except MarinError:
+        lease.release()
+        raise
+    if newer is None or newer.attempt == claim.replaces:
+        return lease
+    lease.release()
+    return newer
+
+
+def _committed_since(store: Store, claim: Claim) -> Record | None:
+    """What another driver committed since the plan was made; visible from now on, if its writer died before that."""
+    try:
+        record = store.take_up(claim.identity)
+    except CorruptRecord:
+        return None
+    return None if record is None or record.attempt == claim.replaces else record
+
+
+def commit(
+    job: Job,
+    store: Store,
+    lease: Lease,
+    artifact: Artifact,
+    started: float,
+    checked: Mapping[str, Checked],
+    observed: Observed,
+    *,
+    costly: bool = False,
+) -> Record:
+    """Describe the attempt's files and make them the committed output. Raises LeaseLost.
+
+    checked: how each input was checked, by identity. observed: what run() read that the job does not tell. costly: it
+    was more work than ``started`` tells.
+    """
+    step, name = job.step, lease.document.attempt
+    output = store.directory / name
+    entries = manifest_of(output)
+    facts = without_credentials(json.loads(json.dumps(artifact.facts())))
+    root = root_digest(entries, artifact.kind, facts)
+    content = content_digest(entries)
+    if (said := revoked_bytes(store, root, content)) is not None:
+        raise RevokedBytes(
+            f"{step.name} made the very bytes that were {said.describe()}. They are not committed: "
+            "change what makes them"
+        )
+    if job.restores is not None and root != job.restores.root:
+        raise DifferentRebuild(_about_rebuild(job.restores, name, facts, entries))
+    record = Record(
+        format=Record.LATEST,
+        identity=step.identity,
+        op=step.op,
+        version=step.version,
+        label=step.label,
+        attempt=name,
+        token=lease.token,
+        kind=artifact.kind,
+        facts=facts,
+        config=json.loads(json.dumps(describe_fields(step))),
+        inputs=[
+            Input(name=held.name, identity=held.identity, root=held.root, checked=checked[held.identity])
+            for held in job.inputs.values()
+        ],
+        outside=job.outside,
+        code=job.code,
+        packages=job.packages,
+        root=root,
+        files=len(entries),
+        bytes=sum(entry.size for entry in entries),
+        provenance=_provenance(job, started),
+        action=job.action,
+        stamp=output.stamp(),
+        content=content,
+        lifetime=job.lifetime,
+        state=job.state,
+        observed=observed,
+    )
+    store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
+    worth = costly or time.time() - started >= WORTH_SETTLING
+    _make_visible(store, lease, record, [MANIFEST, *(entry.path for entry in entries)] if worth else [])
+    if record.action:
+        store.note_action(record)
+    return record
+
+
+def _about_rebuild(deleted: Record, attempt: str, facts: dict[str, Any], entries: list[FileEntry]) -> str:
+    then = {**deleted.facts, "files": deleted.files, "bytes of all files": deleted.bytes}
+    now = {**facts, "files": len(entries), "bytes of all files": sum(entry.size for entry in entries)}
+    other = [f"{key} {then.get(key)} → {now.get(key)}" for key in {**then, **now} if then.get(key) != now.get(key)]
+    different = ", ".join(other[:4]) or "as many files and bytes, with other content"
+    return (
+        f"{deleted.name}: its output {deleted.attempt} was deleted, and made again it is different: {different}. It is "
+        f"not committed; what came out is in {attempt}. Put the old folder back from a copy, or take what comes out "
+        f"now with --rebuild {deleted.name}: what was made from the old bytes is then made again, too"
+    )
+
+
+def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | Held:
+    """Let an output that exists serve this step too: nothing runs, nothing is copied.
+
+    accepted: who let the original stand although its code differs from today's. Raises StoreError; CorruptOutput if a
+    pinned output is not what it was.
+    """
+    started, step = time.time(), job.step
+    lease = take_lease(store, job)
+    if isinstance(lease, Held | Record):
+        return lease
+    try:
+        if step.pin is not None and (wrong := store.verify(original, Check.CHECKSUMS)):
+            raise CorruptOutput(f"the pinned output {original.attempt} is damaged: {'; '.join(wrong[:3])}")
+        inputs = [original] if step.pin is not None else list(job.inputs.values())
+        record = replace(
+            original,
+            identity=step.identity,
+            op=step.op,
+            version=step.version,
+            label=step.label,
+            token=lease.token,
+            config=json.loads(json.dumps(describe_fields(step))),
+            inputs=[Input(name=held.name, identity=held.identity, root=held.root) for held in inputs],
+            code=job.code if step.pin is not None else original.code,
+            outside=job.outside if step.pin is not None else original.outside,
+            alias_of=original.alias_of or original.identity,
+            provenance=_provenance(job, started),
+            lifetime=job.lifetime,
+            state=job.state,
+            mirrored=[],
+        )
+        if accepted is not None:
+            here = {held.identity: held.root for held in record.inputs}
+            because = f"{accepted.because} (accepted for {original.name} {original.identity[:12]})"
+            store.accept(step.identity, replace(accepted, inputs=here, because=because))
+        _make_visible(store, lease, record)
+    except BaseException:
+        lease.release()
+        raise
+    return record
+
+
+def commit_mirrored(store: Store, lease: Lease, record: Record, entries: Iterable[FileEntry]) -> None:
+    """Make a verified copy the committed output here. entries: its manifest; none for an alias. Raises LeaseLost."""
+    if (said := revoked_bytes(store, record.root, record.content)) is not None:
+        raise RevokedBytes(f"{record.name} holds the very bytes that were {said.describe()}. They are not committed")
+    settle: list[str] = []
+    if not record.alias_of:
+        held = list(entries)
+        store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(held))
+        settle = [MANIFEST, *(entry.path for entry in held)]  # it crossed a network, and the source may be gone next
+    _make_visible(store, lease, record, settle)
+    if record.action and not record.alias_of:
+        store.note_action(record)
+
+
+def _make_visible(store: Store, lease: Lease, record: Record, settle: Iterable[str] = ()) -> None:
+    """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees.
+
+    settle: files of the output that a power cut must not take; then it takes none of these three either.
+    """
+    content, attempt = record.to_bytes(), lease.document.attempt
+    store.objects.write(f"{attempt}/{RECORD}", content)
+    lasting = [f"{attempt}/{name}" for name in settle]
+    if lasting:
+        store.objects.settle([*lasting, f"{attempt}/{RECORD}"])
+    lease.commit()
+    store.commit(record, content)
+    if lasting:
+        store.objects.settle([lease_name(record.identity), record_name(record.identity)])
+
+
+def _provenance(job: Job, started: float) -> Provenance:
+    holder = this_process()
+    return Provenance(
+        who=holder.user,
+        host=holder.host,
+        started=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started)),
+        seconds=round(time.time() - started, 3),
+        experiment=job.experiment,
+        git=job.git,
+        because=redacted(job.because),
+        scale=job.scale,
+    )

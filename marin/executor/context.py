@@ -1,0 +1,221 @@
+"""The Context that a real attempt hands to run()."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from marin.data.artifacts import Checkpoint
+from marin.errors import LeaseLost, MarinError, StoreError
+from marin.executor.commit import commit, take_lease
+from marin.executor.input_check import InputCheck
+from marin.executor.job import Job
+from marin.fingerprint.observation.listening import current
+from marin.fingerprint.observation.observation import Observation
+from marin.fingerprint.of_step import code_fingerprint
+from marin.plan.observed import Digests, Present, describe
+from marin.steps.artifact import Artifact, artifact_from
+from marin.steps.step import ExecutorStep
+from marin.store.files.directory import Directory
+from marin.store.files.regular import must_hold_files
+from marin.store.lease import LOOK_SECONDS, Held, Lease, Watch
+from marin.store.record import LOG, Begun, Observed, Record
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+if TYPE_CHECKING:
+    from marin.store.files.staging import Staging
+
+NOTE_SECONDS = 30.0  # at most so often is noted what an attempt with work in progress has read
+
+type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+class StepContext:
+    """The Context that a real attempt hands to run()."""
+
+    def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper) -> None:
+        self.out = store.directory / lease.document.attempt
+        self.used_state = False
+        self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
+        self._staging: Staging | None = None
+        self._begun: Begun
+        self._noted = -NOTE_SECONDS
+        self.milestones: Sequence[int] = sorted(job.milestones)
+        self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
+        self._inputs: Mapping[str, Record] = job.inputs
+        self.input_check = InputCheck(store, job)
+
+    @property
+    def state(self) -> Directory:
+        """Checked against what began it, and marked, on first use."""
+        if self.used_state:
+            return self._state
+        job, identity = self._job, self._job.step.identity
+        begun = Begun(
+            code=job.code,
+            inputs={held.identity: held.root for held in job.inputs.values()},
+            outside=job.outside,
+            replaces=job.replaces,
+        )
+        found = self._store.state_marker(identity)
+        observed = found.observed if found is not None else Observed()
+        same = found == msgspec.structs.replace(begun, observed=observed)
+        same = same and observed == Present(job.step, Digests()).of(observed)
+        if found is not None and not same and not job.keep_state:
+            self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
+            observed = Observed()
+            self._store.clear_state(identity)
+        if found is None:
+            self._store.clear_state(identity)  # what a removal left that was cut short
+        self._begun = msgspec.structs.replace(begun, observed=observed)
+        if found != self._begun:
+            self._store.mark_state(identity, self._begun)
+        self.used_state = True
+        return self._state
+
+    def note_reads(self, seen: Observation) -> None:
+        """Beside the work in progress that an unfinished attempt leaves: what it read, and what those before it did."""
+        if self.used_state:
+            job, before = self._job, self._begun.observed
+            now = describe(job.step, seen, code_fingerprint(job.step), self.outside, failed=True)
+            observed = msgspec.structs.replace(
+                now if now.is_any or not before.is_any else before,
+                files=before.files | now.files,
+                trees=before.trees | now.trees,
+                folders=before.folders | now.folders,
+                code=before.code | now.code,
+                environment=before.environment | now.environment,
+            )
+            self._store.mark_state(job.step.identity, msgspec.structs.replace(self._begun, observed=observed))
+
+    def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
+        if step.identity not in self._inputs:
+            raise KeyError(f"{self._job.step.name} reads {step.name}, which is not one of its fields")
+        record = self._inputs[step.identity]
+        made = artifact_from(record.kind, record.facts, self._store.output(record))
+        return made  # pyright: ignore[reportReturnType]
+
+    def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        if self.out.is_local:
+            return self._mapper(work, items)
+        from marin.executor.backends.remote_map import Shipped, received
+
+        return received(self._mapper(Shipped(work=work, out=self.out.url), items))
+
+    @contextmanager
+    def staged(self) -> Generator[None]:
+        """Paths of directories on an object store are local folders meanwhile; see marin.store.files.staging.
+
+        What is staged of the work in progress is kept when run() fails, unless it is somebody else's by then.
+        """
+        if self.out.is_local:
+            yield
+            return
+        from marin.store.files.staging import staging
+        from marin.store.files.written import forget
+
+        with staging(self.out.url) as out, staging(self._state.url, filled=True) as state:
+            self._staging = out
+            try:
+                yield
+            except BaseException:
+                if not self._lease.lost:
+                    with suppress(MarinError, OSError):
+                        state.deliver()
+                raise
+            finally:
+                forget(self.out.url)
+                forget(self._state.url)
+
+    def deliver(self) -> None:
+        """Upload what run() wrote below ``out.path``, where that is not the output itself."""
+        self._still_ours()
+        if self._staging is not None:
+            self._staging.must_hold_files()
+            self._staging.deliver()
+
+    @property
+    def _state(self) -> Directory:
+        return self._store.state(self._job.step.identity)
+
+    def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
+        self._still_ours()
+        now = time.monotonic()
+        if self.used_state and now >= self._noted + NOTE_SECONDS and (seen := current()) is not None:
+            self._noted = now
+            with suppress(MarinError, OSError):  # the end tells all of it, if it is not killed before
+                self.note_reads(seen)
+        self._lease.report(f"{done:,.0f}/{total:,.0f} {unit}" + (f" · {redacted(note)}" if note else ""))
+
+    def log(self, message: str) -> None:
+        self._still_ours()
+        line = f"{time.strftime('%H:%M:%S')} {message}\n"
+        self._store.log(f"{self._lease.document.attempt}/{LOG}", line.encode(errors="backslashreplace"))
+
+    def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
+        self._still_ours()
+        job = next((held for held in self._job.milestones.values() if held.step == milestone), None)
+        if job is None:
+            raise KeyError(f"{milestone.name} is not a milestone that anybody asked {self._job.step.name} for")
+        lease = self._wait_for(job)
+        if isinstance(lease, Record):
+            return  # a worker that died after publishing it: its dependents may be reading
+        started = time.time()
+        lease.start_beating(lambda: None)
+        try:
+            line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
+            self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
+            copy_files(source, self._store.directory / lease.document.attempt)
+            self.input_check.end()
+            commit(job, self._store, lease, artifact, started, self.input_check.checked, self._observed(), costly=True)
+        except BaseException:
+            lease.release()
+            raise
+        with suppress(StoreError):
+            self._store.objects.flush(f"{lease.document.attempt}/{LOG}")
+
+    def _observed(self) -> Observed:
+        """What was read until now."""
+        if (seen := current()) is None:
+            return Observed()
+        return describe(self._job.step, seen, code_fingerprint(self._job.step), self.outside)
+
+    def _wait_for(self, job: Job) -> Lease | Record:
+        """A worker that died while publishing on another machine has left a lease that nobody else watches."""
+        watch = Watch(expiry=job.expiry)
+        while isinstance(lease := take_lease(self._store, job), Held):
+            self._still_ours()
+            if watch.is_dead(job.step.identity, lease.by):
+                job = replace(job, presumed_dead=(lease.by.token, lease.by.beat))
+            else:
+                time.sleep(LOOK_SECONDS)
+        return lease
+
+    def _still_ours(self) -> None:
+        if self._lease.lost:
+            raise LeaseLost(self._lease.lost)
+
+
+def copy_files(source: Directory, target: Directory) -> None:
+    """Every file below source: hard-linked on one local disk, copied by the store within one store. Raises NotAFile."""
+    must_hold_files(source.url)
+    if source.is_local and target.is_local:
+        for name in source.names():
+            destination = target.path / name
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source.path / name, destination)
+            except OSError:
+                shutil.copyfile(source.path / name, destination)
+        return
+    from marin.store.files.transfer import side_by_side
+
+    side_by_side(lambda name: source.copy(name, target), source.names())

@@ -1,0 +1,74 @@
+"""Events of a run: one JSON line each, in the store, so that who ran what can be asked later."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from msgspec.structs import asdict
+
+from marin.errors import MarinError
+from marin.executor.scheduler import StepResult
+from marin.executor.signals import SIGNALS
+from marin.store.documents import json_bytes
+from marin.store.process import this_process
+from marin.store.redaction import without_credentials
+from marin.store.store import Store, slug
+
+
+class Events:
+    """Writes ``.marin/runs/<time>-<experiment>.jsonl``."""
+
+    def __init__(self, store: Store, experiment: str) -> None:
+        self.store = store
+        moment = f"{time.strftime('%Y%m%dT%H%M%S')}.{time.time_ns() // 1_000_000 % 1000:03d}"
+        self.name = f".marin/runs/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
+
+    def note(self, event: str, **details: object) -> None:
+        line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **without_credentials(details)}
+        self.store.objects.append(self.name, json_bytes(line) + b"\n")
+
+    def began(self, command: str, git: str, scale: str, todo: int) -> None:
+        """todo: how many steps it sets out to make."""
+        me = this_process()
+        self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=asdict(me))
+
+    def stopped(self, error: BaseException) -> None:
+        """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""
+        said = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")
+        with contextlib.suppress(MarinError):
+            self.note("stopped", error=said)
+            self.store.objects.flush(self.name)
+
+    def ended(self, seconds: float, failed: int) -> None:
+        self.note("ended", seconds=round(seconds, 3), failed=failed)
+        self.store.objects.flush(self.name)
+
+    def step(self, event: str, result: StepResult) -> None:
+        self.note(
+            event,
+            step=result.step.name,
+            identity=result.step.identity,
+            status=result.status,
+            reason=result.reason,
+            seconds=round(result.seconds, 3),
+            **({"wants": result.wants} if result.wants else {}),
+            **({"error": result.error, "log": result.log} if result.error else {}),
+        )
+
+
+def git_revision(folder: Path) -> tuple[str, bool]:
+    """(revision, are there uncommitted changes) of a checkout; ("", False) outside one or without git."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        revision = git("rev-parse", "HEAD")
+        return revision, bool(revision and git("status", "--porcelain", "--untracked-files=no"))
+    except FileNotFoundError:
+        return "", False

@@ -1,0 +1,119 @@
+"""Are a step's inputs what their manifests say when it starts, and did nobody write to them until it commits?
+
+Writes are noticed by the files' times. Linux before 6.13 counts those in ticks of up to 10 ms: a file that is written
+again within the tick in which it was made looks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from marin.errors import CorruptOutput, InputRewritten, StoreError
+from marin.executor.job import Job
+from marin.plan.cost.amount import parse_size
+from marin.store.files.local import FileStamp
+from marin.store.files.verify import EVERY_BYTE, Check, Checked
+from marin.store.record import Record
+from marin.store.store import Store
+
+type Stamps = dict[str, FileStamp]
+
+
+def parse_bound(text: str) -> int:
+    """Bytes to read of each input: ``all``, ``sizes`` or a size. Raises BadField."""
+    named = {"all": EVERY_BYTE, "sizes": 0}.get(text.strip().lower())
+    return parse_size(text) if named is None else named
+
+
+class _Memory:
+    """Stamps of outputs of which this process has compared every byte with the manifest, in one run.
+
+    Not kept from run to run, nor shared by processes: a disk that loses a bit changes no stamp, so each run looks for
+    itself.
+    """
+
+    def __init__(self) -> None:
+        self._run = ""
+        self._known: dict[tuple[str, str], Stamps] = {}
+
+    def of(self, run: str) -> dict[tuple[str, str], Stamps]:
+        """By the output's URL and root digest."""
+        if not run or run != self._run:
+            self._run, self._known = run, {}
+        return self._known
+
+
+_memory = _Memory()
+
+
+class InputCheck:
+    """Of one attempt. checked: how well each input was checked at the start, by identity."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store, self._job = store, job
+        self._stamps: dict[str, Stamps] = {}
+        self._checked: dict[str, Checked] = {}
+
+    @property
+    def checked(self) -> Mapping[str, Checked]:
+        return self._checked
+
+    def begin(self) -> None:
+        """Before run() reads a byte. Raises CorruptOutput."""
+        known = _memory.of(self._job.run)
+        for record in self._job.inputs.values():
+            output = self._store.output(record)
+            stamps = self._stamps[record.identity] = output.file_stamps()
+            key = (output.url, record.root)
+            if known.get(key) == stamps:
+                self._checked[record.identity] = Checked.FULL
+                continue
+            checked = self._checked[record.identity] = self._compare(record)
+            if checked is Checked.FULL:
+                known[key] = stamps
+
+    def end(self) -> None:
+        """Before anything that was made from the inputs is committed. Raises CorruptOutput."""
+        for record in self._job.inputs.values():
+            before, now = self._stamps[record.identity], self._store.output(record).file_stamps()
+            written = _written(before, now)
+            if written:
+                raise InputRewritten(
+                    f"input {record.name} of {self._job.step.name} was written to while it was read: "
+                    f"{', '.join(written[:3])} in {record.attempt}. Nothing was committed; find out who writes to "
+                    "committed outputs, see with `marin verify` what is wrong, and run again"
+                )
+            if now != before:
+                self._compare(record)
+                self._stamps[record.identity] = now
+
+    def was_rewritten(self) -> bool:
+        """Has somebody written to a file of an input since the start? Reads none.
+
+        False where the store does not answer or files are gone, as where a disk is away: what was read was right.
+        """
+        try:
+            return any(
+                name in now and held.was_written(now[name])
+                for identity, stamps in self._stamps.items()
+                for now in [self._store.output(self._job.inputs[identity]).file_stamps()]
+                for name, held in stamps.items()
+            )
+        except (StoreError, OSError):
+            return False
+
+    def _compare(self, record: Record) -> Checked:
+        at_most = self._job.check_inputs
+        found = self._store.examine(record, Check.CHECKSUMS, at_most, self._job.step.identity)
+        if found.wrong:
+            raise CorruptOutput(
+                f"input {record.name} of {self._job.step.name} is damaged: {'; '.join(found.wrong[:3])}; "
+                f"{self._store.remedy(record)}"
+            )
+        return found.checked
+
+
+def _written(before: Stamps, now: Stamps) -> list[str]:
+    """Names of files that may have other bytes than before, or that came or went."""
+    names = [name for name, held in before.items() if held.was_written(now.get(name))]
+    return sorted([*names, *(now.keys() - before.keys())])

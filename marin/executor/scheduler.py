@@ -1,0 +1,413 @@
+"""The scheduler: carries out a plan, in dependency order, sparing what a failure does not touch."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, PlanError, StoreFull
+from marin.executor.backends.backend import Backend
+from marin.executor.commit import commit_alias
+from marin.executor.job import Ending, Job, Outcome
+from marin.executor.other_drivers import may_be_taken
+from marin.executor.revocation_watch import Lookout
+from marin.executor.run_results import Listener, Run, Status, StepResult
+from marin.executor.signals import SIGNALS
+from marin.fingerprint.stored import store_code
+from marin.plan.decision import Action, Decision
+from marin.plan.early_cutoff import roots_of, why_shared
+from marin.plan.outside_data import keep_listing, listing
+from marin.plan.plan import Plan
+from marin.steps.step import ExecutorStep, action_key
+from marin.store.attempts import note_stop
+from marin.store.files.verify import EVERY_BYTE
+from marin.store.in_use import Uses, needs_of
+from marin.store.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
+from marin.store.record import Record
+
+POLL_SECONDS = 0.2
+
+
+class Scheduler:
+    """listener(event, result) is told of every change: queued, started, held, ended, stopped. watch: judges the leases
+    of others. tell: what everything waits for. check_inputs: bytes of each input that are checked before a step reads
+    it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        backend: Backend,
+        listener: Listener,
+        experiment: str = "",
+        git: str = "",
+        watch: Watch | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+        check_inputs: int = EVERY_BYTE,
+    ) -> None:
+        self.plan, self.backend, self.listener = plan, backend, listener
+        self.experiment, self.git = experiment, git
+        self.store = plan.store
+        self.watch = watch if watch is not None else Watch()
+        self.results = set(plan.experiment.results.values())  # kept for good, whatever lifetime is declared
+        self.uses = Uses(self.store, experiment, tell, self.watch)
+        self.lookout = Lookout(self.store, plan.snapshot.records)
+        self.check_inputs, self.id = check_inputs, uuid.uuid4().hex
+        self.run = Run(plan)
+        self.held: set[ExecutorStep[Any]] = set()
+        self.todo: dict[ExecutorStep[Any], Action] = {}
+        self.waits_for: dict[ExecutorStep[Any], int] = {}  # unfinished dependencies
+        self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
+        self.ready: deque[ExecutorStep[Any]] = deque()
+        self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
+        self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
+        self.next_look, self.left, self.started = 0.0, 0, False
+
+    def execute(self) -> Run:
+        """Run everything that must run. Returns also when steps failed: see the results.
+
+        Raises what stopped it before its end; ``run`` then holds what became of each step.
+        """
+        began = time.monotonic()
+        for decision in self.plan.decisions:
+            status = Status.ABSENT if decision.action is Action.ABSENT else Status.CACHED
+            if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
+                self.todo[decision.step] = decision.action
+                status = Status.WAITING
+            self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
+        invisible = self.plan.snapshot.committed.invisible.values()
+        if self.todo:
+            with self.uses:
+                self._say_needs()
+                self._finish(invisible)
+                self._link()
+                self._keep_code()
+                try:
+                    self._loop()
+                except BaseException as error:
+                    self._stop(error)
+                    self.run.seconds = time.monotonic() - began
+                    raise
+                if self.started:
+                    self.backend.stop()
+            self.store.pack_records([result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)])
+        elif invisible:
+            with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
+                self._say_needs()
+                self._finish(invisible)
+        self.run.seconds = time.monotonic() - began
+        return self.run
+
+    def _stop(self, error: BaseException) -> None:
+        """What runs is stopped with the run, which is no failure of its own."""
+        if self.started:
+            self.backend.stop()
+        why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"stopped: {type(error).__name__}: {error}"
+        for result in [held for held in self.run.results.values() if held.wants or held.status is Status.RUNNING]:
+            stopped = note_stop(self.store, result.step.identity, why)
+            if stopped or result.status is Status.RUNNING:
+                result.status, result.error, result.log = Status.STOPPED, why, stopped
+                self.listener("stopped", result)
+
+    def _finish(self, invisible: Iterable[Record]) -> None:
+        for record in invisible:
+            self.store.make_visible(record)
+
+    def _say_needs(self) -> None:
+        """Raises Outdated if something that the plan relies on is gone."""
+        needed = {*self.todo, *self.results, *(read for step in self.todo for read in step.dependencies)}
+        decisions = [self.plan.of(step) for step in needed]
+        there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
+        there += self.plan.snapshot.committed.invisible.values()
+        code = {today.code.digest for today in self.plan.today.values()}
+        code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
+        identities, whole = (step.identity for step in needed), self.plan.experiment.whole
+        needs = needs_of(identities, there, code, self.experiment, whole=whole)
+        replaced = {
+            held.record.attempt for held in decisions if held.record and (held.deleted or held.action is Action.RUN)
+        }
+        self.uses.add(needs, [record for record in there if record.attempt not in replaced])
+
+    def _keep_code(self) -> None:
+        for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
+            store_code(self.store, code.digest, code.to_json(sources=True))
+        for step in self.todo:
+            keep_listing(self.store, self.plan.today[step].entries)
+
+    def _link(self) -> None:
+        for step in self.todo:
+            unfinished = [dependency for dependency in step.dependencies if dependency in self.todo]
+            self.waits_for[step] = len(unfinished)
+            for dependency in unfinished:
+                self.dependents.setdefault(dependency, []).append(step)
+            if not unfinished:
+                self.ready.append(step)
+            if step.producer is not None:
+                self.milestones.setdefault(step.producer, []).append(step)
+        self.left = len(self.todo)
+
+    def _loop(self) -> None:
+        while self.left:
+            while self.ready:
+                self._consider(self.ready.popleft())
+            if not self.left:
+                return
+            if time.monotonic() >= self.next_look:
+                self.next_look = time.monotonic() + LOOK_SECONDS
+                self._look_at_held()
+                self._look_at_milestones()
+                if self.ready:
+                    continue
+            if not self.started:
+                time.sleep(POLL_SECONDS)  # every step that is left is held by another driver
+                continue
+            for job, outcome in self.backend.wait(POLL_SECONDS):
+                self._ended(job, outcome)
+
+    def _unfinished(self, step: ExecutorStep[Any]) -> bool:
+        return self.run.results[step].status in (Status.WAITING, Status.RUNNING)
+
+    def _look_at_milestones(self) -> None:
+        """A running step may have committed some of its milestones: what waits for them can start."""
+        for producer, milestones in self.milestones.items():
+            if producer in self.todo and self.run.results[producer].status is Status.RUNNING:
+                for step in milestones:
+                    if self._unfinished(step):
+                        self._adopt_published(step)
+
+    def _consider(self, step: ExecutorStep[Any]) -> None:
+        """Every dependency has ended: start it or settle it."""
+        if not self._unfinished(step):
+            return
+        if step.producer is not None and self._adopt_published(step):
+            return
+        needs = (self.run.results[dependency] for dependency in step.dependencies)
+        broken = next((need for need in needs if need.status in (Status.FAILED, Status.SKIPPED)), None)
+        if broken is not None:
+            cause = broken.reason if broken.status is Status.SKIPPED else f"{broken.step.name} failed"
+            return self._settle(step, Status.SKIPPED, cause)
+        result = self.run.results[step]
+        if self.todo[step] is Action.RECHECK and result.record is not None and not self.plan.of(step).deleted:
+            if self._inputs_unchanged(step, result.record):
+                return self._settle(step, Status.CACHED, "its inputs were made again with the same bytes")
+            result.reason = "an input has other bytes now"
+        self._begin(step)
+
+    def _begin(self, step: ExecutorStep[Any], presumed_dead: tuple[int, int] | None = None) -> None:
+        """Every input is there: share an output of the same action, or make one."""
+        result, job = self.run.results[step], replace(self._job(step), presumed_dead=presumed_dead)
+        try:
+            self.lookout.must_trust(job, self.plan.of(step).same_as)
+            if self._shared(job):
+                return
+        except MarinError as error:
+            result.error = f"{type(error).__name__}: {error}"
+            return self._settle(step, Status.FAILED, result.reason)
+        if self.todo[step] is Action.RECHECK and result.record is None:
+            result.reason = "what it reads has other bytes than before"
+        self._submit(job)
+
+    def _submit(self, job: Job) -> None:
+        if not self.started:
+            self.started = True
+            self.backend.start([step for step in self.todo if self._unfinished(step)], self)
+        self.backend.submit(job)
+
+    def queued(self, job: Job, wants: str) -> None:
+        result = self.run.results[job.step]
+        result.status, result.wants = Status.WAITING, wants
+        self.listener("queued", result)
+
+    def began(self, job: Job) -> None:
+        result = self.run.results[job.step]
+        result.status, result.wants = Status.RUNNING, ""
+        self.listener("started", result)
+
+    def _shared(self, job: Job) -> bool:
+        """Settle or hold a step that some output of the same action can serve."""
+        step, decision = job.step, self.plan.of(job.step)
+        original = decision.same_as
+        if decision.anew or (original is None and not self.plan.snapshot.actions):
+            return False
+        if step.pin is None:
+            original = self.plan.aliases.find(step, job.action)
+        if original is None or self.lookout.untrusted(original):
+            return False
+        if job.restores is not None and job.restores.root != original.root:
+            return False
+        try:
+            self.uses.add(needs_of((), [original], ()), [original])
+        except Outdated:
+            return False
+        accepted = None if step.pin is not None else self.plan.aliases.stands(original, self.plan.today[step])[1]
+        if step.pin is not None or original.identity in self.plan.snapshot.committed.invisible:
+            self.store.take_up(original.identity)
+        made = commit_alias(job, original, accepted, self.store)
+        if isinstance(made, Held):
+            self._hold(step, made.by.describe())
+            return True
+        if made.attempt != original.attempt:
+            self._take(job, made)
+            return True
+        self.run.results[step].record = made
+        self._settle(step, Status.ALIAS, why_shared(step, original))
+        return True
+
+    def _hold(self, step: ExecutorStep[Any], by: str) -> None:
+        result = self.run.results[step]
+        result.status, result.reason = Status.WAITING, by
+        self.held.add(step)
+        self.listener("held", result)
+
+    def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
+        if step.producer is not None:
+            return self.run.results[step.producer].status in (Status.CACHED, Status.ALIAS)
+        now = self._inputs(step.dependencies)
+        return all(held.identity in now and now[held.identity].root == held.root for held in record.inputs)
+
+    def _adopt_published(self, step: ExecutorStep[Any]) -> bool:
+        """A milestone may have been committed by its producer meanwhile."""
+        record = self.store.take_up(step.identity)
+        if record is None or record.attempt == self._replaces(step):
+            return False
+        training = step.producer.dependencies if step.producer is not None else ()
+        if not self._is_taken(step, record, self._inputs((*step.dependencies, *training))):
+            return not self._unfinished(step)
+        self.run.results[step].record = record
+        self.run.results[step].seconds = record.provenance.seconds
+        self._settle(step, Status.RAN, "published by its training run")
+        return True
+
+    def _inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
+        return {dep.identity: held for dep in dependencies if (held := self.run.results[dep].record)}
+
+    def _replaces(self, step: ExecutorStep[Any]) -> str:
+        """The attempt that is committed and not to be used."""
+        record = self.plan.of(step).record
+        return self.replaced.get(step, record.attempt if record is not None else "")
+
+    def _take(self, job: Job, record: Record) -> None:
+        """What another driver made meanwhile."""
+        if self._is_taken(job.step, record, job.inputs):
+            self.run.results[job.step].record = record
+            self.plan.aliases.add(record)
+            self._settle(job.step, Status.CACHED, "another driver made it meanwhile")
+        elif self._unfinished(job.step):
+            self._begin(job.step)
+
+    def _is_taken(self, step: ExecutorStep[Any], record: Record, inputs: dict[str, Record]) -> bool:
+        """Else the step has failed, or is to be made again."""
+        result = self.run.results[step]
+        try:
+            if may_be_taken(self.plan, step, record, inputs):
+                return True
+        except PlanError as error:
+            result.error, result.undecided = f"{type(error).__name__}: {error}", True
+            self._settle(step, Status.FAILED, result.reason)
+            return False
+        for made in (step, *self.milestones.get(step, ())):
+            self.replaced[made] = there.attempt if (there := self.store.record(made.identity)) is not None else ""
+        result.reason = f"drifted: made meanwhile by {record.provenance.who} with other code or from other inputs"
+        return False
+
+    def _job(self, step: ExecutorStep[Any]) -> Job:
+        records = self._inputs(step.dependencies)
+        milestones = {
+            getattr(other, "step"): self._described(other, records)
+            for other in self.milestones.get(step, ())
+            if self._unfinished(other)
+        }
+        return replace(self._described(step, records), milestones=milestones)
+
+    def _described(self, step: ExecutorStep[Any], inputs: dict[str, Record]) -> Job:
+        """A milestone's inputs are its training run's: what its bytes were made from."""
+        today, decision = self.plan.today[step], self.plan.of(step)
+        return Job(
+            prefix=self.store.prefix,
+            step=step,
+            code=today.code.digest,
+            packages=dict(today.code.packages),
+            outside=today.outside,
+            action=self._action(step),
+            inputs=inputs,
+            replaces=self._replaces(step),
+            restores=self._restores(decision, inputs),
+            keep_state=step.identity in self.plan.keep_state,
+            expiry=self.watch.expiry,
+            lifetime="" if step in self.results else str(step.lifetime),
+            state=today.state,
+            experiment=self.experiment,
+            git=self.git,
+            because=self._because(decision),
+            check_inputs=self.check_inputs,
+            run=self.id,
+            scale=self.plan.snapshot.scale,
+        )
+
+    def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
+        """The record of a deleted output that must come out the same, because nothing that it is made from changed."""
+        record = decision.record
+        if record is None or not decision.deleted or decision.anew or decision.step in self.replaced:
+            return None
+        changed = any(held.identity in inputs and inputs[held.identity].root != held.root for held in record.inputs)
+        return None if changed or decision.action is not Action.RUN else record
+
+    def _because(self, decision: Decision) -> str:
+        """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
+        if decision.record is None and not decision.anew and decision.step not in self.replaced:
+            return ""
+        said = f": {self.plan.because}" if decision.anew and self.plan.because else ""
+        return f"{self.run.results[decision.step].reason}{said}"
+
+    def _action(self, step: ExecutorStep[Any]) -> str:
+        roots = roots_of(step, lambda read: self.run.results[read].record)
+        return "" if roots is None else action_key(step, roots)
+
+    def _look_at_held(self) -> None:
+        leases = self.store.objects.read_many([lease_name(step.identity) for step in self.held])
+        for step in list(self.held):
+            dead = None
+            with suppress(CorruptRecord):  # the attempt will say so
+                content = leases.get(name := lease_name(step.identity))
+                lease = parse_lease(content, name) if content is not None else None
+                if lease is not None and lease.state is State.HELD:
+                    if not self.watch.is_dead(step.identity, lease):
+                        if not self.run.results[step].reason.endswith(by := lease.describe()):
+                            self._hold(step, by)  # another one took it over meanwhile
+                        continue
+                    dead = (lease.token, lease.beat)
+            self.held.discard(step)
+            self._begin(step, dead)
+
+    def _ended(self, job: Job, outcome: Outcome) -> None:
+        result = self.run.results[job.step]
+        if outcome.log and result.wants:
+            self.began(job)  # it was too quick to be seen
+        result.wants = ""
+        if outcome.ending is Ending.HELD:
+            return self._hold(job.step, outcome.held_by)
+        result.seconds, result.log = outcome.seconds, outcome.log
+        result.error = outcome.error
+        if outcome.record is None:
+            self._settle(job.step, Status.FAILED, result.reason)
+        elif outcome.ending is Ending.CACHED:
+            self._take(job, outcome.record)
+        else:
+            result.record = outcome.record
+            self.plan.aliases.add(outcome.record)
+            self._settle(job.step, Status.RAN, result.reason)
+
+    def _settle(self, step: ExecutorStep[Any], status: Status, reason: str) -> None:
+        result = self.run.results[step]
+        result.status, result.reason = status, reason
+        self.left -= 1
+        for dependent in self.dependents.get(step, ()):
+            self.waits_for[dependent] -= 1
+            if not self.waits_for[dependent]:
+                self.ready.append(dependent)
+        self.listener("ended", result)

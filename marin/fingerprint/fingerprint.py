@@ -1,0 +1,146 @@
+"""What code_fingerprint gives back, and how two of them differ."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from marin.errors import CorruptRecord
+from marin.fingerprint.moved import as_before, match, since_fields
+from marin.steps.value import digest
+
+
+@dataclass(frozen=True)
+class CodeFingerprint:
+    """What code built an output.
+
+    units: digest by qualified name ("operators.tokenize.Tokenize"). packages: version by
+    distribution, and "python". opaque: code that analysis cannot see through, each with its file and
+    line. sources: normalised text by qualified name, for showing a difference later.
+    loaded: modules of the project that are imported. environment: names of variables that are asked for, see
+    ``marin.fingerprint.observation.environment``. readers: packages that open files without Python.
+    Only units and packages make two fingerprints equal.
+    """
+
+    units: Mapping[str, str]
+    packages: Mapping[str, str]
+    opaque: tuple[str, ...] = field(default=(), compare=False)
+    sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
+    loaded: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    environment: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    readers: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """64 hex digits, of the units alone: package drift is judged apart."""
+        return digest("\n".join(f"{name} {self.units[name]}" for name in sorted(self.units)).encode())
+
+    @functools.cached_property
+    def changes_since(self) -> dict[str, tuple[Change, ...]]:
+        """What it was compared with so far, by digest: see marin.plan.drift."""
+        return {}
+
+    def to_json(self, *, sources: bool = False) -> dict[str, Any]:
+        """JSON-able. sources: the texts too (about 40 bytes for every line of code)."""
+        made: dict[str, Any] = {
+            "units": dict(self.units),
+            "packages": dict(self.packages),
+            "opaque": list(self.opaque),
+        }
+        return made | {"sources": dict(self.sources)} if sources else made
+
+    @classmethod
+    def from_json(cls, data: object) -> CodeFingerprint:
+        """Raises CorruptRecord naming the part that is not what to_json makes."""
+        if not isinstance(data, dict):
+            raise CorruptRecord(f"a code fingerprint is a JSON object, found {type(data).__name__}")
+        parts = cast(dict[str, object], data)
+        opaque = parts.get("opaque", [])
+        if not isinstance(opaque, list) or not all(isinstance(note, str) for note in cast(list[object], opaque)):
+            raise CorruptRecord(f"a code fingerprint's 'opaque' is a list of strings, found {opaque!r:.80}")
+        return cls(
+            units=_strings(parts, "units", needed=True),
+            packages=_strings(parts, "packages", needed=True),
+            opaque=tuple(cast(list[str], opaque)),
+            sources=_strings(parts, "sources", needed=False),
+        )
+
+
+def _strings(parts: Mapping[str, object], name: str, *, needed: bool) -> dict[str, str]:
+    held = parts.get(name, None if needed else {})
+    if isinstance(held, dict):
+        pairs = cast(dict[object, object], held)
+        if all(isinstance(key, str) and isinstance(item, str) for key, item in pairs.items()):
+            return cast(dict[str, str], pairs)
+    raise CorruptRecord(f"a code fingerprint's {name!r} maps strings to strings, found {held!r:.80}")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference. old, new: digests of a unit or versions of a package; "" where there is none.
+
+    moved: a unit that was called old is the same under another name. gained: a since() field that a class has now.
+    Neither changes an output.
+    """
+
+    kind: Literal["changed", "added", "removed", "package", "moved", "gained"]
+    name: str
+    old: str
+    new: str
+
+
+HARMLESS = ("moved", "gained")  # kinds of change after which the same is made
+
+
+def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
+    """Every difference: changed units, then added, removed, moved, then packages, each by name."""
+    texts = [{name: side.sources.get(name, f"# {held}") for name, held in side.units.items()} for side in (old, new)]
+    for name, held in new.units.items():
+        if old.units.get(name) == held or texts[0].get(name) == as_before(texts[1][name]):
+            texts[0][name] = texts[1][name]
+    matched = match(*texts)
+    changes: list[Change] = []
+    for name in sorted((old.units.keys() & new.units.keys()) - matched.same):
+        if old.units[name] != new.units[name] and texts[0][name] != texts[1][name]:
+            changes.append(Change("changed", name, old.units[name], new.units[name]))
+    changes += [_of_field("changed", name, texts) for name in matched.changed]
+    arrived = new.units.keys() - old.units.keys() - {*matched.moved.values(), *matched.gained}
+    changes += [Change("added", name, "", new.units[name]) for name in sorted(arrived)]
+    left = old.units.keys() - new.units.keys() - matched.moved.keys()
+    changes += [Change("removed", name, old.units[name], "") for name in sorted(left)]
+    changes += [_of_field("removed", name, texts) for name in matched.lost]
+    changes += [Change("moved", new_name, name, new_name) for name, new_name in sorted(matched.moved.items())]
+    changes += [_of_field("gained", name, texts) for name in matched.gained]
+    for name in sorted(old.packages.keys() | new.packages.keys()):
+        before, after = old.packages.get(name, ""), new.packages.get(name, "")
+        if before != after:
+            changes.append(Change("package", name, before, after))
+    return tuple(changes)
+
+
+def _of_field(kind: Literal["changed", "removed", "gained"], name: str, texts: list[dict[str, str]]) -> Change:
+    old, new = (_source(name, side) for side in texts)
+    return Change(kind, name, digest(old.encode()) if old else "", digest(new.encode()) if new else "")
+
+
+def _source(name: str, sources: Mapping[str, str]) -> str:
+    """Of a unit, or of a since() field as ``Class.field``."""
+    if name in sources:
+        return sources[name]
+    owner, _, field_name = name.rpartition(".")
+    return since_fields(sources[owner]).get(field_name, "") if owner in sources else ""
+
+
+def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Mapping[str, str]) -> str:
+    """Unified diff of a unit's normalised source; one line for a package and for what moved."""
+    if change.kind == "package":
+        return f"{change.name}: {change.old or 'not used'} → {change.new or 'not used'}"
+    if change.kind == "moved":
+        return f"{change.old} → {change.name}: moved, the code is the same"
+    before = _source(change.name, old_sources).splitlines()
+    after = _source(change.name, new_sources).splitlines()
+    lines = difflib.unified_diff(before, after, f"{change.name} (then)", f"{change.name} (now)", lineterm="")
+    return "\n".join(lines)

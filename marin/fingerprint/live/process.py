@@ -1,0 +1,277 @@
+"""Whether this process would run what the files say.
+
+The fingerprint is read from source. A process can hold something else: a function that was patched, a
+constant that was set from outside, a registry that other code filled, a module imported before its file was
+edited, or from bytecode that Python takes for the file's. A worker that imports the step's code afresh would
+then make something else, and nobody would know: each such difference is named, unless code that the step
+itself reaches makes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import marshal
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
+from typing import Any, cast
+
+from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.lookup.import_path import is_local
+from marin.fingerprint.lookup.unit import Key, Unit
+from marin.fingerprint.lookup.units import Units
+from marin.fingerprint.source.unit_source import Shape, Trait
+
+_MISSING = object()
+_MOST = 10_000  # entries of a registry that are looked at
+
+
+class Process:
+    """The modules that this process has imported, by file."""
+
+    def __init__(self) -> None:
+        self._started = _process_start()
+        self._modules: dict[str, ModuleType] = {}
+        self._seen = 0
+
+    def module(self, path: Path) -> ModuleType | None:
+        if len(sys.modules) != self._seen:
+            self._seen = len(sys.modules)
+            for name, held in list(sys.modules.items()):
+                file = getattr(held, "__dict__", {}).get("__file__")
+                if isinstance(file, str) and file.endswith(".py") and _is_followed(name, file):
+                    self._modules.setdefault(os.path.realpath(file), held)
+        return self._modules.get(str(path))
+
+    def is_newer(self, path: Path) -> bool:
+        """Whether the file was written after the process began."""
+        try:
+            return path.stat().st_mtime > self._started
+        except OSError:
+            return True
+
+
+class Live:
+    """Compares units with what the process holds."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._process = Process()
+        self._outdated: dict[Path, str] = {}
+
+    def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
+        """One line for each thing that the process holds otherwise than the reached source says."""
+        found: list[str] = []
+        lists = any(unit.piece.traits & Trait.LISTS_SUBCLASSES for unit in reached.values())
+        for key, unit in reached.items():
+            module = self._process.module(key.module.path)
+            if module is None or unit.piece.shape is None:
+                continue
+            if outdated := self._why_outdated(key.module.path, module):
+                found.append(f"{key.module.path} was edited {outdated}")
+                continue
+            held = vars(module).get(key.name, _MISSING)
+            if held is not _MISSING:
+                found += self._of_unit(key, held, unit.piece.shape, reached)
+                if isinstance(held, type) and (lists or unit.piece.traits & Trait.HOOKS):
+                    found += self._strangers(key, _subclasses(held), "has the subclass", reached)
+        return list(dict.fromkeys(found))
+
+    def _of_unit(self, key: Key, held: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        if isinstance(held, type):
+            yield from self._of_class(key, held, shape, reached)
+            return
+        for _, literal in shape.literals:
+            if not _same(held, literal) and not _set_by(key.name, reached):
+                yield f"{key.qualified} is {held!r:.60}, its file says {literal!r:.60}"
+        if shape.functions:
+            yield from self._replaced(key, key.qualified, held, reached)
+        yield from self._strangers(key, _entries(held), "holds", reached)
+
+    def _of_class(self, key: Key, cls: type, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        if cls.__qualname__ != key.name or issubclass(cls, Enum):
+            return
+        for name in shape.functions:
+            if name in cls.__dict__:
+                yield from self._replaced(key, f"{key.qualified}.{name}", cls.__dict__[name], reached)
+        for name, literal in shape.literals:
+            held: object = cls.__dict__.get(name, _MISSING)
+            plain = type(held) in (int, float, bool, str, bytes, tuple, type(None))
+            if plain and not _same(held, literal) and not _set_by(name, reached):
+                yield f"{key.qualified}.{name} is {held!r:.60}, its file says {literal!r:.60}"
+        attributes: dict[str, Any] = dict(cls.__dict__)
+        for name, held in attributes.items():
+            if name not in shape.names and isinstance(held, FunctionType):
+                yield from self._replaced(key, f"{key.qualified}.{name}", held, reached)
+            elif isinstance(held, (dict, list, set)) and not name.startswith("__"):
+                yield from self._strangers(key, _entries(held), f".{name} holds", reached)
+
+    def _replaced(self, key: Key, name: str, held: Any, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        if not isinstance(held, FunctionType):
+            if not callable(held) or isinstance(held, type) or hasattr(held, "__wrapped__"):
+                return
+            yield f"{name} is now {held!r:.80}"
+            return
+        file = held.__code__.co_filename
+        if _is_file(file, key.module.path) or not _is_followed(held.__module__, file):
+            return
+        if not self._is_reached(held, reached):
+            yield f"{name} was replaced by {held.__module__}.{held.__qualname__} ({file})"
+
+    def _strangers(self, key: Key, entries: Iterable[Any], how: str, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        for entry in entries:
+            while isinstance(entry, functools.partial):
+                entry = cast(Any, entry).func
+            if not isinstance(entry, (FunctionType, type)):
+                continue
+            file = getattr(sys.modules.get(entry.__module__), "__file__", None)
+            file = entry.__code__.co_filename if isinstance(entry, FunctionType) else file
+            if file is None or not _is_followed(entry.__module__, file):
+                continue
+            if not self._is_reached(entry, reached):
+                where = f"{entry.__module__}.{entry.__qualname__}"
+                glue = "" if how.startswith(".") else " "
+                yield f"{key.qualified}{glue}{how} {where} ({file}), which the step's own code does not import"
+
+    def _is_reached(self, held: FunctionType | type, reached: Mapping[Key, Unit]) -> bool:
+        """Whether the unit that a function or class came from is reached; of a lambda, anything in its module."""
+        module = sys.modules.get(held.__module__)
+        file = held.__code__.co_filename if isinstance(held, FunctionType) else getattr(module, "__file__", None)
+        if file is None or not os.path.isfile(file):
+            return False
+        made_in = self._units.resolver.module(Path(file).resolve())
+        symbol = held.__qualname__.split(".")[0]
+        if symbol in made_in.bindings:
+            return Key(made_in, symbol) in reached
+        return any(key.module is made_in for key in reached)
+
+    def _why_outdated(self, path: Path, module: ModuleType) -> str:
+        """When a file was edited of which the process holds what it was before, and what to do; "" if it does not."""
+        if path not in self._outdated:
+            self._outdated[path] = ""
+            with suppress(OSError, SyntaxError, ValueError, EOFError, TypeError):  # said elsewhere
+                if self._process.is_newer(path) and _holds_other_functions(path, module):
+                    self._outdated[path] = "after this process imported it; start a new process"
+                elif _came_from_stale_bytecode(path, module):
+                    self._outdated[path] = (
+                        "within the second in which Python compiled it, so Python still runs it as it was; touch the "
+                        "file and start a new process"
+                    )
+        return self._outdated[path]
+
+
+def _holds_other_functions(path: Path, module: ModuleType) -> bool:
+    """Whether functions in the process are other ones than the file would define now."""
+    now = list(_codes(_compiled(path)))
+    held = [code for code in _functions(module) if _is_file(code.co_filename, path)]
+    return not all(any(_alike(code, other) for other in now) for code in held)
+
+
+def _came_from_stale_bytecode(path: Path, module: ModuleType) -> bool:
+    """Whether Python imported bytecode of what the file was: it compares whole seconds and the size alone."""
+    cached, file = getattr(module, "__cached__", None), path.stat()
+    if not cached or os.stat(cached).st_mtime_ns >= file.st_mtime_ns:
+        return False
+    bytecode = Path(cached).read_bytes()
+    kind, seconds, size = (int.from_bytes(bytecode[start : start + 4], "little") for start in (4, 8, 12))
+    if (kind, seconds, size) != (0, int(file.st_mtime) & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF):
+        return False
+    return not _alike(marshal.loads(bytecode[16:]), _compiled(path))
+
+
+def _compiled(path: Path) -> CodeType:
+    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+
+
+def _entries(held: Any) -> list[Any]:
+    """What a registry holds: the values of a dict, list or set, of a singledispatch function, or of an object's own."""
+    if issubclass(type(held), (dict, MappingProxyType)):
+        return list(held.values())[:_MOST]
+    if issubclass(type(held), (list, set, tuple, frozenset)):
+        return list(held)[:_MOST]
+    if isinstance(held, FunctionType):
+        registry = held.__dict__.get("registry")
+        return _entries(registry) if type(registry) is MappingProxyType else []
+    if isinstance(held, ModuleType) or not hasattr(held, "__dict__"):
+        return []
+    own = cast(dict[str, Any], held.__dict__)
+    return [entry for each in list(own.values()) if type(each) in (dict, list, set) for entry in _entries(each)][:_MOST]
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    for each in type.__subclasses__(cls):
+        yield each
+        yield from _subclasses(each)
+
+
+def _same(held: object, literal: object) -> bool:
+    return type(held) is type(literal) and repr(held) == repr(literal)
+
+
+def _set_by(name: str, reached: Mapping[Key, Unit]) -> bool:
+    """Whether reached code itself sets something of this name."""
+    written = re.compile(rf"\bglobal\b.*\b{name}\b|\.{name}\s*(?:[-+*/|&]|\*\*|//)?=[^=]|setattr\(.*{name}")
+    return any(written.search(unit.text) for unit in reached.values())
+
+
+def _is_file(file: str, path: Path) -> bool:
+    return file == str(path) or os.path.realpath(file) == str(path)
+
+
+def _is_followed(module: str, file: str) -> bool:
+    """Whether code of this file would be in a fingerprint at all."""
+    if file.startswith("<") or is_engine(module) or module.split(".")[0] in sys.stdlib_module_names:
+        return False
+    return is_local(file)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            yield held
+            yield from _codes(held)
+
+
+def _functions(module: ModuleType) -> Iterator[CodeType]:
+    """Functions and methods in a module's namespace, and what decorators wrapped."""
+    pending: list[Any] = list(vars(module).values())
+    pending += [each for held in pending if isinstance(held, type) for each in held.__dict__.values()]
+    seen: set[int] = set()
+    for held in pending:
+        while not isinstance(held, FunctionType) and hasattr(held, "__func__") and id(held) not in seen:
+            seen.add(id(held))
+            held = held.__func__
+        while isinstance(held, FunctionType) and id(held) not in seen:  # wraps(f)(f) wraps itself
+            seen.add(id(held))
+            yield held.__code__
+            held = held.__dict__.get("__wrapped__")
+
+
+def _alike(a: CodeType, b: CodeType) -> bool:
+    """Whether two code objects do the same; where they stand in the file does not matter."""
+    parts = [(each.co_qualname, each.co_code, each.co_names, each.co_varnames, each.co_freevars) for each in (a, b)]
+    if parts[0] != parts[1] or len(a.co_consts) != len(b.co_consts):
+        return False
+    for one, other in zip(a.co_consts, b.co_consts, strict=True):
+        if isinstance(one, CodeType) and isinstance(other, CodeType):
+            if not _alike(one, other):
+                return False
+        elif type(one) is not type(other) or repr(one) != repr(other):
+            return False
+    return True
+
+
+def _process_start() -> float:
+    """Seconds since the epoch; 0 where that cannot be told, so that every file counts as newer."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0

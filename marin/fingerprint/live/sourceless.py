@@ -1,0 +1,216 @@
+"""Classes that no source file shows whole: made inside a function, or in a notebook, or from text.
+
+What such a class captured (the enclosing function's variables, attributes set on it) counts by its value;
+code without a source file counts by its bytecode.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import functools
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, cast
+
+from marin.errors import UnencodableValue
+from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.lookup.import_path import is_local
+from marin.steps.value import encode
+
+_OWN = frozenset(
+    {"op", "version", "isolated", "kind", "label", "resources", "_abc_impl"}
+)  # the engine's, in identities
+# What dataclasses writes; a step's fields are in its identity.
+_GENERATED = frozenset(
+    {"__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delattr__", "__replace__", "__match_args__"}
+)
+
+
+@dataclass
+class Conjured:
+    """shows: whether a file of source shows a function or class. texts: by the name under which they count.
+
+    roots: functions, classes and modules with source that it leads to. problems: what cannot be counted.
+    """
+
+    shows: Callable[[FunctionType | type], bool]
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    roots: list[FunctionType | type | ModuleType] = field(default_factory=list[FunctionType | type | ModuleType])
+    packages: set[str] = field(default_factory=set[str])
+    problems: list[str] = field(default_factory=list[str])
+    _seen: set[int] = field(default_factory=set[int])
+
+    def add_class(self, cls: type) -> None:
+        """Everything of a class that its file does not show."""
+        if id(cls) in self._seen:
+            return
+        self._seen.add(id(cls))
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        sourceless = not self.shows(cls)
+        known: Any = cls
+        fields = {spec.name for spec in dataclasses.fields(known)} if dataclasses.is_dataclass(known) else set[str]()
+        lines: list[str] = []
+        for attribute, held in list(cls.__dict__.items()):
+            functions = list(_functions(held))
+            if attribute in _GENERATED and fields:
+                continue
+            for function in functions:
+                lines += self._function(function, f"{name}.{attribute}", sourceless)
+            generated = attribute.startswith("__") and attribute.endswith("__")
+            if functions or generated or attribute in _OWN or attribute in fields:
+                continue
+            if not isinstance(held, MemberDescriptorType):
+                lines += self._value(f"{name}.{attribute}", attribute, held)
+        if sourceless:
+            lines += [f"base {base.__module__}.{base.__qualname__}" for base in cls.__bases__]
+        if lines:
+            suffix = "" if sourceless else ".<captured>"
+            self.texts[f"{name}{suffix}"] = "\n".join(sorted(lines))
+
+    def _function(self, function: FunctionType, name: str, sourceless: bool) -> list[str]:
+        lines: list[str] = []
+        if is_engine(function.__module__):  # which may wrap what the class defines
+            cells = [cell.cell_contents for cell in function.__closure__ or ()]
+            inner = [held for held in cells if isinstance(held, FunctionType)]
+            return [line for held in inner for line in self._function(held, name, sourceless)]
+        own = not self.shows(function)
+        if sourceless and not own:
+            lines += self._code(name, name, function)
+        for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if variable == "__class__":
+                continue
+            try:
+                lines += self._value(name, variable, cell.cell_contents)
+            except ValueError:
+                continue  # not assigned yet
+        if own and id(function.__code__) not in self._seen:
+            self._seen.add(id(function.__code__))
+            lines += [f"{name}: {line}" for line in _bytecode(function.__code__)]
+            for number, default in enumerate(
+                (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+            ):
+                lines += self._value(name, f"default {number}", default)
+            for used in sorted(_globals(function.__code__)):
+                if used in function.__globals__:
+                    lines += self._value(name, used, function.__globals__[used])
+            self._imports(function.__code__, name)
+        return lines
+
+    def _value(self, owner: str, name: str, held: Any) -> list[str]:
+        """How something that code captured counts, as lines."""
+        if isinstance(held, functools.partial):
+            inner = cast("functools.partial[Any]", held)
+            parts = [("function", inner.func), *enumerate(inner.args), *inner.keywords.items()]
+            return [line for part, item in parts for line in self._value(owner, f"{name} {part}", item)]
+        if isinstance(held, MethodType):
+            return self._value(owner, f"{name} self", held.__self__) + self._value(owner, name, held.__func__)
+        if isinstance(held, ModuleType):
+            return self._module(name, held)
+        if isinstance(held, (FunctionType, type)):
+            return self._code(owner, name, held)
+        if isinstance(held, BuiltinFunctionType):
+            return [f"{name} is {held.__module__}.{held.__qualname__}"]
+        try:
+            return [f"{name} is {held!r:.40} {encode(held, name, []).hex()}"]
+        except UnencodableValue:
+            if isinstance(held, re.Pattern):
+                return [f"{name} is {held!r}"]
+            if isinstance(held, logging.Logger):
+                return []
+            self.problems.append(
+                f"{owner} uses {name}, a {type(cast(object, held)).__qualname__} that exists only in this process; "
+                "make it a field of the step, or define it at the top level of a module"
+            )
+            return []
+
+    def _code(self, owner: str, name: str, held: FunctionType | type) -> list[str]:
+        """A function or class: by its source, or as conjured as what uses it."""
+        module = held.__module__ or "builtins"
+        where, top = f"{module}.{held.__qualname__}", module.split(".")[0]
+        if is_engine(module) or top in sys.stdlib_module_names:
+            return [f"{name} is {where}"]
+        shown = self.shows(held)
+        if shown and not is_local(file_of(held)):
+            self.packages.add(top)
+            return [f"{name} is {where}"]
+        if shown:
+            self.roots.append(held)
+        if isinstance(held, type):
+            if "<locals>" in held.__qualname__ or not shown:
+                self.add_class(held)
+            return [f"{name} is {where}"]
+        return [f"{name} is {where}", *self._function(held, where, sourceless=not shown)]
+
+    def _module(self, name: str, held: ModuleType) -> list[str]:
+        top = held.__name__.split(".")[0]
+        if top in sys.stdlib_module_names or is_engine(held.__name__):
+            return [f"{name} is {held.__name__}"]
+        file = getattr(held, "__file__", None)
+        if file is not None and is_local(file):
+            self.roots.append(held)
+        else:
+            self.packages.add(top)
+        return [f"{name} is {held.__name__}"]
+
+    def _imports(self, code: CodeType, owner: str) -> None:
+        """Modules that conjured code imports when it runs."""
+        for instruction in dis.get_instructions(code):
+            if instruction.opname != "IMPORT_NAME":
+                continue
+            name = str(instruction.argval)
+            module = sys.modules.get(name)
+            if module is not None:
+                self._module(name, module)
+            elif name.split(".")[0] not in sys.stdlib_module_names:
+                self.problems.append(f"{owner} imports {name} when it runs; import it at the top, so that it is seen")
+        for held in code.co_consts:
+            if isinstance(held, CodeType):
+                self._imports(held, owner)
+
+
+def file_of(held: FunctionType | type) -> str:
+    """The source file, or "": also for a class that its module does not hold by its name."""
+    if isinstance(held, FunctionType):
+        return held.__code__.co_filename
+    module = sys.modules.get(held.__module__)
+    return getattr(module, "__file__", None) or "" if hasattr(module, held.__qualname__.split(".")[0]) else ""
+
+
+def _functions(held: Any) -> Iterator[FunctionType]:
+    if isinstance(held, property):
+        parts: tuple[Any, ...] = (held.fget, held.fset, held.fdel)
+    elif isinstance(held, functools.cached_property):
+        parts = (cast(Any, held).func,)
+    else:
+        parts = (getattr(held, "__func__", held),)  # static and class methods
+    for part in parts:
+        while isinstance(part, FunctionType):
+            yield part
+            part = part.__dict__.get("__wrapped__")
+
+
+def _globals(code: CodeType) -> set[str]:
+    """Names that code, and code inside it, looks up outside."""
+    found = {str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            found |= _globals(held)
+    return found
+
+
+def _bytecode(code: CodeType) -> Iterator[str]:
+    """The instructions, without what depends on where the code stands."""
+    for number, instruction in enumerate(dis.get_instructions(code)):
+        held = instruction.argval
+        shown = f"<code {held.co_name}>" if isinstance(held, CodeType) else instruction.argrepr
+        if isinstance(held, frozenset):
+            shown = ", ".join(sorted(map(repr, cast(frozenset[object], held))))
+        yield f"{number:04d} {instruction.opname} {shown}".rstrip()
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            yield from (f"{held.co_name}: {line}" for line in _bytecode(held))

@@ -1,0 +1,219 @@
+"""Where a name leads: through imports and re-exports to the statement that defines it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from marin.errors import ExperimentError
+from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.source.module import Module, Target, parse
+from marin.fingerprint.source.references import ANY, SCRIPT
+from marin.fingerprint.source.scopes import Reference
+
+_BUILTINS = frozenset(dir(builtins))
+_GIVEN = frozenset({"__file__", "__name__", "__package__", "__spec__", "__loader__", "__path__", "__builtins__"})
+_GIVEN_IN_CLASS = frozenset({"__qualname__", "__module__", "__class__", "__doc__", "__annotations__", "__dict__"})
+_CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
+
+
+type Kind = Literal[
+    "unit", "module", "dynamic", "script", "compiled", "package", "stdlib", "engine", "missing", "unbound"
+]
+
+
+class Definition(NamedTuple):
+    """What a reference arrives at.
+
+    unit: a top-level name of a local module. module: a local module as a whole. dynamic: the same,
+    by a computed name. script: the same, run with -m. compiled: one that is no Python source.
+    package: outside the project; name is dotted. engine: name is the symbol.
+    missing: a local module has no such name, or no such source. unbound: nothing binds the name.
+    used: how many attributes of the reference were consumed on the way. sure: the code cannot go on without it.
+    """
+
+    kind: Kind
+    module: Module | None
+    name: str
+    used: int = 0
+    installed: bool = True
+    sure: bool = True
+
+
+class Resolver:
+    """Modules parsed once, for its lifetime: it fingerprints the source as first read."""
+
+    def __init__(self) -> None:
+        self.locator = Locator()
+        self._modules: dict[Path, Module] = {}
+        self._conjures: dict[Module, bool] = {}
+
+    def module(self, path: Path) -> Module:
+        """Raises ExperimentError for a file that Python could not import either."""
+        if path not in self._modules:
+            name = self.locator.name_of(path)
+            if path.suffix != ".py":  # a namespace folder, or compiled
+                is_folder = path.is_dir()
+                self._modules[path] = Module(name, path, name if is_folder else name.rpartition(".")[0])
+                return self._modules[path]
+            try:
+                parsed = parse(path.read_bytes(), name, path, is_package=path.name == "__init__.py")
+            except (SyntaxError, ValueError, OSError) as error:
+                line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+                raise ExperimentError(
+                    f"{path}{line}: a step's code leads here, but it cannot be read: {error}; fix it and try again"
+                ) from error
+            self._modules[path] = parsed
+        return self._modules[path]
+
+    def loaded(self, target: Target, importer: Module) -> Iterator[Module]:
+        """The local modules that Python executes for one import, parents first."""
+        names = target.module.split(".")
+        paths = [self.locator.find(".".join(names[: end + 1]), importer.path) for end in range(len(names))]
+        if target.symbol and isinstance(paths[-1], Path):
+            below = self.locator.submodule(paths[-1], target.symbol)
+            paths.append(below if below is not None else "nowhere")
+        for path in paths:
+            if isinstance(path, Path):
+                yield self.module(path)
+
+    def whole(self, module: Module, seen: set[Module] | None = None) -> Iterator[Definition]:
+        """Everything that a module offers by any name: its own, what it imports, and its modules if it has them."""
+        seen = {module} if seen is None else seen
+        if is_engine(module.name):
+            return
+        yield from (_unit(module, name, 0) for name in module.bindings if name != "__doc__")
+        targets = [target for held in module.imports.values() for target in held]
+        for target in [*targets, *map(Target, module.stars)]:
+            for found in self._follow(target, module, (), 0, set()):
+                if found.kind == "module" and found.module is not None:
+                    if found.module not in seen:
+                        seen.add(found.module)
+                        yield from self.whole(found.module, seen)
+                elif found.kind != "missing":
+                    yield found
+
+    def definitions(self, reference: Reference, module: Module) -> list[Definition]:
+        """Every definition that the reference may mean; none for a builtin."""
+        if reference.start is not None:
+            return self._follow(reference.start, module, reference.attributes, 0, set())
+        found = self._named(module, reference.name, reference.attributes, 0, set())
+        if found or reference.name in _BUILTINS or reference.name in _GIVEN:
+            return found
+        if reference.scope and reference.name in _GIVEN_IN_CLASS:
+            return found
+        return self._unbound(module, reference.name)
+
+    def find_mention(self, text: str, module: Module) -> list[Definition]:
+        """What a string like "lib.rules.keep" or "lib.rules:keep" names in the project; none for any other string."""
+        dotted, _, symbol = text.partition(":")
+        names = [*dotted.split("."), *filter(None, [symbol])]
+        where = self.locator.find(names[0], module.path)
+        if not isinstance(where, Path) or is_engine(text.replace(":", ".")):
+            return []
+        found = self._attributes(self.module(where), tuple(names[1:]), 0, set())
+        return [each for each in found if each.kind in ("unit", "module") and (each.kind == "unit" or each.used)]
+
+    def _unbound(self, module: Module, name: str) -> list[Definition]:
+        elsewhere = [star for star in module.stars if not isinstance(self.locator.find(star, module.path), Path)]
+        found = [
+            Definition("package", None, f"{star}.{name}", installed=where == "external")
+            for star in elsewhere
+            if (where := self.locator.find(star, module.path)) != "stdlib"
+        ]
+        if found or elsewhere:
+            return found
+        return [Definition("dynamic" if self._conjured(module) else "unbound", module, name)]
+
+    def _conjured(self, module: Module) -> bool:
+        """Whether importing the module may bind names that its source does not show."""
+        if module not in self._conjures:
+            texts = [ast.unparse(node) for node in module.effects]
+            self._conjures[module] = any(word in text for text in texts for word in _CONJURES)
+        return self._conjures[module]
+
+    def _named(
+        self, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
+    ) -> list[Definition]:
+        """A top-level name of a local module."""
+        if (module.path, name) in seen:
+            return []
+        seen = seen | {(module.path, name)}
+        found: list[Definition] = []
+        if name in module.bindings:
+            found.append(_unit(module, name, used))
+        for target in module.imports.get(name, ()):
+            found += self._follow(target, module, attributes, used, seen)
+        for star in module.stars:  # also of a bound name: the later of the two wins
+            where = self.locator.find(star, module.path)
+            if isinstance(where, Path):
+                other = self.module(where)
+                if is_engine(other.name):
+                    known = name in other.bindings or name in other.imports
+                    found += [Definition("engine", other, name, used)] if known else []
+                    continue
+                exports = other.exports
+                if name in exports if exports is not None else "__all__" in other.bindings or not name.startswith("_"):
+                    found += self._named(other, name, attributes, used, seen)
+        return found
+
+    def _follow(
+        self,
+        target: Target,
+        importer: Module,
+        attributes: tuple[str, ...],
+        used: int,
+        seen: set[tuple[Path, str]],
+    ) -> list[Definition]:
+        where = self.locator.find(target.module, importer.path)
+        if not isinstance(where, Path):
+            dotted = ".".join(filter(None, target[:2]))
+            if where == "absent":
+                return [Definition("missing", importer, dotted, used, sure=not target.optional)]
+            kind = "stdlib" if where == "stdlib" else "package"
+            return [Definition(kind, None, dotted, used, where != "nowhere")]
+        module = self.module(where)
+        if not target.symbol:
+            found = self._attributes(module, attributes, used, seen)
+        else:
+            found = self._attributes(module, (target.symbol, *attributes), used - 1, seen)
+        if target.optional:
+            return [each._replace(sure=False) if each.kind == "missing" else each for each in found]
+        return found
+
+    def _attributes(
+        self, module: Module, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
+    ) -> list[Definition]:
+        """``module.a.b.c``."""
+        if is_engine(module.name):
+            return [Definition("engine", module, attributes[0] if attributes else "", used + bool(attributes))]
+        if self.locator.is_compiled(module.path):
+            return [Definition("compiled", module, "", used + len(attributes))]
+        if not attributes:
+            return [Definition("module", module, "", used)]
+        name, *rest = attributes
+        if name in (ANY, "__dict__"):
+            return [Definition("dynamic", module, name, used)]
+        if name == SCRIPT:
+            return [Definition("script", module, "", used)]
+        found = self._named(module, name, tuple(rest), used + 1, seen)
+        if found:
+            return found
+        below = self.locator.submodule(module.path, name)
+        if below is not None:
+            return self._attributes(self.module(below), tuple(rest), used + 1, seen)
+        if name.startswith("__") and name.endswith("__"):
+            return []
+        if "__getattr__" in module.bindings:
+            return [_unit(module, "__getattr__", used + 1)]
+        if self._conjured(module):
+            return [Definition("dynamic", module, "", used)]
+        return [Definition("missing", module, name, used + 1)]
+
+
+def _unit(module: Module, name: str, used: int) -> Definition:
+    return Definition("engine" if is_engine(module.name) else "unit", module, name, used)

@@ -1,0 +1,93 @@
+"""Who has something read or run: told by the stack, while it happens.
+
+It must be quick, and raise nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from types import FrameType
+from typing import NamedTuple
+
+from marin.fingerprint.observation.observation import CodePlace
+from marin.fingerprint.observation.origin import Origin, origin_of
+
+_LISTENERS = frozenset({__file__, os.path.join(os.path.dirname(__file__), "listening.py")})
+COMPILED = (".py", ".pyc")
+# Modules of the standard library that open what they are given, and those that show source in tracebacks.
+_OPENERS = frozenset(
+    """
+    bz2 codecs contextlib csv fileinput fnmatch genericpath glob gzip io lzma os pathlib pickle posixpath shutil tarfile
+    thread threading tokenize zipfile
+    """.split()  # noqa: SIM905
+)
+_TRACEBACKS = frozenset({"linecache", "traceback"})
+_POOLS = (f"concurrent{os.sep}futures{os.sep}thread.py", f"multiprocessing{os.sep}pool.py")
+_GLOBS = frozenset({"glob", "rglob", "iglob"})
+
+
+class Reader(NamedTuple):
+    """importing: the statement of a module that runs on import, if one reads. direct: no package decided to."""
+
+    importing: CodePlace | None
+    direct: bool
+
+
+def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> Reader | None:
+    """Outward from where it happens, over whom the project's code reads; None if it does not."""
+    project, direct, pool, first = False, True, False, True
+    while frame is not None:
+        code = frame.f_code
+        filename = code.co_filename
+        if filename in _LISTENERS:
+            frame = frame.f_back
+            continue
+        origin = origin_of(filename)
+        if origin is Origin.PROJECT:
+            project = True
+            if code.co_name == "<module>":
+                return Reader(CodePlace(filename, frame.f_lineno, code.co_name), direct)
+        elif origin is Origin.ENGINE:
+            break
+        elif origin is Origin.IMPORT and project and code.co_name == "_handle_fromlist":
+            pass  # ``from package import name`` where the package finds the name by a function
+        elif origin is Origin.IMPORT:
+            # Of what it opens, only pkgutil.get_data and importlib.resources ask for anything but code.
+            if not first or listing or code.co_name != "get_data" or name.endswith(COMPILED):
+                break
+        elif not project and origin is Origin.PYTHON:
+            module = os.path.basename(filename).removesuffix(".py")
+            direct = direct and module in _OPENERS
+            pool = pool or filename.endswith(_POOLS)
+            hidden = code.co_name in _GLOBS if listing else "rmtree" in code.co_name
+            if module in _TRACEBACKS or hidden:
+                return None
+        elif not project and origin is Origin.PACKAGE:
+            direct = False
+        first = False
+        frame = frame.f_back
+    return Reader(None, direct) if project or (pool and frame is None) else None
+
+
+def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, bool]:
+    """Who has a file of Python code run by its path, and whether as a program; None for an import by name."""
+    imported = False
+    while frame is not None and (frame.f_code.co_filename in _LISTENERS or _is_import(frame)):
+        imported = imported or frame.f_code.co_name == "_find_and_load"
+        frame = frame.f_back
+    program = frame is not None and frame.f_code.co_filename == "<frozen runpy>"
+    return None if imported else who_reads(frame, filename), program
+
+
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether a module of the project runs because it is imported, and not as the process's script."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "<module>" and origin_of(code.co_filename) is Origin.PROJECT and frame.f_back is not None:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_import(frame: FrameType) -> bool:
+    return origin_of(frame.f_code.co_filename) is Origin.IMPORT

@@ -1,0 +1,165 @@
+"""From code that ran to units: what a step ran that its fingerprint does not have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from marin.errors import ExperimentError
+from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.closure import Closures
+from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.lookup.unit import CONTENT, Key
+from marin.fingerprint.observation.observation import CodePlace, Ran
+from marin.fingerprint.observation.origin import is_local
+from marin.fingerprint.source.module import Module
+from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
+
+
+class BeyondUnit(NamedTuple):
+    file: Path
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beyond:
+    """units: by qualified name. environment: as in CodeFingerprint."""
+
+    units: Mapping[str, BeyondUnit]
+    environment: frozenset[str]
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    name: str
+
+
+class Executed:
+    """Finds the units that functions and modules belong to."""
+
+    def __init__(self, closures: Closures) -> None:
+        self._closures = closures
+        self._keys: dict[CodePlace, Key | None] = {}
+        self._spans: dict[Module, list[_Span]] = {}
+        self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
+
+    def covered(self, places: Set[CodePlace], code: CodeFingerprint) -> bool:
+        """Whether a fingerprint has all code that stands there, as far as it counts."""
+        return not self._uncovered(places, code)
+
+    def _uncovered(self, places: Set[CodePlace], code: CodeFingerprint) -> list[CodePlace]:
+        known = self._covered.setdefault(code.digest, set())
+        left: list[CodePlace] = []
+        for place in places - known:
+            key = self._key(place)
+            if key is None or key.qualified in code.units or not self._closures.units[key].text:
+                known.add(place)
+            else:
+                left.append(place)
+        return sorted(left)
+
+    def has(self, place: CodePlace, code: CodeFingerprint, beyond: Beyond) -> bool:
+        """Whether a statement of a module counts: by the fingerprint, or because it ran beyond it. An import does where
+        what counts of its module uses what it binds."""
+
+        def counts(key: Key) -> bool:
+            return key.qualified in code.units or key.qualified in beyond.units
+
+        module = self._module(place.filename)
+        bound = (
+            {name for lines, names in module.import_lines if place.line in lines for name in names} if module else ()
+        )
+        if module is None or not bound:
+            return (key := self._key(place)) is not None and counts(key)
+        keys = [key for name in [*module.bindings, ON_IMPORT, AS_SCRIPT] if counts(key := Key(module, name))]
+        used = {reference.name for key in keys for reference in self._closures.units.piece(key).references}
+        return "*" in bound or not used.isdisjoint(bound)
+
+    def beyond(self, code: CodeFingerprint, places: Set[CodePlace], files: Mapping[str, int]) -> Beyond:
+        """All that these functions, and these files as a whole, reach and a fingerprint does not have.
+
+        files: with how each came to run (Ran).
+        """
+        roots = {key: None for place in self._uncovered(places, code) if (key := self._key(place))}
+        loaded = set(code.loaded)
+        for file, how in files.items():
+            module = self._module(file)
+            if module is None or is_engine(module.name) or (module.name in loaded and how == Ran.IMPORTED):
+                continue
+            whole = [Key(module, name) for name in module.bindings if name != "__doc__"]
+            whole += [Key(module, ON_IMPORT)] if module.effects else []
+            whole += [Key(module, AS_SCRIPT)] if how == Ran.PROGRAM and module.script else []
+            whole = [key for key in whole if key.name not in module.bindings or not self._closures.units.is_step(key)]
+            roots |= dict.fromkeys(whole)
+            loaded |= {module.name, *(each.name for each in self._closures.reach(whole).loaded)}
+        if not roots:
+            return Beyond(units={}, environment=frozenset())
+        parts = {
+            key: part
+            for key, part in self._closures.reach(roots).parts.items()
+            if part.text and key.qualified not in code.units and key.name != CONTENT
+        }
+        names = {name for part in parts.values() for name in part.unit.piece.environment}
+        return Beyond(
+            units=dict(sorted((k.qualified, BeyondUnit(k.module.path, part.digest)) for k, part in parts.items())),
+            environment=frozenset(names),
+        )
+
+    def today(self, file: Path, name: str) -> list[str]:
+        """The digests that one unit of a file may have: without annotations and docstrings, and with them. Empty if
+        the file does not have it."""
+        module = self._module(str(file)) if file.is_file() else None
+        if module is None:
+            return []
+        there = (
+            name in module.bindings or (name == ON_IMPORT and module.effects) or (name == AS_SCRIPT and module.script)
+        )
+        return [part.digest for part in self._closures.parts(Key(module, name))] if there else []
+
+    def _key(self, place: CodePlace) -> Key | None:
+        if place not in self._keys:
+            self._keys[place] = self._find(place)
+        return self._keys[place]
+
+    def _find(self, place: CodePlace) -> Key | None:
+        """None for what counts in no fingerprint: the engine's, another step's class that is only built."""
+        module = self._module(place.filename)
+        if module is None:
+            return None
+        top = place.name.split(".")[0]
+        there = [span for span in self._lines(module) if span.start <= place.line <= span.end]
+        there.sort(key=lambda span: (span.name != top, span.end - span.start))
+        if not there or is_engine(module.name):
+            return None
+        key = Key(module, there[0].name)
+        try:
+            aside = key.name != ON_IMPORT and self._closures.units.is_step(key) and not place.name.endswith(".run")
+        except ExperimentError:
+            return None
+        return None if aside else key
+
+    def _module(self, file: str) -> Module | None:
+        path = Path(file).resolve()
+        if path.suffix != ".py" or not is_local(path):
+            return None
+        try:
+            return self._closures.units.resolver.module(path)
+        except ExperimentError:
+            return None
+
+    def _lines(self, module: Module) -> list[_Span]:
+        if module not in self._spans:
+            named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
+            named += [(ON_IMPORT, node) for node in module.effects]
+            self._spans[module] = [_span(name, node) for name, node in named]
+        return self._spans[module]
+
+
+def _span(name: str, node: ast.stmt) -> _Span:
+    lines = [line for inner in ast.walk(node) if (line := getattr(inner, "lineno", 0))]
+    ends = [line for inner in ast.walk(node) if (line := getattr(inner, "end_lineno", 0))]
+    return _Span(min(lines, default=0), max([*lines, *ends], default=0), name)

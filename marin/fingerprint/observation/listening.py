@@ -1,0 +1,386 @@
+"""What the project's code does in this process that no field and no source tells: files it opens, folders it lists,
+code it runs, programs it starts.
+
+An audit hook (``sys.addaudithook``) hears of every file that Python opens and every folder that it lists;
+``sys.monitoring`` tells once of each function that starts. Only what happens between ``observing()`` and its end is
+kept, and what modules of the project read while they are imported. Reads of the engine, of Python and of installed
+packages on their own behalf do not count. C, C++ and Rust code that opens files itself cannot be heard, nor can other
+processes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import inspect
+import os
+import shlex
+import sys
+from collections.abc import Callable, Generator, Iterable, Set
+from contextlib import contextmanager
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from marin.fingerprint.observation.callers import COMPILED, Reader, is_importing, who_reads, who_runs
+from marin.fingerprint.observation.observation import CodePlace, Observation, Ran, Reads, Scope, stamp_of
+from marin.fingerprint.observation.origin import Origin, origin_of
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class _Asked(NamedTuple):
+    reads: Reads
+    name: str
+    sure: bool
+
+
+_current: Observation | None = None
+_answered = 0  # depth of ``answering``
+_fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
+_at_import: dict[CodePlace, Reads] = {}  # what modules read while they were imported, by statement
+_asked: dict[tuple[int, str], _Asked] = {}  # modules, until it is known whether they could be imported
+_IMPORT_MODULE = importlib.import_module.__code__
+_tool = -1
+_importing = False  # perhaps: whether a module of the project runs on import
+
+
+def install() -> None:
+    """Once in each process, before modules of the project are imported."""
+    global _tool
+    if _tool < 0:
+        handlers = _HANDLERS
+
+        def hear(event: str, arguments: tuple[Any, ...]) -> None:
+            if event in handlers:
+                handlers[event](*arguments)
+
+        sys.addaudithook(hear)  # which nobody can remove
+        watch = sys.monitoring
+        _tool = next(number for number in (3, 4, 2, 5, 1, 0) if watch.get_tool(number) is None)
+        watch.use_tool_id(_tool, "marin")
+        watch.register_callback(_tool, watch.events.PY_START, _started)
+        watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
+        atexit.register(handlers.clear)  # from then on Python takes its modules apart
+
+
+@contextmanager
+def observing(scope: Scope, covered: Callable[[Set[CodePlace]], bool] = lambda _: False) -> Generator[Observation]:
+    """What is read and run in here, in all threads. One at a time; within another it gives that one.
+
+    covered: whether it does not matter if these functions are missing because they ran before, too.
+    """
+    global _current
+    if _current is not None:
+        yield _current
+        return
+    _listen(covered)
+    made = _current = Observation(scope=scope)
+    try:
+        yield made
+    finally:
+        _take_in(made)
+        _current = None
+
+
+def current() -> Observation | None:
+    """As far as it is seen: for what is committed before the end."""
+    if _current is not None:
+        _take_in(_current)
+    return _current
+
+
+def _take_in(seen: Observation) -> None:
+    while _asked:
+        _, (reads, name, sure) = _asked.popitem()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str):
+            _ran_whole(file, Ran.ASKED, [reads])
+        elif sure and name not in sys.modules:
+            _looked_for(name, reads)
+    seen.code.update(_fired)
+    for place, reads in list(_at_import.items()):
+        seen.early.setdefault(place, reads)
+
+
+def _looked_for(name: str, reads: Reads) -> None:
+    """A module that is not there, but may be later."""
+    package, _, last = name.rpartition(".")
+    if package and package not in sys.modules:
+        _looked_for(package, reads)
+        return
+    for folder in list(getattr(sys.modules[package], "__path__", ())) if package else sys.path:
+        path = os.path.join(os.path.abspath(folder), f"{last}.py")
+        if Scope().has(path, direct=False):
+            reads.files.setdefault(path, stamp_of(path))
+
+
+@contextmanager
+def answering() -> Generator[None]:
+    """Programs that are started in here need no mention: their reads are told by themselves or known otherwise."""
+    global _answered
+    _answered += 1
+    try:
+        yield
+    finally:
+        _answered -= 1
+
+
+# What follows runs within whatever is observed: it must be quick, and raise nothing.
+
+
+def _listen(covered: Callable[[Set[CodePlace]], bool]) -> None:
+    watch = sys.monitoring
+    install()
+    if not watch.get_events(_tool):
+        watch.set_events(_tool, watch.events.PY_START)
+    elif not covered(_fired.keys()):
+        _fired.clear()
+        watch.restart_events()
+
+
+def _started(code: CodeType, _offset: int) -> Any:
+    if code is _IMPORT_MODULE:  # tells of no module that is there already
+        if _current is not None or _importing:
+            _import_called(inspect.currentframe())
+        return None
+    if code.co_flags & inspect.CO_OPTIMIZED and origin_of(code.co_filename) is Origin.PROJECT:  # no module, no class
+        reader = who_reads(inspect.currentframe(), "")
+        if reader is not None and reader.importing is not None:
+            return None  # a decorator, say, while a module is imported; it may run again when it counts
+        _fired[CodePlace(code.co_filename, code.co_firstlineno, code.co_qualname)] = None
+    return sys.monitoring.DISABLE
+
+
+def _import_called(frame: FrameType | None) -> None:
+    called = frame.f_back if frame is not None else None
+    asked = called.f_locals if called is not None else {}
+    name, package = asked.get("name"), asked.get("package")
+    if isinstance(name, str):
+        if name.startswith(".") and isinstance(package, str):
+            dots = len(name) - len(name.lstrip("."))
+            above = package.split(".")
+            name = ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
+        caller = called.f_back if called is not None else None
+        _taken(name, sure=caller is not None and origin_of(caller.f_code.co_filename) is Origin.PROJECT)
+
+
+def _taken(name: str, *_: Any, sure: bool = False) -> None:
+    """A module, by its name: any of it may be used. sure: the name is one of a module."""
+    reader = who_reads(inspect.currentframe(), "")
+    if reader is not None and _current is not None:
+        _asked[id(_current), name] = _Asked(_current, name, sure)
+    if reader is not None and reader.importing is not None:
+        reads = _at_import.setdefault(reader.importing, Reads())
+        _asked[id(reads), name] = _Asked(reads, name, sure)
+
+
+def _ran_whole(filename: str, how: Ran, where: Iterable[Reads]) -> None:
+    if origin_of(filename) is Origin.PROJECT and filename.endswith(".py"):
+        for reads in where:
+            reads.modules[filename] = max(how, reads.modules.get(filename, how))
+
+
+def _now() -> list[Reads]:
+    return [_current] if _current is not None else []
+
+
+def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
+    if flags & _WRITES:
+        _made(path)
+    elif (_current is not None or _importing) and (name := _text(path)):
+        _read(name)
+
+
+def _read(path: str) -> None:
+    reader = who_reads(inspect.currentframe(), path)
+    name = _absolute(path) if reader is not None else ""
+    for reads in _whose(reader, name):
+        if name not in reads.files:
+            reads.files[name] = stamp_of(name)
+
+
+def _listed(path: Any = None) -> None:
+    if _current is None and not _importing:
+        return
+    name = _absolute("." if path is None else path)
+    if not name:
+        return
+    reader = who_reads(inspect.currentframe(), name, listing=True)
+    for reads in _whose(reader, name):
+        reads.folders[name] = None
+
+
+def _globbed(pattern: Any, _recursive: Any = None, root: Any = None, _fd: Any = None) -> None:
+    name = os.path.join(_absolute("." if root is None else root), _text(pattern))
+    if name:
+        for reads in _whose(who_reads(inspect.currentframe(), name), name):
+            reads.folders[name] = None
+
+
+def _path_globbed(path: Any, pattern: Any) -> None:
+    _globbed(os.path.join(_text(path), _text(pattern)))
+
+
+def _path_globbed_below(path: Any, pattern: Any) -> None:
+    _globbed(os.path.join(_text(path), "**", _text(pattern)))
+
+
+def _library(name: Any) -> None:
+    if os.sep in _text(name):
+        _opened(name)
+
+
+def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
+    """A compiled module is no code object: its file counts."""
+    if _current is not None and isinstance(filename, str) and not filename.endswith(COMPILED):
+        name = _absolute(filename)
+        if name and _current.scope.has(name, direct=False):
+            _current.files.setdefault(name, stamp_of(name))
+
+
+def _executed(code: Any) -> None:
+    global _importing
+    if not isinstance(code, CodeType) or code.co_name != "<module>":
+        return
+    file, origin = code.co_filename, origin_of(code.co_filename)
+    _importing = _importing or origin is Origin.PROJECT
+    if origin is Origin.PROJECT:
+        reader, program = who_runs(inspect.currentframe(), file)
+        if reader is None:
+            _ran_whole(file, Ran.IMPORTED, _now())
+        else:  # by its path: who has it run has all of it
+            _ran_whole(file, Ran.PROGRAM if program else Ran.ASKED, _whose(reader, file))
+    elif origin is Origin.GENERATED and (_current is not None or _importing):
+        for name in code.co_names:
+            _taken(name)  # text that is run as code may import it
+
+
+def _made(path: Any, *_: Any) -> None:
+    if _current is not None and (name := _absolute(path)):
+        _current.own.add(name)
+
+
+def _made_folder(path: Any, *_: Any) -> None:
+    """``exist_ok``: one that is there already is not made."""
+    if _current is not None and (name := _absolute(path)) and not os.path.lexists(name):
+        _current.own.add(name)
+
+
+def _moved(source: Any, target: Any, *_: Any) -> None:
+    _made(source)
+    _made(target)
+
+
+def _linked(_source: Any, target: Any, *_: Any) -> None:
+    _made(target)
+
+
+def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any = None) -> None:
+    if _current is None or _answered or who_reads(inspect.currentframe(), "") is None:
+        return
+    given = [arguments] if isinstance(arguments, (str, bytes)) else list(arguments or [])
+    words = [text for word in given if (text := _text(word))]
+    if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
+        words = _words(words[2])
+    elif len(words) == 1:
+        words = _words(words[0])
+    if not words:
+        return
+    _current.programs.add(os.path.basename(words[0] if program is None or words[0] else os.fsdecode(program)))
+    for before, word in pairwise(words):
+        at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
+        if before == "-m":
+            file = getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py"
+            _ran_whole(file, Ran.PROGRAM, [_current])
+        elif _current.scope.has(at, direct=True) and not _current.is_own(at) and os.path.isfile(at):
+            if at.endswith(".py"):
+                _ran_whole(at, Ran.PROGRAM, [_current])
+            else:
+                _current.files.setdefault(at, stamp_of(at))
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+def _spawned(program: Any, arguments: Any = (), *_: Any) -> None:
+    _popen(program, arguments)
+
+
+def _spawned_how(_mode: Any, program: Any, arguments: Any = (), *_: Any) -> None:
+    _popen(program, arguments)
+
+
+def _shell(command: Any) -> None:
+    _popen(None, [os.fsdecode(command)])
+
+
+def _forked() -> None:
+    if _current is not None and not _answered and who_reads(inspect.currentframe(), "") is not None:
+        _current.programs.add("a copy of this process")
+
+
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "open": _opened,
+    "os.listdir": _listed,
+    "os.scandir": _listed,
+    "glob.glob/2": _globbed,
+    "pathlib.Path.glob": _path_globbed,
+    "pathlib.Path.rglob": _path_globbed_below,
+    "ctypes.dlopen": _library,
+    "sqlite3.connect": _opened,
+    "import": _imported,
+    "pickle.find_class": _taken,
+    "exec": _executed,
+    "os.mkdir": _made_folder,
+    "os.remove": _made,
+    "os.rmdir": _made,
+    "os.rename": _moved,
+    "os.link": _linked,
+    "os.symlink": _linked,
+    "subprocess.Popen": _popen,
+    "os.posix_spawn": _spawned,
+    "os.exec": _spawned,
+    "os.spawn": _spawned_how,
+    "os.system": _shell,
+    "os.fork": _forked,
+    "os.forkpty": _forked,
+}
+
+
+def _whose(reader: Reader | None, name: str) -> list[Reads]:
+    """Where a read is noted."""
+    if reader is None:
+        _look_whether_importing()
+        return []
+    found: list[Reads] = []
+    if _current is not None and _current.scope.has(name, direct=reader.direct) and not _current.is_own(name):
+        found.append(_current)
+    if reader.importing is not None and Scope().has(name, direct=reader.direct):
+        found.append(_at_import.setdefault(reader.importing, Reads()))
+    return found
+
+
+def _look_whether_importing() -> None:
+    global _importing
+    _importing = _importing and is_importing(inspect.currentframe())
+
+
+def _absolute(path: Any) -> str:
+    """ "" for a file descriptor, and for what is no path."""
+    name = _text(path)
+    try:
+        return os.path.abspath(name) if name and name != ":memory:" else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _text(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except (TypeError, ValueError):
+        return ""

@@ -1,0 +1,173 @@
+"""What the project's code reads and runs while something is observed, as the process that saw it keeps it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from marin.fingerprint.observation.origin import Origin, origin_of
+
+type Stamp = tuple[int, int, int] | None  # inode, size, time of the last write; None: not there
+
+# Places that hold nothing of a result.
+_NEVER = ("/proc/", "/sys/", "/dev/")
+# Where Python and packages keep what belongs to the machine; who opens a file there himself means it.
+_SYSTEM = ("/usr/", "/etc/", "/lib", "/bin/", "/sbin/", "/run/", "/var/cache/", "/System/", "/Library/")
+_SOURCES = "/usr/src/"
+
+
+class CodePlace(NamedTuple):
+    """A function by where its source stands."""
+
+    filename: str
+    line: int
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """project: folder whose files always count. left_out: folders of which nothing does (the store)."""
+
+    project: str = ""
+    left_out: tuple[str, ...] = ()
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {"project": self.project, "left_out": list(self.left_out)}
+
+    @classmethod
+    def from_plain(cls, held: dict[str, Any]) -> Scope:
+        return cls(project=held["project"], left_out=tuple(held["left_out"]))
+
+    def has(self, path: str, *, direct: bool) -> bool:
+        """Whether reading this absolute path counts. direct: no package decided to read it."""
+        if path.startswith((*_NEVER, *_scratch())) or any(_below(path, folder) for folder in self.left_out):
+            return False
+        if "__pycache__" in path:
+            return False
+        if self.project and _below(path, self.project):
+            return origin_of(path) is Origin.PROJECT
+        home = _home()
+        if _below(path, f"{home}/.cache") or origin_of(path) is not Origin.PROJECT:
+            return False
+        if _below(path, sys.prefix) or _below(path, sys.base_prefix):
+            return False
+        hidden = path.startswith(f"{home}/.")
+        return direct or not (hidden or (path.startswith(_SYSTEM) and not path.startswith(_SOURCES)))
+
+
+class Ran(IntEnum):
+    """How a file of Python code came to run. ASKED: by its name, so that any of it may be used; PROGRAM: by another
+    process."""
+
+    IMPORTED = 0
+    ASKED = 1
+    PROGRAM = 2
+
+
+@dataclass(kw_only=True)
+class Reads:
+    """files: by absolute path, as each was when first opened. folders: absolute paths, and patterns for ``glob``.
+    modules: files of Python code that ran as a whole, in order, and how they did (Ran)."""
+
+    files: dict[str, Stamp] = field(default_factory=dict[str, Stamp])
+    folders: dict[str, None] = field(default_factory=dict[str, None])
+    modules: dict[str, int] = field(default_factory=dict[str, int])
+
+    def take_in(self, other: Reads) -> None:
+        for path, stamp in other.files.items():
+            self.files.setdefault(path, stamp)
+        self.folders |= other.folders
+        for file, how in other.modules.items():
+            self.modules[file] = max(how, self.modules.get(file, how))
+
+
+@dataclass(kw_only=True)
+class Observation(Reads):
+    """What is read while something runs, and
+
+    code: functions of the project that ran. programs: names of other programs that were started. own: what was written,
+    made or removed meanwhile. early: what modules read when they were imported, by the statement that read.
+    """
+
+    scope: Scope = field(default_factory=Scope)
+    code: set[CodePlace] = field(default_factory=set[CodePlace])
+    programs: set[str] = field(default_factory=set[str])
+    own: set[str] = field(default_factory=set[str])
+    early: dict[CodePlace, Reads] = field(default_factory=dict["CodePlace", "Reads"])
+
+    def join(self, other: Observation) -> None:
+        """Take in what another process or task saw."""
+        self.take_in(other)
+        self.code |= other.code
+        self.programs |= other.programs
+        self.own |= other.own
+        for place, reads in other.early.items():
+            self.early.setdefault(place, reads)
+
+    def is_own(self, path: str) -> bool:
+        """Whether it, or a folder that holds it, was made here."""
+        return path in self.own or any(str(above) in self.own for above in PurePath(path).parents)
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON-able, without the scope."""
+        return {
+            "files": self.files,
+            "folders": list(self.folders),
+            "code": [list(place) for place in self.code],
+            "modules": self.modules,
+            "programs": list(self.programs),
+            "own": list(self.own),
+            "early": [
+                [list(place), reads.files, list(reads.folders), reads.modules] for place, reads in self.early.items()
+            ],
+        }
+
+    @classmethod
+    def from_plain(cls, held: dict[str, Any]) -> Observation:
+        return cls(
+            files=_stamps(held["files"]),
+            folders=dict.fromkeys(held["folders"]),
+            code={CodePlace(*place) for place in held["code"]},
+            modules=held["modules"],
+            programs=set(held["programs"]),
+            own=set(held["own"]),
+            early={
+                CodePlace(*place): Reads(files=_stamps(files), folders=dict.fromkeys(folders), modules=modules)
+                for place, files, folders, modules in held["early"]
+            },
+        )
+
+
+def _stamps(held: dict[str, Any]) -> dict[str, Stamp]:
+    return {path: (stamp[0], stamp[1], stamp[2]) if stamp else None for path, stamp in held.items()}
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder if folder.endswith(os.sep) else f"{folder}{os.sep}")
+
+
+@functools.cache
+def _home() -> str:
+    return os.path.expanduser("~")
+
+
+@functools.cache
+def _scratch() -> tuple[str, ...]:
+    """Ours and Ray's: safe to delete, never part of a result."""
+    folder = tempfile.gettempdir()
+    return (f"{folder}/marin-", f"{folder}/ray/")
+
+
+def stamp_of(path: str) -> Stamp:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,61 @@
+"""Whose code a file holds: the project's, the engine's, Python's, or an installed package's."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sysconfig
+from enum import Enum
+from pathlib import Path
+
+# In ``marin`` only these are library: code that experiments are made of. All else there is engine.
+LIBRARY = frozenset({"data", "evaluation", "text", "training"})
+_INSTALLED = {"site-packages", "dist-packages"}
+_MARIN = f"{Path(__file__).parents[2]}{os.sep}"
+_OPENS_FOR_OTHERS = f"store{os.sep}files{os.sep}"  # of the engine: opens what it is told to
+_REMEMBERS = f"data{os.sep}checksums.py"  # of the library: keeps digests, which no result depends on
+
+
+class Origin(Enum):
+    """GENERATED: text that some code made and ran; it belongs to whoever called it. IMPORT: Python's import system."""
+
+    PROJECT = "project"
+    ENGINE = "engine"
+    PYTHON = "python"
+    PACKAGE = "package"
+    GENERATED = "generated"
+    IMPORT = "import"
+
+
+def is_local(path: Path | str) -> bool:
+    """Whether a file lies neither in the standard library nor in a folder of installed packages."""
+    file = str(path)
+    if any(name in file and name in Path(file).parts for name in _INSTALLED):
+        return False
+    return not f"{file}{os.sep}".startswith(_standard_library())
+
+
+@functools.lru_cache(maxsize=100_000)
+def origin_of(filename: str) -> Origin:
+    """By the file name that a code object tells."""
+    if filename.startswith("<frozen importlib"):
+        return Origin.IMPORT
+    if filename.startswith("<frozen "):
+        return Origin.PYTHON
+    if filename.startswith("<"):
+        return Origin.GENERATED
+    if filename.startswith(_MARIN):
+        inside = filename.removeprefix(_MARIN)
+        if inside.startswith(_OPENS_FOR_OTHERS):
+            return Origin.GENERATED
+        part = inside.split(os.sep)[0].removesuffix(".py")
+        return Origin.PROJECT if part in LIBRARY and inside != _REMEMBERS else Origin.ENGINE
+    if is_local(filename):
+        return Origin.PROJECT
+    return Origin.PYTHON if not any(name in filename for name in _INSTALLED) else Origin.PACKAGE
+
+
+@functools.cache
+def _standard_library() -> tuple[str, ...]:
+    paths = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")]
+    return tuple({f"{path}{os.sep}" for path in (*paths, *(path.resolve() for path in paths))})

@@ -1,0 +1,157 @@
+"""What counts of a statement: its normalised syntax tree.
+
+Dropped: comments, formatting, positions, docstrings and other bare strings, ``pass`` and ``...``
+as fillers, annotations (of a class field only its being a field, a ClassVar, an InitVar or KW_ONLY
+stays), type parameters, ``@overload`` stubs, ``if TYPE_CHECKING`` branches, the type in ``cast(type,
+value)``, and what an ``execution()`` field defaults to, which never changes an output. Import
+statements are dropped too: names lead where they lead (see closure). Docstrings and annotations are
+kept aside: they count where something reads them (see introspection). Everything else counts, names
+of local variables included.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, goes_on_without
+from marin.fingerprint.source.module import TYPING, Module
+
+_FIELD = ast.Constant(...)
+_MARKS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})  # what dataclasses look for in an annotation
+
+
+def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
+    """The statements that count, changed in place. Normalising twice changes nothing more."""
+    cleaned = _body(statements, module, None, fill=False)
+    casts = {name for name in module.imports if module.comes_from(name, TYPING, "cast")}
+    if casts:
+        return [_Uncast(casts).visit(node) for node in cleaned]
+    return cleaned
+
+
+def _body(
+    body: list[ast.stmt], module: Module, owner: ast.AST | None, *, fill: bool = True, optional: bool = False
+) -> list[ast.stmt]:
+    kept: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            if owner is not None:
+                module.local_imports.setdefault(owner, []).append((node, optional))
+        elif isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        elif isinstance(node, ast.If) and module.type_checking(node.test) is not None:
+            chosen = node.orelse if module.type_checking(node.test) else node.body
+            kept += _body(chosen, module, owner, fill=False, optional=optional)
+        elif isinstance(node, FUNCTIONS):
+            if not any(_is_overload(decorator, module) for decorator in node.decorator_list):
+                _function(node, module)
+                kept.append(node)
+        elif isinstance(node, ast.ClassDef):
+            _set_aside(node, module)
+            node.body = _body(node.body, module, node)
+            kept.append(node)
+        elif isinstance(node, ast.AnnAssign):
+            assigned = _annotated(node, module, owner)
+            if assigned is not None:
+                kept.append(assigned)
+        else:
+            for inner in branches(node):
+                inner[:] = _body(inner, module, owner, optional=optional or goes_on_without(node))
+            if isinstance(node, (ast.If, ast.For, ast.While, ast.Try)) and _is_filler(node.orelse):
+                node.orelse = []
+            kept.append(node)
+    return kept or ([ast.Pass()] if fill else [])
+
+
+def _is_filler(body: list[ast.stmt]) -> bool:
+    return len(body) == 1 and isinstance(body[0], ast.Pass)
+
+
+def _is_overload(decorator: ast.expr, module: Module) -> bool:
+    if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
+        targets = module.imports.get(decorator.value.id, ())
+        return decorator.attr == "overload" and any(target.module in TYPING for target in targets)
+    return isinstance(decorator, ast.Name) and module.comes_from(decorator.id, TYPING, "overload")
+
+
+def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, module: Module) -> None:
+    text = ast.get_docstring(node, clean=False)
+    if text is not None:
+        module.docs[node] = text
+    if node.type_params:
+        module.type_params[node] = tuple(parameter.name for parameter in node.type_params)  # pyright: ignore
+        node.type_params = []
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> None:
+    arguments = node.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    for argument in every:
+        if argument is not None and argument.annotation is not None:
+            module.annotations.setdefault(node, []).append((argument.arg, argument.annotation))
+            argument.annotation = None
+    if node.returns is not None:
+        module.annotations.setdefault(node, []).append(("return", node.returns))
+        node.returns = None
+    _set_aside(node, module)
+    node.body = _body(node.body, module, node)
+
+
+def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> ast.stmt | None:
+    if not isinstance(owner, ast.ClassDef):
+        return ast.copy_location(ast.Assign([node.target], node.value), node) if node.value else None
+    if isinstance(node.annotation, ast.Constant) and node.annotation.value is ...:
+        return node  # normalised before
+    annotation = node.annotation
+    if isinstance(annotation, ast.Name) and annotation.id in _MARKS and not hasattr(annotation, "lineno"):
+        return node
+    module.annotations.setdefault(owner, []).append((ast.unparse(node.target), annotation))
+    mark = _mark(annotation)
+    value = node.value
+    if isinstance(value, ast.Call) and _is_execution(value.func, module):
+        value = ast.Call(value.func, [], [])
+    kind = ast.Name(mark, ast.Load()) if mark else _FIELD
+    return ast.copy_location(ast.AnnAssign(node.target, kind, value, node.simple), node)
+
+
+def _mark(annotation: ast.expr) -> str:
+    """ "ClassVar" for ``ClassVar[int]``, ``typing.ClassVar`` and ``"ClassVar[int]"``; "" for what is none."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except SyntaxError:
+            return ""
+    outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    name = outer.attr if isinstance(outer, ast.Attribute) else outer.id if isinstance(outer, ast.Name) else ""
+    return name if name in _MARKS else ""
+
+
+def _is_execution(func: ast.expr, module: Module) -> bool:
+    return isinstance(func, ast.Name) and any(
+        target.symbol == "execution" and target.module.split(".")[0] == "marin"
+        for target in module.imports.get(func.id, ())
+    )
+
+
+class _Uncast(ast.NodeTransformer):
+    """Takes ``cast(type, value)`` for value, but not where an enclosing function means something else by ``cast``."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        names = self._names
+        if isinstance(node, DEFINITIONS):
+            own = {name for inner in node.body for name in bound_names(inner)}
+            if not isinstance(node, ast.ClassDef):
+                own |= {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            self._names = names - own
+        made = super().generic_visit(node)
+        self._names = names
+        return made
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in self._names and len(node.args) == 2:
+            return node.args[1]
+        return node

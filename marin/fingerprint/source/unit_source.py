@@ -1,0 +1,260 @@
+"""What the source says about one unit, before any name in it is resolved: a function of one file's text alone."""
+
+from __future__ import annotations
+
+import ast
+from enum import IntFlag
+from typing import Any, NamedTuple, cast
+
+from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.observation.environment import environment_names
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, leaves
+from marin.fingerprint.source.known_calls import READS_ANNOTATIONS
+from marin.fingerprint.source.module import Module, Target
+from marin.fingerprint.source.normalize import normalise
+from marin.fingerprint.source.references import Note, Reader, annotation_names
+from marin.fingerprint.source.scopes import Reference
+
+ON_IMPORT = "<on import>"
+AS_SCRIPT = "<as script>"
+_DISPATCHERS = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
+# By these names a class's annotations, and what follows from them, are looked up: as attributes, keys or strings.
+_ANNOTATIONS = ("__annotations__", "__annotate__", "__type_params__", "__required_keys__", "__optional_keys__")
+_FRESH = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+_CONTAINERS = frozenset(
+    {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
+)
+
+
+class Trait(IntFlag):
+    """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
+
+    CLASS, FIELDS: it is one, and has annotated attributes. READS_…: see special. CALLS_RUN: of something.
+    DISPATCHES: by the annotations of functions. REGISTERS: such a function, perhaps.
+    """
+
+    NONE = 0
+    STATE = 1
+    HOOKS = 2
+    CLASS = 4
+    FIELDS = 8
+    CALLS_RUN = 16
+    READS_ANNOTATIONS = 32
+    READS_DOCS = 64
+    READS_SOURCE = 128
+    LISTS_SUBCLASSES = 256
+    DISPATCHES = 512
+    REGISTERS = 1024
+
+
+class Shape(NamedTuple):
+    """What the definition must look like in a process that imported it. functions: plain ones, "" for the unit itself;
+    literals: "" for the unit's value, else of a class's attributes; names: all that a class's body binds.
+    """
+
+    functions: tuple[str, ...] = ()
+    literals: tuple[tuple[str, object], ...] = ()
+    names: tuple[str, ...] = ()
+
+
+class Piece(NamedTuple):
+    """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read.
+
+    named: what the annotations name; fields: those of classes' attributes alone. environment: variables
+    that it asks for.
+    """
+
+    text: str
+    signature: str = ""
+    docs: str = ""
+    references: tuple[Reference, ...] = ()
+    named: tuple[Reference, ...] = ()
+    fields: tuple[Reference, ...] = ()
+    loads: tuple[Target, ...] = ()
+    notes: tuple[Note, ...] = ()
+    mentions: tuple[tuple[str, int], ...] = ()
+    methods: frozenset[str] = frozenset()
+    shape: Shape | None = None
+    traits: Trait = Trait.NONE
+    environment: tuple[str, ...] = ()
+
+
+def analyse(module: Module, name: str) -> Piece:
+    """One of the module's bindings, or ON_IMPORT, or AS_SCRIPT."""
+    statements = normalise(_statements(module, name), module)
+    reader = Reader(module)
+    for node in statements:
+        reader.visit(node)
+    text = ast.unparse(ast.Module(statements, []))
+    order = _order(module, name, reader)
+    annotations = [(label, _plain(node)) for label, node in reader.annotations]
+    return Piece(
+        text="\n".join([text, *order]) if text else "",
+        signature="\n".join(f"{label}: {ast.unparse(node)}" for label, node in annotations),
+        docs="\n".join(reader.docs),
+        references=tuple(reader.references),
+        named=tuple(annotation_names([node for _, node in annotations], module)),
+        fields=tuple(annotation_names(reader.fields, module)),
+        loads=tuple(dict.fromkeys(reader.loads)),
+        notes=tuple(dict.fromkeys(reader.notes)),
+        mentions=tuple(dict.fromkeys(reader.mentions)),
+        methods=frozenset(reader.methods),
+        shape=_shape(statements[0], name) if len(statements) == 1 else None,
+        traits=_traits(statements, name, text, reader, _imported_names(reader, module)),
+        environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text else (),
+    )
+
+
+def _statements(module: Module, name: str) -> list[ast.stmt]:
+    if name == AS_SCRIPT:
+        return list(module.script)
+    if name == ON_IMPORT:
+        return [node for node in module.effects if not _only_calls_engine(node, module)]
+    return list(module.bindings[name])
+
+
+def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
+    """``executor_main(build)`` at the top level of an experiment."""
+    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+        return False
+    called = Reader(module).dotted(node.value.func)
+    return is_engine(called.rpartition(".")[0])
+
+
+def _order(module: Module, name: str, reader: Reader) -> list[str]:
+    """Where the order of statements matters: a value computed on import between two changes of what it uses."""
+    if name == AS_SCRIPT:
+        return []
+    if name == ON_IMPORT:
+        return [
+            f"# statement {number} runs after importing {', '.join(before)}"
+            for number, (place, node) in enumerate(zip(module.effect_places, module.effects, strict=True))
+            if "environ" in ast.unparse(node) and (before := module.packages_before(place))
+        ]
+    place = module.places[name][-1]
+    used = {ref.name for ref in reader.references if ref.at_import and ref.start is None and ref.name != name}
+    lines = [
+        f"# {other} as of its statement {sum(at < place for at in module.places[other])}"
+        for other in sorted(used)
+        if len(module.places.get(other, ())) > 1
+    ]
+    if used and module.effects:
+        lines.append(f"# after {sum(at < place for at in module.effect_places)} statements that run on import")
+    return lines
+
+
+def _shape(node: ast.stmt, name: str) -> Shape:
+    if isinstance(node, DEFINITIONS) and node.name != name:  # which binds it with ``global``
+        return Shape()
+    if isinstance(node, FUNCTIONS):
+        return Shape(functions=("",) if not node.decorator_list else ())
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return Shape(literals=tuple(("", held) for held in _literal(node.value)))
+    if not isinstance(node, ast.ClassDef):
+        return Shape()
+    names = [name for inner in node.body for name in (*bound_names(inner), *_declared(inner))]
+    once = [inner for inner in node.body if all(names.count(name) == 1 for name in bound_names(inner))]
+    return Shape(
+        functions=tuple(each.name for each in once if isinstance(each, FUNCTIONS) and not each.decorator_list),
+        literals=tuple(
+            (names[0], held)
+            for inner in once
+            if isinstance(inner, (ast.Assign, ast.AnnAssign)) and len(names := bound_names(inner)) == 1
+            for held in _literal(inner.value)
+        ),
+        names=tuple(dict.fromkeys(names)),
+    )
+
+
+def _declared(node: ast.stmt) -> list[str]:
+    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
+
+
+def _literal(node: ast.expr | None) -> list[object]:
+    """[the value] of a number, string, bytes, bool or None, or a tuple of those; [] for anything else."""
+    if node is None or isinstance(node, (ast.Dict, ast.List, ast.Set)):
+        return []
+    try:
+        held: Any = ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return []
+    parts = cast(tuple[Any, ...], held) if isinstance(held, tuple) else (held,)
+    return [held] if all(isinstance(part, (int, float, str, bytes, bool, type(None))) for part in parts) else []
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    """``"list[int]"`` as ``list[int]``."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        try:
+            return ast.parse(node.value, mode="eval").body
+        except SyntaxError:
+            return node
+    return node
+
+
+def _imported_names(reader: Reader, module: Module) -> set[str]:
+    """ "inspect.signature" for whatever of other modules is used, called or not, under whatever name."""
+    found: set[str] = set()
+    for reference in reader.references:
+        targets = module.imports.get(reference.name, ()) if reference.start is None else (reference.start,)
+        starts = [".".join(filter(None, target[:2])) for target in targets]
+        for start in starts or [f"{star}.{reference.name}" for star in module.stars]:
+            found.update((start, ".".join([start, *reference.attributes[:1]])))
+    return found
+
+
+def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader, imported: set[str]) -> Trait:
+    classes = [inner for node in statements for inner in leaves(node) if isinstance(inner, ast.ClassDef)]
+    fields = any(isinstance(inner, ast.AnnAssign) for node in classes for inner in node.body)
+    held = {
+        Trait.STATE: name not in (ON_IMPORT, AS_SCRIPT) and any(map(_can_change, statements)),
+        Trait.HOOKS: "def __init_subclass__" in text or "metaclass=" in text,
+        Trait.CLASS: bool(classes),
+        Trait.FIELDS: fields,
+        Trait.CALLS_RUN: reader.calls_run,
+        Trait.READS_ANNOTATIONS: reader.reads_annotations
+        or not imported.isdisjoint(READS_ANNOTATIONS)
+        or any(word in text for word in _ANNOTATIONS)
+        or ("fields" in text and ".type" in text)
+        or ("dataclasses.fields" in imported and "'type'" in text),
+        Trait.READS_DOCS: reader.reads_docs,
+        Trait.READS_SOURCE: reader.reads_source,
+        Trait.LISTS_SUBCLASSES: reader.lists_subclasses,
+        Trait.DISPATCHES: not imported.isdisjoint(_DISPATCHERS),
+        Trait.REGISTERS: "register" in text,
+    }
+    made = Trait.NONE
+    for trait, has in held.items():
+        made |= trait if has else Trait.NONE
+    return made
+
+
+def _can_change(node: ast.stmt) -> bool:
+    """Whether it makes a variable, class attribute or default argument that can change later. A logger is none."""
+    if isinstance(node, FUNCTIONS):
+        defaults = [*node.args.defaults, *node.args.kw_defaults]
+        return any(default is not None and _holds_container(default) for default in defaults)
+    if isinstance(node, ast.ClassDef):
+        held = [getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))]
+        return any(value is not None and _holds_container(value) for value in held)
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        if called in ("logging.getLogger", "getLogger"):
+            return False
+        return any(isinstance(inner, (*_FRESH, ast.Call)) for inner in ast.walk(node.value))
+    if isinstance(node, DEFINITIONS):
+        return False
+    return any(_can_change(inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)) or any(
+        _can_change(inner) for handler in getattr(node, "handlers", ()) for inner in handler.body
+    )
+
+
+def _holds_container(value: ast.expr) -> bool:
+    for inner in ast.walk(value):
+        if isinstance(inner, _FRESH):
+            return True
+        if isinstance(inner, ast.Call):
+            name = inner.func.attr if isinstance(inner.func, ast.Attribute) else getattr(inner.func, "id", "")
+            if name in _CONTAINERS:
+                return True
+    return False

@@ -1,0 +1,72 @@
+"""Accepting drift: somebody says, with a reason, that an output stands although today's code would not make it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from marin.errors import BadField, CorruptRecord, Revoked
+from marin.fingerprint.stored import store_code
+from marin.plan.decision import Action, Trust
+from marin.plan.outside_data import keep_listing
+from marin.plan.plan import Plan
+from marin.steps.step import ExecutorStep
+from marin.store.process import this_process
+from marin.store.record import Acceptance, Observed
+from marin.store.redaction import redacted
+
+
+@dataclass(frozen=True)
+class Accepted:
+    step: ExecutorStep[Any]
+    entry: Acceptance
+
+
+def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -> list[Accepted]:
+    """Let these steps' outputs, or their work in progress, stand; steps that have not drifted are passed over.
+
+    plan: made without a policy on drift, so that what drifted stops. Raises BadField without a reason or if none of
+    them drifted, Revoked or CorruptRecord for what no reason can mend; then nothing was accepted.
+    """
+    if not because.strip():
+        raise BadField("accepting drift needs its reason: --because 'same result, refactor'; it is recorded and shown")
+    asked = list(steps)
+    stopped = [plan.of(step) for step in asked if plan.of(step).action is Action.STOP]
+    for decision in stopped:
+        if decision.trust is Trust.REVOKED:
+            raise Revoked(
+                f"{decision.step.name}: {decision.reason}. A revocation is not drift: make the output again, build on "
+                "the replacement, or `marin revoke --withdraw`"
+            )
+        if not decision.drift:
+            raise CorruptRecord(f"{decision.step.name}: {decision.reason}. This is damage, not drift")
+    if not stopped:
+        names = ", ".join(f"{step.name} ({plan.of(step).action})" for step in asked)
+        raise BadField(f"nothing to accept: no drift in {names}; `marin plan` lists what stops")
+    return [_accept(plan, decision.step, because) for decision in stopped]
+
+
+def accept_planned(plan: Plan) -> list[Accepted]:
+    """Record what ``--on-drift accept`` let stand."""
+    return [_accept(plan, step, plan.accept[step.identity]) for step in plan.today if step.identity in plan.accept]
+
+
+def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
+    today = plan.today[step]
+    store_code(plan.store, today.code.digest, today.code.to_json(sources=True))
+    keep_listing(plan.store, today.entries)
+    seen = plan.of(step).record or plan.of(step).same_as or plan.store.state_marker(step.identity)
+    entry = Acceptance(
+        code=today.code.digest,
+        inputs={dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)},
+        outside=today.outside,
+        observed=today.observed(seen.observed) if seen is not None else Observed(),
+        because=redacted(because.strip()),
+        who=this_process().user,
+        when=time.strftime("%Y-%m-%d %H:%M:%S"),
+        changes=[redacted(line) for line in plan.of(step).drift],
+    )
+    plan.store.accept(step.identity, entry)
+    return Accepted(step, entry)

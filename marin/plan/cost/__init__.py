@@ -1,0 +1,1 @@
+"""What a plan costs before it runs: tokens, chip-hours, bytes read, written and moved between regions."""

@@ -1,0 +1,193 @@
+"""What a plan moves between regions, and the budget above which a run does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from marin.errors import EgressOverBudget, StoreError, UnknownRegion
+from marin.numbers import write_bytes
+from marin.plan.cost.amount import Amount, total
+from marin.steps.step import ExecutorStep
+from marin.store.region import Region, bucket_region
+
+BUDGET = 10 << 30  # bytes; more than a rehearsal moves, less than a token store or a checkpoint of the real thing
+NAMED = 8  # steps that are named in a refusal
+
+
+class Route(NamedTuple):
+    """Bytes leave the source for the target."""
+
+    source: Region
+    target: Region
+
+    def __str__(self) -> str:
+        return f"{self.source} → {self.target}"
+
+
+@dataclass(frozen=True)
+class Egress:
+    """Bytes that cross regions, by the way they take; no entry for what stays within one."""
+
+    by_route: Mapping[Route, Amount] = field(default_factory=dict[Route, Amount])
+
+    @property
+    def amount(self) -> Amount:
+        return total(self.by_route.values())
+
+    def __add__(self, other: Egress) -> Egress:
+        return total_egress((self, other))
+
+    def to_json(self) -> dict[str, Any]:
+        routes = [
+            {"from": str(route.source), "to": str(route.target), **held.to_json()}
+            for route, held in self.by_route.items()
+        ]
+        return {**self.amount.to_json(), "routes": routes}
+
+    def describe(self) -> list[str]:
+        """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB``."""
+        return [f"{route}: {write_known(held)}" for route, held in self.by_route.items()]
+
+
+def total_egress(every: Iterable[Egress]) -> Egress:
+    by_route: dict[Route, list[Amount]] = {}
+    for egress in every:
+        for way, held in egress.by_route.items():
+            by_route.setdefault(way, []).append(held)
+    return Egress({way: total(held) for way, held in by_route.items()})
+
+
+def write_known(amount: Amount) -> str:
+    """Like ``write_amount``, with words where there is nothing to count."""
+    if not amount.bytes and amount.unknown:
+        return "nobody knows yet how many bytes"
+    return ("≥ " if amount.unknown else "") + ("~" if amount.estimated else "") + write_bytes(amount.bytes)
+
+
+def route_between(source: Region, target: Region, amount: Amount) -> Egress:
+    """Nothing where both are in one region."""
+    return Egress({Route(source, target): amount} if amount and not source.is_where(target) else {})
+
+
+class Regions:
+    """Where the store and the steps of one command are. A bucket is asked once, and only if some step's place is known.
+
+    declared: where steps run that do not say it themselves. store_region: instead of asking the store. unchecked: what
+    crosses regions for all that is known, and why that is not known.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        declared: Region | None = None,
+        store_region: Region | None = None,
+        ask: Callable[[str], Region | None] = bucket_region,
+    ) -> None:
+        self.prefix, self.declared = prefix, declared
+        self.unchecked: dict[str, str] = {}
+        self._ask = ask
+        self._of_bucket: dict[str, Region | None] = {}
+        if store_region is not None:
+            self._of_bucket[_bucket(prefix)] = store_region
+
+    def of(self, step: ExecutorStep[Any]) -> Region | None:
+        """Where it runs; None where nobody says."""
+        from marin.store.region import parse_region
+
+        said = step.resources.region
+        return parse_region(said) if said else self.declared
+
+    def store(self) -> Region | None:
+        """None for a store that is on the machines that use it. Raises UnknownRegion if the bucket does not say."""
+        return self._region(self.prefix)
+
+    def egress(self, step: ExecutorStep[Any], reads: Amount, writes: Amount, *, outside: bool = True) -> Egress | None:
+        """Of its inputs, its outside data and its output; None if nobody says where it runs. Raises UnknownRegion."""
+        here = self.of(step)
+        if here is None:
+            return None
+        found = Egress()
+        store = self.store()
+        if store is not None:
+            found = route_between(store, here, reads) + route_between(here, store, writes)
+        for url, count in step.outside_bytes().items() if outside else ():
+            try:
+                there = self._region(url)
+            except UnknownRegion as error:
+                self.unchecked[_bucket(url)] = str(error)
+                continue
+            if there is not None:
+                found += route_between(there, here, Amount(count))
+        return found
+
+    def _region(self, url: str) -> Region | None:
+        bucket = _bucket(url)
+        if bucket not in self._of_bucket:
+            try:
+                self._of_bucket[bucket] = self._ask(url)
+            except StoreError as error:
+                raise UnknownRegion(
+                    f"nobody says where {bucket} is, so that what crosses regions cannot be counted: {error}\n"
+                    "Let this account ask (storage.buckets.get on Google's, s3:ListBucket on Amazon's), or say where "
+                    "the store is: --store-region gcp/us-central2"
+                ) from error
+        return self._of_bucket[bucket]
+
+
+def _bucket(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.split('/')[0]}" if rest else url
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """stated: bytes that may cross regions, as somebody said; None: BUDGET, if all sizes are known before. because: why
+    a run may exceed it; "" if it may not."""
+
+    stated: int | None = None
+    because: str = ""
+
+    @property
+    def budget(self) -> int:
+        return BUDGET if self.stated is None else self.stated
+
+
+def exceeds(amount: Amount, allowance: Allowance) -> bool:
+    """More than the budget for certain; or nobody can know how much, and nobody stated a budget above 0 for it."""
+    return amount.bytes > allowance.budget or (not allowance.stated and bool(amount.unknown))
+
+
+def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance, regions: Regions) -> None:
+    """Raises EgressOverBudget naming the ways that the bytes take, the steps that move most, and the ways on.
+
+    by_step: what each step moves, by its name.
+    """
+    moved = [(name, held) for name, held in by_step if held.amount]
+    whole = sum((held for _, held in moved), Egress())
+    if allowance.because or not exceeds(whole.amount, allowance):
+        return
+    largest = sorted(moved, key=lambda pair: (-pair[1].amount.bytes, pair[0]))
+    width = max(len(name) for name, _ in largest[:NAMED])
+    store = regions.store()
+    unknown = whole.amount.unknown
+    about_unknown = (
+        f"How large {len(unknown)} outputs will be is not known: {', '.join(unknown[:NAMED])}"
+        f"{f' and {len(unknown) - NAMED} more' if len(unknown) > NAMED else ''}. State how much may cross"
+    )
+    lines = [
+        f"{write_known(whole.amount)} would cross regions, the budget is {write_bytes(allowance.budget)}. "
+        "Nothing was started.",
+        *([about_unknown] if unknown else []),
+        *(f"  {line}" for line in whole.describe()),
+        "Most of it:",
+        *(f"  {name:{width}}  {write_known(held.amount)}" for name, held in largest[:NAMED]),
+        *([f"  and {len(largest) - NAMED} more"] if len(largest) > NAMED else []),
+        "Ways on:",
+        *([f"  run where the store is: --region {store}, and Resources.region of steps that say it"] if store else []),
+        f"  marin mirror STEP… --from {regions.prefix} --to P: copy what is read to a store there; then --prefix P",
+        "  --egress-budget SIZE: state what may cross; a run that turns out to move more starts no further step",
+        '  --allow-egress "REASON": go on, this once; the reason is recorded',
+    ]
+    raise EgressOverBudget("\n".join(lines))

@@ -1,0 +1,216 @@
+"""What a plan costs before it runs: tokens, floating-point operations, chip-hours, bytes read, written and moved.
+
+How large an output will be that is not there yet: as large as the output that it replaces; else what the step says from
+its fields and the sizes of what it reads; else as large as the last output of its name at this scale with the same
+fields, if the sizes of what it reads are known. Else nobody knows, and the plan says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from marin.plan.cost.amount import Amount, total
+from marin.plan.cost.egress import Egress, Regions, total_egress
+from marin.plan.cost.training import training_cost
+from marin.plan.decision import REMADE, Action, Decision
+from marin.plan.missing import field_changes, last_outputs
+from marin.plan.plan import Plan
+from marin.steps.resources import Size, Work
+from marin.steps.step import ExecutorStep
+from marin.store.record import Record
+
+TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer makes fewer tokens of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """chip_hours: None without an accelerator."""
+
+    work: Work
+    accelerator: str
+    chips: int
+    chip_hours: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "steps": self.work.steps,
+            "tokens": self.work.tokens,
+            "flops": self.work.flops,
+            "accelerator": self.accelerator,
+            "chips": self.chips,
+            "chip_hours": self.chip_hours,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCost:
+    """One step that will run, or will if an input's bytes change (then decision.action is RECHECK).
+
+    reads: all of its inputs; a step that looks at a part of them reads less. egress: what crosses regions, the
+    output and outside data included; None where nobody says in which region it runs.
+    """
+
+    decision: Decision
+    reads: Amount
+    writes: Amount
+    egress: Egress | None = None
+    training: Training | None = None
+
+    @property
+    def name(self) -> str:
+        return self.decision.step.name
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "reads": self.reads.to_json(),
+            "writes": self.writes.to_json(),
+            "egress": None if self.egress is None else self.egress.to_json(),
+            "training": None if self.training is None else self.training.to_json(),
+        }
+
+
+@dataclass
+class Sum:
+    """Costs of several steps. work: None where none trains; chip_hours: where none has an accelerator."""
+
+    actions: dict[Action, int] = field(default_factory=dict[Action, int])
+    costs: list[StepCost] = field(default_factory=list[StepCost])
+    work: Work | None = None
+    chip_hours: float | None = None
+
+    @property
+    def reads(self) -> Amount:
+        return total(cost.reads for cost in self.costs)
+
+    @property
+    def writes(self) -> Amount:
+        return total(cost.writes for cost in self.costs)
+
+    @property
+    def egress(self) -> Egress | None:
+        crossing = [cost.egress for cost in self.costs if cost.egress is not None]
+        return total_egress(crossing) if crossing else None
+
+    def count(self, action: Action) -> None:
+        self.actions[action] = self.actions.get(action, 0) + 1
+
+    def add(self, cost: StepCost) -> None:
+        self.costs.append(cost)
+        if cost.training is not None:
+            did, more = self.work or Work(steps=0, tokens=0, flops=0.0), cost.training.work
+            self.work = Work(
+                steps=did.steps + more.steps, tokens=did.tokens + more.tokens, flops=did.flops + more.flops
+            )
+            if cost.training.chip_hours is not None:
+                self.chip_hours = (self.chip_hours or 0.0) + cost.training.chip_hours
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "actions": {str(action): count for action, count in self.actions.items()},
+            "reads": self.reads.to_json(),
+            "writes": self.writes.to_json(),
+            "egress": None if self.egress is None else self.egress.to_json(),
+            "training": None
+            if self.work is None
+            else {"steps": self.work.steps, "tokens": self.work.tokens, "flops": self.work.flops},
+            "chip_hours": self.chip_hours,
+        }
+
+
+def plan_costs(plan: Plan, regions: Regions | None = None) -> list[StepCost]:
+    """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion."""
+    made_before = last_outputs([held.step for held in plan.having(*REMADE) if held.record is None], plan.snapshot)
+    sizes: dict[ExecutorStep[Any], Size] = {}
+    there: set[ExecutorStep[Any]] = set()
+    costs: list[StepCost] = []
+    for decision in plan.decisions:
+        step = decision.step
+        if decision.action not in REMADE:
+            record = decision.record or decision.same_as
+            if record is not None:
+                sizes[step] = _size_of(record)
+                there.add(step)
+            continue
+        expected = _expected(decision, {each: sizes[each] for each in step.dependencies if each in sizes}, made_before)
+        if expected is not None:
+            sizes[step] = expected
+        published = step.producer is not None and plan.of(step.producer).action in REMADE
+        inputs = () if published else step.dependencies  # its training run writes it
+        reads, writes = total(_amount(each, sizes, there) for each in inputs), _amount(step, sizes, there)
+        writer = step.producer if published and step.producer is not None else step
+        egress = None if regions is None else regions.egress(writer, reads, writes, outside=not published)
+        costs.append(StepCost(decision=decision, reads=reads, writes=writes, egress=egress, training=training_of(step)))
+    return costs
+
+
+def _expected(
+    decision: Decision, inputs: Mapping[ExecutorStep[Any], Size], made_before: Mapping[ExecutorStep[Any], Record]
+) -> Size | None:
+    step, last = decision.step, made_before.get(decision.step)
+    if decision.record is not None:
+        return _size_of(decision.record)
+    told = step.expected_size(inputs)
+    if told is not None or last is None or len(inputs) < len(step.dependencies) or field_changes(step, last):
+        return told
+    return _size_of(last)
+
+
+def _size_of(record: Record) -> Size:
+    """tokens: those of a token store; of documents about so many, by their text."""
+    match record.kind:
+        case "tokens":
+            tokens = record.facts.get("tokens")
+        case "documents":
+            text = record.facts.get("bytes")
+            tokens = text // TEXT_BYTES_PER_TOKEN if isinstance(text, int) else None
+        case _:
+            tokens = None
+    return Size(bytes=record.bytes, tokens=tokens if isinstance(tokens, int) else None)
+
+
+def _amount(
+    step: ExecutorStep[Any], sizes: Mapping[ExecutorStep[Any], Size], there: Container[ExecutorStep[Any]]
+) -> Amount:
+    if step not in sizes:
+        return Amount(unknown=(step.name,))
+    return Amount(sizes[step].bytes, 0 if step in there else sizes[step].bytes)
+
+
+def training_of(step: ExecutorStep[Any]) -> Training | None:
+    """What a step trains, from its fields alone; None for one that does not."""
+    work, accelerator = step.work(), step.resources.accelerator
+    if work is None:
+        return None
+    return Training(
+        work=work,
+        accelerator=accelerator.name if accelerator else "cpu",
+        chips=accelerator.chips if accelerator else 0,
+        chip_hours=training_cost(work.flops, accelerator) if accelerator else None,
+    )
+
+
+def by_operator(plan: Plan, costs: Iterable[StepCost]) -> dict[str, Sum]:
+    """One sum for each operator of the plan, in the order in which they first appear."""
+    sums: dict[str, Sum] = {}
+    for decision in plan.decisions:
+        sums.setdefault(decision.step.op, Sum()).count(decision.action)
+    for cost in costs:
+        sums[cost.decision.step.op].add(cost)
+    return sums
+
+
+def in_all(plan: Plan, costs: Iterable[StepCost]) -> Sum:
+    whole = Sum()
+    for decision in plan.decisions:
+        whole.count(decision.action)
+    for cost in costs:
+        whole.add(cost)
+    return whole
+
+
+def crossing(costs: Iterable[StepCost]) -> list[tuple[str, Egress]]:
+    """What each step moves between regions, by its name, as far as its place is known."""
+    may = {Action.RECHECK: " (if an input changes)"}
+    return [(f"{cost.name}{may.get(cost.decision.action, '')}", cost.egress) for cost in costs if cost.egress]

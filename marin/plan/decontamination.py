@@ -1,0 +1,71 @@
+"""Which training data reached a tokenizer without a decontamination step: read off the graph, before any byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast, get_args, get_origin
+
+from marin.data.artifacts import Documents, Tokens
+from marin.data.mixture import Stages, source_name
+from marin.plan.pinned_kind import kinds_read
+from marin.steps.artifact import Artifact
+from marin.steps.step import ExecutorStep
+
+DECONTAMINATE = "decontaminate"  # the operator's name
+
+
+def undecontaminated(trainings: Iterable[ExecutorStep[Any]]) -> tuple[dict[str, list[str]], int]:
+    """({source: labels of the runs that draw from it}, number of all sources), by name of the source."""
+    found: dict[str, list[str]] = {}
+    known: dict[ExecutorStep[Any], bool] = {}
+    sources: set[ExecutorStep[Any]] = set()
+    for training in trainings:
+        stages = [cast("Stages[Any]", held) for held in vars(training).values() if isinstance(held, Stages)]
+        drawn: set[ExecutorStep[Any]] = {source for one in stages for source in one.sources}
+        sources |= drawn
+        for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
+            found.setdefault(name, []).append(training.label)
+    return dict(sorted(found.items())), len(sources)
+
+
+def sentence(found: Mapping[str, list[str]], sources: int) -> str:
+    """For a page; "" if nothing is trained on."""
+    if not sources:
+        return ""
+    if not found:
+        return f"All {sources} sources that were trained on passed through decontamination."
+    runs = {name: ", ".join(labels) for name, labels in found.items()}
+    named = "; ".join(f"{name} ({runs[name]})" for name in list(found)[:12])
+    more = f"; and {len(found) - 12} more" if len(found) > 12 else ""
+    reached = "It reached the tokenizer as it was" if len(found) == 1 else "They reached the tokenizer as they were"
+    rest = sources - len(found)
+    others = f"the other {rest} sources that were trained on" if rest else "no source"
+    return f"Not decontaminated: {named}{more}. {reached}; {others} passed through decontamination."
+
+
+def _is_clean(step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool]) -> bool:
+    """Does every way from raw text to this step pass a decontamination? The tokenizer's own training text is no way."""
+    if step not in known:
+        if step.op == DECONTAMINATE:
+            known[step] = True
+        else:
+            text = [each for each in step.dependencies if _is_text(step, each)]
+            known[step] = bool(text) and all(_is_clean(each, known) for each in text)
+    return known[step]
+
+
+def _is_text(reader: ExecutorStep[Any], step: ExecutorStep[Any]) -> bool:
+    """Only the store knows what a pin holds, so the field that it is in has to say, or it is taken for text."""
+    if step.pin is not None:
+        kinds = kinds_read(reader, step)
+        return not kinds or any(issubclass(kind, Documents | Tokens) for kind in kinds)
+    return issubclass(_made(step), Documents | Tokens)
+
+
+def _made(step: ExecutorStep[Any]) -> type[Artifact]:
+    """The type of artifact that a step makes, from its class."""
+    for kind in type(step).__mro__:
+        for base in getattr(kind, "__orig_bases__", ()):
+            if isinstance(get_origin(base), type) and issubclass(get_origin(base), ExecutorStep):
+                return get_args(base)[0]
+    return Artifact

@@ -1,0 +1,87 @@
+"""What differs between what made something and what would make it now: code, outside data, inputs, packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.fingerprint import compare as compare_code
+from marin.fingerprint.stored import stored_code
+from marin.plan.observed import Present, differences
+from marin.plan.outside_data import outside_changes, whole
+from marin.store.record import MadeBy, Observed
+from marin.store.store import Store
+
+PACKAGE = "package "  # how a note about one begins
+
+
+@dataclass(frozen=True)
+class Today:
+    """What would build a step now, apart from its inputs.
+
+    outside: as a record holds it. entries: all of it (see marin.plan.outside_data). state: digest of what this
+    process's modules hold of what the step reaches. present: what was observed once, now.
+    """
+
+    code: CodeFingerprint
+    outside: dict[str, str]
+    entries: Mapping[str, str] = field(default_factory=dict[str, str])
+    state: str = ""
+    present: Present | None = None
+
+    def observed(self, then: Observed) -> Observed:
+        """The same things as they are now."""
+        return self.present.of(then) if self.present is not None else then
+
+
+def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    """One line per change since ``then``. inputs, names: today's root and the name of each input, by identity."""
+    found = code_changes(store, then.code, today.code) if then.code != today.code.digest else []
+    if then.outside != today.outside:
+        found += outside_changes(whole(store, then.outside), today.entries)
+    found += differences(then.observed, today.observed(then.observed))
+    return found + [
+        f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} (it was made again since)"
+        for identity, root in then.inputs.items()
+        if identity in inputs and inputs[identity] != root
+    ]
+
+
+def same(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
+    """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them. seen: what the
+    output's own run read."""
+    alike = then.outside == today.outside and not _code_changed(store, then.code, today.code)
+    alike = alike and then.observed == today.observed(seen)
+    return alike and all(inputs.get(identity) == root for identity, root in then.inputs.items())
+
+
+def _code_changed(store: Store, then: str, now: CodeFingerprint) -> bool:
+    return then != now.digest and bool(code_changes(store, then, now))
+
+
+def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
+    """One line per changed function, class or constant. then: digest of the code at that time."""
+    if then not in now.changes_since:  # as many steps as share their code ask the same
+        stored = stored_code(store, then)
+        if stored is None:
+            return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
+        now.changes_since[then] = compare_code(stored, now)
+    lines: list[str] = []
+    for change in now.changes_since[then]:
+        if change.kind == "changed":
+            lines.append(f"{change.name} changed ({(change.old or '')[:8]} → {(change.new or '')[:8]})")
+        elif change.kind == "removed" and "/" in change.name:
+            lines.append(f"{change.name} counted by its place beside the code; now files count that run() opens")
+        elif change.kind in ("added", "removed"):
+            lines.append(f"{change.name} is {'now used' if change.kind == 'added' else 'no longer used'}")
+    return lines
+
+
+def package_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One line per package whose version changed; these warn and never stop."""
+    return [
+        f"{PACKAGE}{name}: {version} → {new[name]}"
+        for name, version in sorted(old.items())
+        if name in new and new[name] != version
+    ]

@@ -1,0 +1,376 @@
+"""What a step really read beyond its fields, inputs and source: as its record holds it, and as it is today.
+
+Files and folders of the project are known by their path within it, so that two checkouts compare equal; others by
+their absolute path.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from marin.data.checksums import content_digests
+from marin.errors import InputChanged
+from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.observation.environment import ANYTHING, SET
+from marin.fingerprint.observation.observation import Observation, Scope, stamp_of
+from marin.fingerprint.observation.origin import is_local
+from marin.fingerprint.of_step import executed
+from marin.steps.step import ExecutorStep
+from marin.store.process import this_process
+from marin.store.record import Observed, RanCode
+
+ABSENT = ""  # instead of a digest
+UNREADABLE = "cannot be read"
+MEANWHILE = "changed meanwhile"
+MANY = 1000  # files below one folder: beyond, a record holds one digest of all that lie there
+NAMED = 6  # programs that a note names
+UNSEEN = "not seen: "  # how a note about what nobody could observe begins
+# Variables that say where something runs, and how many processors it may use, not what it makes.
+WHERE = frozenset(
+    """
+    COLUMNS CUDA_VISIBLE_DEVICES DISPLAY HOME HOSTNAME LD_LIBRARY_PATH LINES LOGNAME MARIN_CACHE OLDPWD OMP_NUM_THREADS
+    PATH PWD PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONPATH PYTHONPYCACHEPREFIX SHELL SHLVL SYSTEMROOT TEMP TERM TMP
+    TMPDIR TPU_VISIBLE_CHIPS TZ USER VIRTUAL_ENV XDG_CACHE_HOME
+    """.split()  # noqa: SIM905
+)
+
+
+class Digests:
+    """Of files and folders as they are now; what was looked at once is remembered until ``forget``."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
+        self._trees: dict[str, str] = {}
+
+    def forget(self) -> None:
+        self._files.clear()
+        self._folders.clear()
+        self._trees.clear()
+
+    def add(self, paths: Iterable[str]) -> None:
+        """All at once, which is quicker."""
+        regular: list[str] = []
+        for path in set(paths) - self._files.keys():
+            try:
+                status = os.stat(path)
+                readable = os.access(path, os.R_OK)
+            except (FileNotFoundError, NotADirectoryError):
+                self._files[path] = ABSENT
+                continue
+            except OSError:
+                self._files[path] = UNREADABLE
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                self._files[path] = f"mode {stat.S_IFMT(status.st_mode):o}"  # a folder, a pipe
+            elif readable:
+                regular.append(path)
+            else:
+                self._files[path] = UNREADABLE
+        try:
+            self._files |= content_digests(regular) if regular else {}
+        except OSError:  # one went away meanwhile
+            for path in regular:
+                self._files[path] = UNREADABLE if os.path.exists(path) else ABSENT
+
+    def file(self, path: str) -> str:
+        if path not in self._files:
+            self.add([path])
+        return self._files[path]
+
+    def folder(self, path: str) -> str:
+        """How many names, and their digest. path: or a pattern for ``glob``."""
+        if path not in self._folders:
+            if glob.has_magic(path):
+                base = _fixed(path)
+                found = [os.path.relpath(each, base) for each in glob.iglob(path, recursive=True)]
+            else:
+                try:
+                    found = [name for name in os.listdir(path) if not name.startswith(".")]
+                except OSError:
+                    return ABSENT
+            names = sorted({name for name in found if "__pycache__" not in name and not name.endswith(".pyc")})
+            text = "\n".join(names).encode(errors="surrogateescape")
+            self._folders[path] = f"{len(names):,} names, {hashlib.sha256(text).hexdigest()[:24]}"
+        return self._folders[path]
+
+    def tree(self, path: str) -> str:
+        """How many files lie below a folder, and the digest of their names and contents."""
+        if path not in self._trees:
+            found = sorted(
+                os.path.join(where, name)
+                for where, _, names in os.walk(path)
+                for name in names
+                if "__pycache__" not in where and not name.startswith(".")
+            )
+            self.add(found)
+            text = "\n".join(f"{os.path.relpath(each, path)} {self._files[each]}" for each in found)
+            digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]
+            self._trees[path] = f"{len(found):,} files, {digest}"
+        return self._trees[path]
+
+
+class Places:
+    """Where the files of one step's project are."""
+
+    def __init__(self, cls: type) -> None:
+        self.project = project_of(cls)
+        found = [os.path.abspath(entry or os.getcwd()) for entry in sys.path]
+        self._roots = [self.project, *(entry for entry in found if os.path.isdir(entry) and is_local(entry))]
+
+    def name(self, path: str) -> str:
+        """Of an absolute path: within the project, where that leads back."""
+        for each in dict.fromkeys((path, os.path.realpath(path))):
+            for root in self._roots:
+                inside = each.removeprefix(f"{root.rstrip(os.sep)}{os.sep}")
+                if inside != each and os.path.realpath(self.path(inside)) == os.path.realpath(path):
+                    return inside
+        return path
+
+    def path(self, name: str) -> str:
+        if os.path.isabs(name):
+            return name
+        candidates = [os.path.join(root, name) for root in self._roots]
+        return next((each for each in candidates if os.path.lexists(_fixed(each))), candidates[0])
+
+
+@functools.lru_cache(maxsize=100)
+def scope_of(cls: type, prefix: str) -> Scope:
+    """cls: of the step. prefix: of the store, which is no read of its own."""
+    store = () if "://" in prefix else dict.fromkeys((os.path.abspath(prefix), os.path.realpath(prefix)))
+    return Scope(project=project_of(cls), left_out=tuple(store))
+
+
+@functools.cache
+def places_of(cls: type) -> Places:
+    """cls: of a step."""
+    return Places(cls)
+
+
+def describe(
+    step: ExecutorStep[Any],
+    seen: Observation,
+    code: CodeFingerprint,
+    outside: Mapping[str, str],
+    *,
+    failed: bool = False,
+) -> Observed:
+    """What a record holds of what was seen. outside: what the step itself says that it reads, which is compared anyway.
+
+    Raises InputChanged if a file changed since it was read, unless the attempt failed anyway.
+    """
+    places, digests = places_of(type(step)), Digests()
+    whole = Observation(scope=seen.scope)
+    whole.join(seen)
+    early = dict(seen.early)
+    while True:  # what is imported early may itself read, and name more
+        beyond = executed().beyond(code, whole.code, whole.modules)
+        counts = [place for place in early if executed().has(place, code, beyond)]
+        for place in counts:
+            whole.take_in(early.pop(place))
+        if not counts:
+            break
+    declared = {
+        os.path.abspath(name.removeprefix("file://")) for name in outside if "://" not in name or name[:4] == "file"
+    }
+    changed = {path for path, stamp in whole.files.items() if stamp_of(path) != stamp}
+    gone = {path for path in changed if _is_temporary(path, seen.scope)}  # of a program that the step started
+    files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
+    changed.intersection_update(files)
+    if changed and not failed:
+        raise InputChanged(
+            f"{step.name}: {min(changed)} changed after run() had opened it, so that what it made may be of the bytes "
+            "before or after. Nothing was committed; run again"
+        )
+    folders = [path for path in whole.folders if not any(each.startswith(_fixed(path)) for each in declared)]
+    trees = _trees(files, [whole.scope.project, *whole.scope.left_out, *whole.own])
+    files = [path for path in files if path in changed or not any(str(each) in trees for each in Path(path).parents)]
+    digests.add(files)
+    named_files = {places.name(p): MEANWHILE if p in changed else digests.file(p) for p in sorted(files)}
+    named_folders = {places.name(path): digests.folder(path) for path in sorted(folders) if not whole.is_own(path)}
+    salt = step.identity[:32]
+    asked = {*code.environment, *beyond.environment}
+    observed = Observed(
+        host=this_process().host,
+        salt=salt,
+        files={name: digest for name, digest in named_files.items() if not _is_code(name, code)},
+        trees={places.name(path): digests.tree(path) for path in sorted(trees)},
+        folders={name: digest for name, digest in named_folders.items() if not _is_hidden(name)},
+        code={
+            name: RanCode(file=places.name(str(unit.file)), digest=unit.digest) for name, unit in beyond.units.items()
+        },
+        environment={name: _value(name, salt) for name in variables(asked)},
+        programs=sorted(whole.programs),
+    )
+    return observed if observed.is_any or observed.programs else Observed()
+
+
+def variables(asked: Iterable[str]) -> list[str]:
+    """Those whose value counts. asked: as in CodeFingerprint. What the code itself sets is told by the code."""
+    names = set(asked)
+    return sorted(
+        name
+        for name in names
+        if not name.startswith(SET) and name not in {ANYTHING, *WHERE} and f"{SET}{name}" not in names
+    )
+
+
+class Present:
+    """What was observed once, as it is now, for one step."""
+
+    def __init__(self, step: ExecutorStep[Any], digests: Digests) -> None:
+        self._step, self.digests = step, digests
+
+    @functools.cached_property
+    def _places(self) -> Places:
+        return places_of(type(self._step))
+
+    def paths(self, then: Observed) -> list[str]:
+        return [self._places.path(name) for name in then.files]
+
+    def of(self, then: Observed) -> Observed:
+        """With today's digests. What another machine had and this one lacks counts as unchanged: see ``missing``."""
+        if not then.is_any:
+            return then
+        return replace(
+            then,
+            files={name: self._kept(then, name, old, self._file(name)) for name, old in then.files.items()},
+            trees={name: self._kept(then, name, old, self._tree(name)) for name, old in then.trees.items()},
+            folders={name: self._kept(then, name, old, self._folder(name)) for name, old in then.folders.items()},
+            code={name: self._code(name, old) for name, old in then.code.items()},
+            environment={name: _value(name, then.salt) for name in then.environment},
+        )
+
+    def missing(self, then: Observed) -> list[str]:
+        """Absolute paths that were read on another machine and cannot be compared here."""
+        if then.host == this_process().host:
+            return []
+        gone = [name for name, old in then.files.items() if self._is_missing(then, name, old, self._file(name))]
+        gone += [name for name, old in then.trees.items() if self._is_missing(then, name, old, self._tree(name))]
+        return gone + [
+            name for name, old in then.folders.items() if self._is_missing(then, name, old, self._folder(name))
+        ]
+
+    def _file(self, name: str) -> str:
+        return self.digests.file(self._places.path(name))
+
+    def _folder(self, name: str) -> str:
+        return self.digests.folder(self._places.path(name))
+
+    def _tree(self, name: str) -> str:
+        return self.digests.tree(self._places.path(name))
+
+    def _kept(self, then: Observed, name: str, old: str, now: str) -> str:
+        return old if self._is_missing(then, name, old, now) else now
+
+    def _is_missing(self, then: Observed, name: str, old: str, now: str) -> bool:
+        away = then.host != this_process().host and os.path.isabs(name) and old != now
+        return away and (now in (ABSENT, UNREADABLE) or now.startswith(("0 names", "0 files")))
+
+    def _code(self, name: str, then: RanCode) -> RanCode:
+        digests = executed().today(Path(self._places.path(then.file)), name.rpartition(".")[2])
+        return then if then.digest in digests else RanCode(file=then.file, digest=next(iter(digests), ABSENT))
+
+
+def differences(then: Observed, now: Observed) -> list[str]:
+    """One line for each thing that is not what it was."""
+    lines: list[str] = []
+    for name, old in then.files.items():
+        new = now.files[name]
+        if old != new:
+            how = "is there now" if old == ABSENT else "is gone" if new == ABSENT else "changed"
+            lines.append(f"{name} {how}, which run() {'looked for' if old == ABSENT else 'read'}")
+    for name, old in then.trees.items():
+        if old != now.trees[name]:
+            lines.append(
+                f"{name}{os.sep} changed ({old[:-16]} → {now.trees[name][:-16]}), of which run() read very many"
+            )
+    for name, old in then.folders.items():
+        new = now.folders[name]
+        if old != new:
+            counts = (old.partition(" ")[0] or "no", new.partition(" ")[0] or "no")
+            how = "has other names" if counts[0] == counts[1] else f"has {counts[1]} names, had {counts[0]}"
+            lines.append(f"{name}{'' if glob.has_magic(name) else os.sep} {how}, which run() listed")
+    for name, old in then.code.items():
+        new = now.code[name]
+        if old.digest != new.digest:
+            how = f"changed ({old.digest[:8]} → {new.digest[:8]})" if new.digest else "is gone"
+            lines.append(f"{name} {how}, which run() found by name")
+    lines += [
+        f"{name} changed in the environment" for name, old in then.environment.items() if now.environment[name] != old
+    ]
+    return lines
+
+
+def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
+    """What nobody could observe, for people: while it ran, and whenever it runs."""
+    notes: list[str] = []
+    if held.programs:
+        more = f" and {len(held.programs) - NAMED} more" if len(held.programs) > NAMED else ""
+        notes.append(f"{UNSEEN}what other programs read that it starts ({', '.join(held.programs[:NAMED])}{more})")
+    if ANYTHING in code.environment:
+        notes.append(f"{UNSEEN}which variables of the environment it asks for by names that only running tells")
+    if code.readers:
+        notes.append(f"{UNSEEN}files outside of the store that it opens by {', '.join(sorted(code.readers))}")
+    return notes
+
+
+@functools.cache
+def project_of(cls: type) -> str:
+    """The folder of the project that a step's class belongs to."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if not file or not os.path.isfile(file):
+        return os.getcwd()
+    path, locator = Path(os.path.abspath(file)), Locator()
+    return str(next(filter(locator.is_project, path.parents), locator.import_root(path)))
+
+
+def _trees(files: Iterable[str], others: Iterable[str]) -> set[str]:
+    """The folders, as deep as can be, below which very many files were read. others: what none of them may hold."""
+    counts = Counter(str(above) for path in files for above in Path(path).parents)
+    holds = {str(above) for path in others for above in (Path(path), *Path(path).parents)} if counts else set[str]()
+    found: set[str] = set()
+    for folder in sorted((each for each, count in counts.items() if count > MANY), key=len, reverse=True):
+        if folder not in holds and not any(each.startswith(f"{folder}{os.sep}") for each in found):
+            found.add(folder)
+    return found
+
+
+def _is_temporary(path: str, scope: Scope) -> bool:
+    return path.startswith(f"{tempfile.gettempdir()}{os.sep}") and not path.startswith(f"{scope.project}{os.sep}")
+
+
+def _is_code(name: str, code: CodeFingerprint) -> bool:
+    """Whether the fingerprint has that file already: a compiled module, or source that is looked into."""
+    return name in code.units
+
+
+def _is_hidden(name: str) -> bool:
+    return not os.path.isabs(name) and any(part.startswith(".") and part != "." for part in name.split(os.sep))
+
+
+def _fixed(path: str) -> str:
+    """The folder that a pattern starts from; of another path, itself."""
+    parts = path.split(os.sep)
+    magic = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    return os.sep.join(parts[:magic]) or os.sep
+
+
+def _value(name: str, salt: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        return ABSENT
+    return hashlib.blake2b(os.fsencode(value), key=salt.encode(), digest_size=12).hexdigest()

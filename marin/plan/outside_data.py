@@ -1,0 +1,147 @@
+"""Outside data: what a plan sees of it, what records hold of it, and that a run reads what was planned.
+
+A step names each thing that it reads from outside with a digest, a file of ten thousand as well as a whole library.
+Records hold few such entries one by one; of many they hold the digest, and the store keeps the list beside, so that
+drift can name what was added, removed or changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from marin.errors import InputChanged, InputError, MarinError
+from marin.steps.step import ExecutorStep
+from marin.store.documents import BadDocument, parse_json
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+FEW = 16  # entries; no more are written into a record
+LISTING = "in all"
+DIGEST = re.compile(r"[0-9,]+ entries, ([0-9a-f]{32})")
+LONG = re.compile(r"\b[0-9a-f]{24,}\b")
+NAMED = 8  # changes that an error names
+FOLDER = ".marin/outside"
+
+
+def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
+    """Every entry of ``step.outside()`` as it is now. Raises InputError naming the step."""
+    try:
+        return _called_without_credentials(step.outside())
+    except (MarinError, ImportError):
+        raise
+    except Exception as error:
+        why = str(error).strip() or type(error).__name__
+        raise InputError(
+            f"{step.name}: the data outside that it reads cannot be looked at: {why}. Check that it is there and may "
+            "be read from this machine"
+        ) from error
+
+
+def _called_without_credentials(entries: Mapping[str, str]) -> dict[str, str]:
+    """A token in the address of data is not the data; what only differs in it is numbered."""
+    found: dict[str, str] = {}
+    for name, mark in entries.items():
+        clean, number = redacted(name), 1
+        while clean in found and clean != name:
+            number += 1
+            clean = f"{redacted(name)} ({number})"
+        found[clean] = redacted(mark)
+    return found
+
+
+def shortened(entries: Mapping[str, str]) -> dict[str, str]:
+    """What a record holds of them."""
+    if len(entries) <= FEW:
+        return dict(entries)
+    return {LISTING: f"{len(entries):,} entries, {hashlib.sha256(_canonical(entries)).hexdigest()[:32]}"}
+
+
+def listing(short: Mapping[str, str]) -> str:
+    """Digest of the list behind what a record holds of its outside data; "" if a record holds it all."""
+    found = DIGEST.fullmatch(short.get(LISTING, "")) if len(short) == 1 else None
+    return found[1] if found else ""
+
+
+def keep_listing(store: Store, entries: Mapping[str, str]) -> None:
+    """Keep what ``shortened`` leaves out."""
+    if (name := _name(shortened(entries))) and not store.objects.read(name):
+        store.objects.write(name, _canonical(entries))
+
+
+def bring_listings(source: Store, target: Store, shorts: Iterable[Mapping[str, str]]) -> None:
+    """Lists that records of one store name, into another."""
+    wanted = {name for short in shorts if (name := _name(short))}
+    for name, content in source.objects.read_many(sorted(wanted)).items() if wanted else ():
+        if content and not target.objects.read(name):
+            target.objects.write(name, content)
+
+
+def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:
+    """The entries behind what a record holds; that itself where the store does not have them (any more)."""
+    if not (name := _name(short)):
+        return short
+    content = store.objects.read(name)
+    try:
+        held = None if content is None else parse_json(content)
+    except BadDocument:
+        return short
+    pairs = cast("dict[str, object]", held) if isinstance(held, dict) else {}
+    return cast("dict[str, str]", pairs) if pairs and all(isinstance(each, str) for each in pairs.values()) else short
+
+
+def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One line per entry that is new, gone or changed."""
+    if LISTING in old:
+        new = shortened(new)
+    lines: list[str] = []
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name, ""), new.get(name, "")
+        if name not in old:
+            lines.append(f"outside data {name} is new: {_brief(after)}")
+        elif name not in new:
+            lines.append(f"outside data {name} is gone, it was: {_brief(before)}")
+        elif before != after:
+            short = _brief(before), _brief(after)
+            then, now = short if short[0] != short[1] else (before, after)
+            lines.append(f"outside data {name}: {then} → {now}")
+    return lines
+
+
+def _brief(mark: str) -> str:
+    """With the first digits of each digest."""
+    return LONG.sub(lambda found: found[0][:12], mark)
+
+
+def must_be_planned(step: ExecutorStep[Any], planned: Mapping[str, str]) -> dict[str, str]:
+    """Every entry, now that the step is about to run. Raises InputChanged unless it is what was planned."""
+    entries = outside_of(step)
+    if shortened(entries) != planned:
+        raise InputChanged(_message(step, "between planning and running", outside_changes(planned, entries)))
+    return entries
+
+
+def must_be_the_same(step: ExecutorStep[Any], entries: Mapping[str, str]) -> None:
+    """Raises InputChanged if what the step has read is not what it was when the step began."""
+    now = outside_of(step)
+    if now != entries:
+        lines = outside_changes(entries, now)
+        raise InputChanged(_message(step, "while it ran, so that it may have read some of both", lines))
+
+
+def _message(step: ExecutorStep[Any], when: str, lines: list[str]) -> str:
+    more = [f"and {len(lines) - NAMED} more"] if len(lines) > NAMED else []
+    changed = "; ".join([*lines[:NAMED], *more])
+    return f"{step.name}: what it reads from outside changed {when}: {changed}. Nothing was committed; run again"
+
+
+def _canonical(entries: Mapping[str, str]) -> bytes:
+    return json.dumps(dict(entries), sort_keys=True, ensure_ascii=False).encode(errors="surrogateescape")
+
+
+def _name(short: Mapping[str, str]) -> str:
+    """Where the store keeps the entries; "" if a record holds them."""
+    return f"{FOLDER}/{digest}.json" if (digest := listing(short)) else ""

@@ -1,0 +1,99 @@
+"""Whether what made a pinned output is the code of today: nobody runs its steps again, so nobody else would notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from marin.errors import CorruptRecord
+from marin.fingerprint.fingerprint import Change, source_diff
+from marin.fingerprint.of_step import units_by_name
+from marin.fingerprint.stored import stored_code
+from marin.store.lineage import ADOPT, PINNED
+from marin.store.record import Record
+from marin.store.store import Store
+from marin.store.trust import Judge
+
+NAMED = 3  # outputs that one change, or one note, names
+
+
+class _Compared(NamedTuple):
+    """changed: how each unit differs today. differences: their sources. unclear: what cannot be compared."""
+
+    changed: dict[str, str]
+    differences: dict[str, str]
+    unclear: list[str]
+
+
+class PinnedCode:
+    """Compares the sources that records name with those of the same names today. Reads the ancestors' records, and the
+    stored code of each once."""
+
+    def __init__(self, store: Store, judge: Judge) -> None:
+        self._store, self._judge = store, judge
+        self._units = units_by_name(Path.cwd() / "pinned.py")
+        self._compared: dict[str, _Compared] = {}
+
+    def since(self, record: Record) -> tuple[list[str], list[str]]:
+        """(what changed since an output and all that it was made from were made; what cannot be compared)."""
+        found, gone = self._judge.ancestry(record)
+        changed: dict[str, list[str]] = {}
+        apart: dict[str, list[str]] = {"its record is gone": gone} if gone else {}
+        for held in found:
+            if held.op in (ADOPT, PINNED):
+                continue
+            changes, unclear = self._since(held)
+            for change in changes:
+                changed.setdefault(change, []).append(held.name)
+            for why in unclear:
+                apart.setdefault(why, []).append(held.name)
+        lines = [f"{change} since {_named(names)} was made" for change, names in changed.items()]
+        notes = [f"cannot be compared with today's code: {_named(names)} ({why})" for why, names in apart.items()]
+        return lines, notes
+
+    def differences(self, record: Record) -> dict[str, str]:
+        """The source difference of everything that ``since`` names, by name: then and now."""
+        found: dict[str, str] = {}
+        for held in self._judge.ancestry(record)[0]:
+            if held.op not in (ADOPT, PINNED) and self._since(held)[0]:
+                found |= self._compare(held.code).differences
+        return found
+
+    def _since(self, record: Record) -> tuple[list[str], list[str]]:
+        now = self._compare(record.code)
+        if now.changed:
+            for entry in self._store.acceptances(record.identity):
+                if not self._compare(entry.code).changed:
+                    return [], now.unclear
+        return [f"{name} {how}" for name, how in now.changed.items()], now.unclear
+
+    def _compare(self, code: str) -> _Compared:
+        if code not in self._compared:
+            self._compared[code] = self._read(code)
+        return self._compared[code]
+
+    def _read(self, code: str) -> _Compared:
+        try:
+            then = stored_code(self._store, code)
+        except CorruptRecord as error:
+            return _Compared({}, {}, [str(error)])
+        if then is None:
+            return _Compared({}, {}, ["the store does not hold the code that made it"])
+        changed: dict[str, str] = {}
+        differences: dict[str, str] = {}
+        unknown: list[str] = []
+        for name, digest in then.units.items():
+            today = self._units.texts(name)
+            if today is None:
+                unknown.append(name)
+            elif digest not in today:
+                now = next(iter(today), "")
+                changed[name] = f"changed ({digest[:8]} → {now[:8]})" if now else "is gone"
+                change = Change("changed", name, digest, now)
+                differences[name] = source_diff(change, then.sources, {name: today.get(now, "")})
+        return _Compared(changed, differences, [f"no {_named(unknown)} here"] if unknown else [])
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,194 @@
+"""The plan: an experiment compared with a store, one decision per step, each with its reason.
+
+Pure: reads the store and the code, starts nothing, writes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
+from marin.fingerprint.live.patched import ModuleStates
+from marin.fingerprint.of_step import code_fingerprint, module_states
+from marin.plan.condition import conditions
+from marin.plan.decision import Action, Decision, OnDrift, Trust, decide
+from marin.plan.drift import Today
+from marin.plan.early_cutoff import Aliases
+from marin.plan.observed import Digests, Present
+from marin.plan.outside_data import outside_of, shortened
+from marin.plan.pinned_kind import check_kinds
+from marin.plan.snapshot import Snapshot
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
+from marin.store.record import Record
+from marin.store.store import Store
+
+NAMED = 4  # so many steps that drifted alike are named; `marin plan` lists all
+
+
+@dataclass
+class Plan:
+    """decisions: dependencies first. accept: the reason to let each drifted output stand, by identity.
+
+    keep_state: identities of steps that go on with work in progress that other code began. because: what the person
+    said who asked for this. on_drift: what to do about what others commit meanwhile, too. not_compared: lines about
+    modules of which nobody knows whether something changed them from outside.
+    """
+
+    experiment: Experiment
+    store: Store
+    decisions: list[Decision]
+    today: dict[ExecutorStep[Any], Today]
+    snapshot: Snapshot
+    accept: dict[str, str] = field(default_factory=dict[str, str])
+    keep_state: frozenset[str] = frozenset()
+    because: str = ""
+    on_drift: OnDrift = OnDrift.STOP
+    not_compared: tuple[str, ...] = ()
+
+    def of(self, step: ExecutorStep[Any]) -> Decision:
+        return self._by_step[step]
+
+    def __post_init__(self) -> None:
+        self._by_step = {decision.step: decision for decision in self.decisions}
+        self.aliases = Aliases(self.snapshot, self.today)
+
+    def having(self, *actions: Action) -> list[Decision]:
+        return [decision for decision in self.decisions if decision.action in actions]
+
+    def must_not_stop(self) -> None:
+        """Raises CorruptRecord for damage, else Revoked, else Drift listing every drifted step and the ways on."""
+        stopped = self.having(Action.STOP)
+        damaged = [decision for decision in stopped if not decision.drift and decision.trust is not Trust.REVOKED]
+        if damaged:
+            lines = [f"{decision.step.name}: {decision.reason}" for decision in damaged]
+            raise CorruptRecord("\n".join([*lines, "Nothing was started."]))
+        revoked = [decision for decision in stopped if decision.trust is Trust.REVOKED]
+        if revoked:
+            raise Revoked(_about_revoked(revoked))
+        if stopped:
+            raise Drift(_about_drift(stopped))
+
+
+def _about_revoked(stopped: list[Decision]) -> str:
+    lines = [f"{len(stopped)} output(s) of this experiment are revoked, or made from what is:"]
+    lines += [f"  {decision.step.name}: {decision.reason}" for decision in stopped]
+    return "\n".join(
+        [
+            *lines,
+            "Nothing was started. Ways on:",
+            "  raise the version of the operator that made it, or build on the replacement",
+            "  --rebuild STEP     make the revoked output again in place; what was made from it follows",
+            "  marin revoke --withdraw --because REASON   if the revocation was a mistake",
+        ]
+    )
+
+
+def _about_drift(stopped: list[Decision]) -> str:
+    lines = [f"{len(stopped)} committed output(s) are not what today's experiment would make:"]
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for decision in stopped:
+        alike.setdefault(decision.drift, []).append(decision.step.name)
+    for drift, names in alike.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        lines.append(f"  {', '.join(names[:NAMED])}{more}")
+        lines += [f"      {change}" for change in drift]
+    if any(decision.step.pin is not None for decision in stopped):
+        lines += [
+            "A pin is not made again. Ways on from one:",
+            "  make the output anew, and pin that   `marin ls --json` prints its path and digest",
+            "  Pinned(…, because=REASON)            it is right all the same; shown wherever it is used",
+            "  --on-drift accept --because REASON   the same, recorded in the store and not in the experiment",
+        ]
+    if all(decision.step.pin is not None for decision in stopped):
+        return "\n".join([*lines, "Nothing was started."])
+    lines += [
+        "Nothing was started. Three ways on:",
+        "  raise the operator's version         a new output beside the old one, which stays",
+        "  --on-drift rebuild                   make these steps again in place, work in progress from its start",
+        "                                       (or --rebuild STEP for one of them)",
+        "  --on-drift accept --because REASON   keep the outputs, go on with the work; the reason is recorded",
+    ]
+    return "\n".join(lines)
+
+
+def make_plan(
+    experiment: Experiment,
+    store: Store,
+    *,
+    on_drift: OnDrift = OnDrift.STOP,
+    because: str = "",
+    rebuild: Collection[str] = (),
+    scale: Scale | None = None,
+) -> Plan:
+    """Decide about every step. scale: what the experiment was built at.
+
+    Raises UnknownStep for a --rebuild that names no step, BadPrefix, BadField.
+    """
+    if on_drift is OnDrift.ACCEPT and not because.strip():
+        raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
+    steps = experiment.steps()
+    forced = resolve_names(rebuild, steps)
+    states, digests = module_states(), Digests()
+    today = {step: _today(step, states, digests) for step in steps}
+    snapshot = Snapshot(store, steps, scale)
+    not_compared = states.must_be_as_imported(
+        steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step])
+    )
+    found = conditions(steps, snapshot, today)
+    ends = list(experiment.results.values())
+    decisions = decide(found, ends, snapshot, Aliases(snapshot, today), forced, on_drift)
+    pinned = {d.step: held for d in decisions if d.step.pin and (held := d.same_as or d.record) is not None}
+    if pinned:
+        check_kinds(steps, pinned)
+    accepted = {
+        step.identity: because
+        for step, condition in found.items()
+        if (condition.drift or condition.unfinished) and on_drift is OnDrift.ACCEPT and step not in forced
+    }
+    accepted |= {d.step.identity: because for d in decisions if d.step.pin and d.drift and d.action is not Action.STOP}
+    goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
+    keep_state = frozenset(goes_on | accepted.keys())
+    return Plan(
+        experiment,
+        store,
+        decisions,
+        today,
+        snapshot,
+        accepted,
+        keep_state,
+        because.strip(),
+        on_drift,
+        tuple(not_compared),
+    )
+
+
+def _today(step: ExecutorStep[Any], states: ModuleStates, digests: Digests) -> Today:
+    entries = outside_of(step)
+    code = code_fingerprint(step)
+    return Today(code, shortened(entries), entries, states.digest(step), Present(step, digests))
+
+
+def _has_state(record: Record | None, today: Today) -> bool:
+    return record is not None and (record.code, record.state) == (today.code.digest, today.state)
+
+
+def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:
+    """Steps by ``op/label``, label, operator or identity prefix (at least 6 digits). Raises UnknownStep."""
+    every = list(steps)
+    found: set[ExecutorStep[Any]] = set()
+    for name in names:
+        matching = [
+            step
+            for step in every
+            if name in (step.name, step.label, step.op) or (len(name) >= 6 and step.identity.startswith(name))
+        ]
+        if not matching:
+            near = difflib.get_close_matches(name, [step.name for step in every], n=3, cutoff=0.4)
+            raise UnknownStep(f"no step is called {name!r}; near: {', '.join(near) or 'none'}")
+        found.update(matching)
+    return found

@@ -1,0 +1,63 @@
+"""What a store holds that concerns some steps: a few listings, and reads side by side. Writes nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from marin.plan.pinned_code import PinnedCode
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
+from marin.store.committed import Committed
+from marin.store.record import Record
+from marin.store.revocation import revoked
+from marin.store.store import Store
+from marin.store.trust import Judge
+
+
+class Snapshot:
+    """committed: what the store holds of these steps; records, leases and damage are its own.
+
+    On an object store no lease beside a visible record is read: those are as many round trips as there are steps.
+    scale: the experiment's, as records have it. last_outputs: as far as somebody has looked (marin.plan.missing), the
+    latest output of each step's operator and label at that scale.
+    """
+
+    def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
+        self.store = store
+        self.scale = scale.value if scale is not None else ""
+        wanted = {step.identity for step in steps}
+        self.committed = Committed(store, wanted, every_lease=not store.objects.is_remote)
+        self.records, self.damage = self.committed.records, self.committed.damage
+        self.leases = self.committed.leases
+        self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
+        missing = wanted - self.records.keys() - self.damage.keys()
+        self.in_progress = store.state_identities() if missing else set[str]()
+
+    def attempts(self, op: str) -> list[str]:
+        """Every attempt of an operator's steps, committed or not: one listing an operator."""
+        if op not in self._attempts:
+            self._attempts[op] = self.store.attempts(op)
+        return self._attempts[op]
+
+    @functools.cached_property
+    def _attempts(self) -> dict[str, list[str]]:
+        return {}
+
+    @functools.cached_property
+    def actions(self) -> dict[str, list[str]]:
+        """Identities that each action has given."""
+        return self.store.actions()
+
+    @functools.cached_property
+    def judge(self) -> Judge:
+        return Judge(self.store, self.records, revoked(self.store))
+
+    @functools.cached_property
+    def code_of_pins(self) -> PinnedCode:
+        return PinnedCode(self.store, self.judge)
+
+    def untrusted(self, record: Record) -> tuple[str, bool]:
+        """(why these bytes are not to be used, or ""; are they revoked themselves rather than made from such)."""
+        return self.judge.untrusted(record)

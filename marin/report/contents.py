@@ -1,0 +1,181 @@
+"""What an output holds, as entries that a person can read: documents, token stores decoded, items, metrics, files."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from marin.errors import CorruptOutput, UnknownStep
+from marin.store.files.directory import Directory
+from marin.store.inventory import Inventory, hint
+from marin.store.record import Record
+
+METRICS, ITEMS, SCORES, REPORT = "metrics.jsonl", "items.jsonl", "scores.json", "report.json"
+RECORDS = (".parquet", ".jsonl", ".ndjson")
+COMPRESSED = (".gz", ".zst", ".zstd")
+LONG = 4000  # tokens of a document that are decoded where it is not wanted whole
+
+
+class Form(Enum):
+    """TEXTS: a title and a text each. ROWS: a table. SAMPLED: a table of so many rows that a few of them, evenly
+    spaced, say more than the first. LINES: to be printed as they are."""
+
+    TEXTS = auto()
+    ROWS = auto()
+    SAMPLED = auto()
+    LINES = auto()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """title, text: for people. data: JSON-able, everything."""
+
+    data: Any
+    title: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """total: how many entries there are, None where only reading tells. read(first): the entries from there on."""
+
+    form: Form
+    total: int | None
+    read: Callable[[int], Iterator[Entry]]
+
+
+def contents(inventory: Inventory, record: Record, *, whole: bool) -> Contents:
+    """What the output is for. whole: every token of a long document, not only its beginning."""
+    directory = inventory.store.output(record)
+    facts = record.facts
+    if record.kind == "documents":
+        return Contents(Form.TEXTS, facts["documents"], lambda first: _documents(directory, first))
+    if record.kind == "tokens":
+        tokenizer = _tokenizer_of(inventory, record)
+        return Contents(
+            Form.TEXTS, facts["documents"], lambda first: _token_documents(directory, tokenizer, first, whole)
+        )
+    if record.kind == "items":
+        return Contents(Form.TEXTS, facts["items"], lambda first: itertools.islice(_items(directory), first, None))
+    if record.kind == "scores":
+        return _rows([{"metric": name, "value": held} for name, held in facts["metrics"].items()])
+    if record.kind == "tokenizer":
+        return _rows(_vocabulary(directory))
+    paths = [entry.path for entry in inventory.store.manifest(record)]
+    for name in (METRICS, REPORT):
+        if name in paths:
+            return contents_of_file(inventory, record, name)
+    if len(paths) == 1:
+        return contents_of_file(inventory, record, paths[0])
+    entries = inventory.store.manifest(record)
+    return _rows([{"file": entry.path, "bytes": entry.size} for entry in entries])
+
+
+def contents_of_file(inventory: Inventory, record: Record, path: str) -> Contents:
+    """One file of an output. Raises UnknownStep with near misses."""
+    paths = [entry.path for entry in inventory.store.manifest(record)]
+    if path not in paths:
+        raise UnknownStep(f"{record.name} has no file {path!r}; {hint(path, paths)}")
+    directory = inventory.store.output(record)
+    stem = next((path.removesuffix(ending) for ending in COMPRESSED if path.endswith(ending)), path)
+    if stem.endswith(RECORDS):
+        form = Form.SAMPLED if path.endswith(METRICS) else Form.ROWS
+        return Contents(form, None, lambda first: itertools.islice(_records(directory, path), first, None))
+    if stem.endswith(".json"):
+        made = json.loads(_bytes(directory, path))
+        text = json.dumps(made, indent=1, ensure_ascii=False)
+        return Contents(Form.LINES, 1, lambda first: iter([Entry(made, path, text)][first:]))
+    return Contents(Form.LINES, None, lambda first: itertools.islice(_lines(directory, path), first, None))
+
+
+def _rows(rows: list[dict[str, Any]]) -> Contents:
+    return Contents(Form.ROWS, len(rows), lambda first: (Entry(row) for row in rows[first:]))
+
+
+def _documents(directory: Directory, first: int) -> Iterator[Entry]:
+    from marin.data.documents import read_documents_from
+
+    for number, document in enumerate(read_documents_from(directory, first), start=first):
+        data = {"id": document.id, "text": document.text, "source": document.source, "metadata": document.metadata}
+        extra = f" {json.dumps(document.metadata, ensure_ascii=False)}" if document.metadata else ""
+        yield Entry(data, f"document {number} · {document.source} · {document.id}{extra}", document.text)
+
+
+def _token_documents(directory: Directory, tokenizer: Directory | None, first: int, whole: bool) -> Iterator[Entry]:
+    from marin.data.token_store import TokenStore
+
+    store = TokenStore.open(directory)
+    decode = None
+    if tokenizer is not None:
+        from marin.data.tokenizer import load_tokenizer
+
+        decode = load_tokenizer(tokenizer).decode
+    for number in range(first, store.meta.documents):
+        start, end = int(store.offsets[number]), int(store.offsets[number + 1])
+        cut = end if whole else min(end, start + LONG)
+        ids = [int(token) for token in store.tokens[start:cut]]
+        data: dict[str, Any] = {"document": number, "tokens": ids}
+        if decode is not None:
+            data["text"] = decode(ids)
+        more = f" (the first {LONG:,} are shown; --full)" if cut < end else ""
+        text = data.get("text", " ".join(map(str, ids)))
+        yield Entry(data, f"document {number} · {end - start:,} tokens{more}", text)
+
+
+def _tokenizer_of(inventory: Inventory, record: Record) -> Directory | None:
+    """The output that the tokens were made with, or another with the same tokenizer; None if the store has none."""
+    there = inventory.by_identity()
+    read = [there[held.identity] for held in record.inputs if held.identity in there]
+    for held in [*read, *inventory.records]:
+        if held.kind == "tokenizer" and held.facts.get("digest") == record.facts.get("tokenizer"):
+            return inventory.store.output(held)
+    return None
+
+
+def _items(directory: Directory) -> Iterator[Entry]:
+    for number, entry in enumerate(_records(directory, ITEMS)):
+        item: Mapping[str, Any] = entry.data
+        text = f"{item.get('question', '')}\n→ {item.get('answer', '')}"
+        yield Entry(item, f"item {number} · {item.get('id', '')} · final {item.get('final', '')}", text)
+
+
+def _vocabulary(directory: Directory) -> list[dict[str, Any]]:
+    from marin.data.tokenizer import load_tokenizer
+
+    tokenizer: Any = load_tokenizer(directory).tokenizer
+    known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    return [{"id": number, "token": token} for token, number in sorted(known.items(), key=lambda pair: pair[1])]
+
+
+def _records(directory: Directory, path: str) -> Iterator[Entry]:
+    from marin.data.raw_records import read_records
+
+    return (Entry(record) for _, record in read_records(directory, path))
+
+
+def _bytes(directory: Directory, path: str) -> bytes:
+    try:
+        content = directory.read_bytes(path)
+    except FileNotFoundError as error:
+        raise CorruptOutput(f"{directory.url}/{path} is missing; `marin verify` says what else is") from error
+    if path.endswith(".gz"):
+        return gzip.decompress(content)
+    if path.endswith((".zst", ".zstd")):
+        import zstandard
+
+        return zstandard.ZstdDecompressor().stream_reader(content).read()
+    return content
+
+
+def _lines(directory: Directory, path: str) -> Iterator[Entry]:
+    content = _bytes(directory, path)
+    if b"\0" in content[:8192]:
+        yield Entry(None, text=f"{directory.url}/{path} is not text: {len(content):,} bytes")
+        return
+    for line in content.decode(errors="replace").split("\n"):
+        yield Entry(line, text=line)

@@ -1,0 +1,131 @@
+"""The costs of a plan as a table: one line an operator, and below it one for each training run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from marin.numbers import write_bytes, write_tokens
+from marin.plan.cost.amount import Amount
+from marin.plan.cost.egress import Regions
+from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
+from marin.plan.cost.training import MFU
+from marin.plan.decision import Action
+from marin.plan.plan import Plan
+from marin.report.table import Column, print_table
+from marin.steps.scale import Scale
+
+COLUMNS = (
+    Column(heading="cost"),
+    Column(heading="steps", right=True),
+    Column(heading="reads", right=True),
+    Column(heading="writes", right=True),
+    Column(heading="egress", right=True),
+    Column(heading="trains", right=True, spare=3),
+    Column(heading="tokens", right=True, spare=1),
+    Column(heading="FLOPs", right=True, spare=2),
+    Column(heading="on", right=True, spare=4),
+    Column(heading="chip-hours", right=True),
+    Column(heading="days", right=True, spare=5),
+)
+MOST_RUNS = 12  # training runs with a line of their own
+
+
+def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions: Regions) -> None:
+    """Nothing when nothing would run."""
+    if not costs:
+        return
+    sums = {
+        op: held for op, held in by_operator(plan, costs).items() if held.reads.bytes or held.writes.bytes or held.work
+    }
+    trainings = {op: [cost for cost in costs if cost.training and cost.decision.step.op == op] for op in sums}
+    rows: list[list[Text | str]] = []
+    for op, held in sums.items():
+        rows.append(_row(Text(op), held))
+        if len(trainings[op]) <= MOST_RUNS:
+            rows += [_training(cost) for cost in trainings[op]]
+    whole = in_all(plan, costs)
+    if sums:
+        rows.append(_row(Text("in all", style="bold"), whole))
+    small = plan.snapshot.scale == Scale.REHEARSAL.value and not _is_remote(regions) and whole.egress is None
+    lines = [*_legend(whole, unknown_matters=not small), *_about_egress(costs, whole, regions)]
+    if rows or lines:
+        console.print()
+    if rows:
+        print_table(console, COLUMNS, rows)
+    for line in lines:
+        console.print(Text(line, style="dim"))
+
+
+def _row(name: Text, held: Sum) -> list[Text | str]:
+    run, maybe = held.actions.get(Action.RUN, 0), held.actions.get(Action.RECHECK, 0)
+    steps = f"{run:,}" if not maybe else f"{run:,}–{run + maybe:,}"
+    trained: list[Text | str] = ["", "", "", "", "", ""]
+    if held.work is not None:
+        hours = "" if held.chip_hours is None else f"{held.chip_hours:,.0f}"
+        trained = [f"{held.work.steps:,}", _tokens(held.work.tokens), f"{held.work.flops:.2e}", "", hours, ""]
+    egress = "" if held.egress is None else write_amount(held.egress.amount)
+    return [name, steps, write_amount(held.reads), write_amount(held.writes), egress, *trained]
+
+
+def _training(cost: StepCost) -> list[Text | str]:
+    made = cost.training
+    assert made is not None
+    hours = days = ""
+    if made.chip_hours is not None:
+        hours, days = f"{made.chip_hours:,.0f}", f"{made.chip_hours / made.chips / 24:.1f}"
+    name = Text(f"  {cost.decision.step.label or cost.name}", style="dim")
+    work = made.work
+    tail: list[Text | str] = [_tokens(work.tokens), f"{work.flops:.2e}", made.accelerator, hours, days]
+    return [name, "", "", "", "", f"{work.steps:,}", *tail]
+
+
+def _tokens(count: int) -> str:
+    return write_tokens(count).split()[0]
+
+
+def write_amount(amount: Amount) -> str:
+    """``1.2 GiB``; ``~1.2 GiB`` with an estimate in it; ``≥ 1.2 GiB`` with an unknown one beside it; "" for nothing."""
+    if not amount.bytes:
+        return ""
+    return ("≥ " if amount.unknown else "") + ("~" if amount.estimated else "") + write_bytes(amount.bytes)
+
+
+def _is_remote(regions: Regions) -> bool:
+    return "://" in regions.prefix and not regions.prefix.startswith("memory://")
+
+
+def _legend(whole: Sum, *, unknown_matters: bool) -> list[str]:
+    """unknown_matters: not in a rehearsal on this machine, whose outputs are small whatever they are."""
+    lines: list[str] = []
+    both = whole.reads + whole.writes
+    if both.estimated:
+        lines.append("~ expected: by fields and published counts, or as large as the last output with the same fields")
+    if both.unknown and unknown_matters:
+        known = "≥ " if both.bytes else ""
+        outputs = "1 output" if len(both.unknown) == 1 else f"{len(both.unknown):,} outputs"
+        lines.append(
+            f"{known}how large {outputs} will be is not known: neither the fields nor an earlier output with the same "
+            "fields at this scale tells"
+        )
+    if Action.RECHECK in whole.actions:
+        lines.append("1–3 steps: some run only if an input gets other bytes; the rest of a line counts them all")
+    if whole.chip_hours:
+        lines.append(f"chip-hours at {MFU:.0%} of peak bf16 FLOP/s")
+    return lines
+
+
+def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> list[str]:
+    """What crosses regions, or why nobody knows; nothing for a store on the machine itself."""
+    nowhere = sum(cost.egress is None for cost in costs)
+    asks = _is_remote(regions)
+    if nowhere == len(costs):
+        return ["region unknown: egress not checked (--region says where steps run)"] if asks else []
+    lines = [f"egress {line}" for line in whole.egress.describe()] if whole.egress is not None else []
+    if nowhere and asks:
+        lines.append(f"egress of {nowhere} of {len(costs)} steps is not checked: nobody says where they run (--region)")
+    elif not nowhere and not lines and (store := regions.store()) is not None:
+        lines.append(f"no egress: steps run where the store is, in {store}")
+    return lines + [f"egress not checked: {why.splitlines()[0]}" for why in regions.unchecked.values()]

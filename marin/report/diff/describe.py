@@ -1,0 +1,98 @@
+"""One side of a diff: an experiment as plain data, described by the code that stands beside it.
+
+Run as a script (``python -P describe.py FILE SCALE FORGET…``) in a process of its own, so that each side imports its
+own modules, its own ``marin`` included. Uses only what every revision of the engine has. FORGET: folders that the other
+side is imported from. Writes one JSON object to stdout; what the experiment prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+
+def describe_experiment(file: str, scale_name: str) -> dict[str, Any]:
+    """Everything that a diff compares."""
+    files, scales = engine("steps.experiment_file", "experiment_file"), engine("steps.scale", "scale")
+    code_fingerprint = engine("fingerprint.of_step", "fingerprint").code_fingerprint
+    build, source = files.load_build(file)
+    experiment = files.built_by(build, source, scales.Scale(scale_name))
+    codes: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    steps: list[dict[str, Any]] = []
+    for step in experiment.steps():
+        code = code_fingerprint(step)
+        if code.digest not in codes:
+            codes[code.digest] = {"units": dict(code.units), "packages": dict(code.packages)}
+            texts |= {code.units[name]: text for name, text in code.sources.items()}
+        steps.append(describe_step(step, code.digest))
+    return {
+        "experiment": source.stem,
+        "issue": experiment.issue,
+        "question": experiment.question,
+        "results": {name: step.identity for name, step in experiment.results.items()},
+        "steps": steps,
+        "codes": codes,
+        "texts": texts,
+    }
+
+
+def describe_step(step: Any, code: str) -> dict[str, Any]:
+    fields, values = engine("plan.missing", "reasons"), engine("steps.value", "value")
+    work, accelerator = step.work(), step.resources.accelerator
+    execution = {
+        spec.name: json.loads(json.dumps(fields.describe(getattr(step, spec.name)), default=str))
+        for spec in dataclasses.fields(step)
+        if values.EXECUTION in spec.metadata and spec.name != "label"
+    }
+    return {
+        "op": step.op,
+        "label": step.label,
+        "name": step.name,
+        "version": step.version,
+        "identity": step.identity,
+        "fields": json.loads(json.dumps(fields.describe_fields(step))),
+        "execution": execution,
+        "inputs": [dependency.identity for dependency in step.dependencies],
+        "code": code,
+        "work": None if work is None else dataclasses.asdict(work),
+        "accelerator": None if accelerator is None else dataclasses.asdict(accelerator),
+    }
+
+
+def engine(name: str, earlier: str) -> Any:
+    """A module of the engine that stands beside the experiment. earlier: its name in revisions up to November 2026."""
+    try:
+        return importlib.import_module(f"marin.{name}")
+    except ModuleNotFoundError as error:
+        if not f"marin.{name}.".startswith(f"{error.name}."):
+            raise
+        return importlib.import_module(f"marin.{earlier}")
+
+
+def main(file: str, scale_name: str, *forget: str) -> int:
+    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) not in forget]
+    sys.dont_write_bytecode = True
+    try:
+        told = describe_experiment(file, scale_name)
+    except Exception as error:
+        from marin.errors import MarinError
+
+        notes = list(getattr(error, "__notes__", ()))
+        if not isinstance(error, MarinError):
+            notes = ["".join(traceback.format_exception(error)).rstrip()]
+        told = {"error": "\n".join([f"{type(error).__name__}: {error}", *notes])}
+    with said:
+        json.dump(told, said)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

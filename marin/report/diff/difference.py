@@ -1,0 +1,170 @@
+"""What differs between two experiments: pure, on plain data.
+
+Steps are one where their identities are; else they are paired by name, and unlabelled or relabelled ones by what they
+have in common. A paired step changed itself (a field, the version) or only follows what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from marin.fingerprint.fingerprint import HARMLESS, compare
+from marin.report.diff.experiments import Side, Step
+from marin.report.diff.field_changes import FieldChange, MixtureChange, compare_fields
+
+# Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
+RENAMED, UNNAMED = 0.6, 0.5
+
+
+class Fate(StrEnum):
+    """REUSED: the same identity, so what is committed serves. FOLLOWS: only what it reads is new."""
+
+    REUSED = "reused"
+    CHANGED = "changed"
+    FOLLOWS = "follows"
+    NEW = "new"
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class StepDifference:
+    """old, new: None where the step is not on that side. elsewhere: execution fields that changed; not identity."""
+
+    fate: Fate
+    old: Step | None
+    new: Step | None
+    changes: tuple[FieldChange, ...] = ()
+    mixtures: tuple[MixtureChange, ...] = ()
+    elsewhere: tuple[FieldChange, ...] = ()
+
+    @property
+    def name(self) -> str:
+        step = self.new or self.old
+        assert step is not None
+        return step.name
+
+    @property
+    def renamed(self) -> str:
+        """What it was called; "" if the same."""
+        if self.old is None or self.new is None or self.old.name == self.new.name:
+            return ""
+        return self.old.name if self.old.label or self.new.label else ""
+
+
+@dataclass(frozen=True)
+class CodeChange:
+    """A function, class or constant. builds: steps on the new side (for one no longer used: the old) that it builds.
+
+    drifts: those of them whose identity is on both sides, so that a committed output would not be made like that today.
+    """
+
+    unit: str
+    how: str  # changed, added, removed, moved, gained: see marin.fingerprint.Change
+    builds: tuple[Step, ...]
+    drifts: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """steps: the new side's order, then what is gone."""
+
+    old: Side
+    new: Side
+    steps: list[StepDifference]
+    code: list[CodeChange]
+
+    def having(self, *fates: Fate) -> list[StepDifference]:
+        return [step for step in self.steps if step.fate in fates]
+
+    @property
+    def is_empty(self) -> bool:
+        said = all(getattr(self.old, name) == getattr(self.new, name) for name in ("issue", "question", "results"))
+        same = all(step.fate is Fate.REUSED and not step.elsewhere and not step.renamed for step in self.steps)
+        return said and same and not self.code
+
+
+def compare_sides(old: Side, new: Side) -> Difference:
+    pairs = _paired(old.steps, new.steps)
+    names = {before.short: after.name for before, after in pairs}  # of the old side's steps, as the new side says
+    steps: list[StepDifference] = []
+    before_of = {after.identity: before for before, after in pairs}
+    for after in new.steps:
+        before = before_of.get(after.identity)
+        steps.append(StepDifference(Fate.NEW, None, after) if before is None else _compare(before, after, names))
+    kept = {before.identity for before, _ in pairs}
+    steps += [StepDifference(Fate.GONE, step, None) for step in old.steps if step.identity not in kept]
+    return Difference(old, new, steps, _code_changes(old, new))
+
+
+def _compare(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
+    _, elsewhere, _ = compare_fields(old.execution, new.execution, {})
+    if old.identity == new.identity:
+        return StepDifference(Fate.REUSED, old, new, elsewhere=tuple(elsewhere))
+    mixtures, changes, _ = compare_fields(old.fields, new.fields, names)
+    if old.version != new.version:
+        changes = [FieldChange("version", old.version, new.version), *changes]
+    fate = Fate.CHANGED if changes or mixtures else Fate.FOLLOWS
+    return StepDifference(fate, old, new, tuple(changes), tuple(mixtures), tuple(elsewhere))
+
+
+def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
+    pairs: list[tuple[Step, Step]] = []
+    left_old, left_new = {step.identity: step for step in old}, {step.identity: step for step in new}
+
+    def pair(before: Step, after: Step) -> None:
+        pairs.append((before, after))
+        del left_old[before.identity], left_new[after.identity]
+
+    for identity in [identity for identity in left_old if identity in left_new]:
+        pair(left_old[identity], left_new[identity])
+    named = {step.name: step for step in left_new.values() if step.label}
+    for before in list(left_old.values()):
+        if before.label and before.name in named:
+            pair(before, named[before.name])
+    # Inputs come before what reads them, so that "reads the same, renamed" is known when the reader is looked at.
+    for before in list(left_old.values()):
+        names = {held.short: after.name for held, after in pairs}
+        scored = [(_likeness(before, after, names), after) for after in left_new.values() if after.op == before.op]
+        score, after = max(scored, key=lambda held: held[0], default=(0.0, before))
+        if score >= (RENAMED if before.label or after.label else UNNAMED):
+            pair(before, after)
+    return pairs
+
+
+def _likeness(old: Step, new: Step, names: Mapping[str, str]) -> float:
+    """Share of equal fields, what follows counted as equal."""
+    every = old.fields.keys() | new.fields.keys()
+    differing = {name for name in every if _differs(old.fields, new.fields, name, names)}
+    return 1.0 - len(differing) / len(every) if every else 1.0
+
+
+def _differs(old: Mapping[str, Any], new: Mapping[str, Any], name: str, names: Mapping[str, str]) -> bool:
+    one, other = ({key: held for key, held in side.items() if key == name} for side in (old, new))
+    mixtures, changes, _ = compare_fields(one, other, names)
+    return bool(mixtures or changes)
+
+
+def _code_changes(old: Side, new: Side) -> list[CodeChange]:
+    """Of steps on both sides by name or identity; a new operator's code is no news beside the step itself."""
+    before = {step.identity: step for step in old.steps} | {step.name: step for step in old.steps if step.label}
+    units: dict[tuple[str, str], list[Step]] = {}
+    kept: dict[tuple[str, str], list[Step]] = {}
+    known: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for step in new.steps:
+        was = before.get(step.identity) or before.get(step.name)
+        if was is None or was.code == step.code:
+            continue
+        digests = (was.code, step.code)
+        if digests not in known:
+            changes = compare(old.fingerprint(was.code), new.fingerprint(step.code))
+            known[digests] = [(change.name, change.kind) for change in changes]
+        for unit in known[digests]:
+            units.setdefault(unit, []).append(step)
+            if was.identity == step.identity and unit[1] not in HARMLESS:
+                kept.setdefault(unit, []).append(step)
+    return [
+        CodeChange(unit, how, tuple(steps), tuple(kept.get((unit, how), ()))) for (unit, how), steps in units.items()
+    ]

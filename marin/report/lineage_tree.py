@@ -1,0 +1,148 @@
+"""What one output was made from, or what was made from it: as data, and as a tree that people can read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from msgspec.structs import asdict
+
+from marin.report.marks import BAD, MarkKind, Marks
+from marin.store.lineage import PINNED, Lineage, Output
+from marin.store.record import Record
+
+FOLD_FROM = 4
+
+
+class Direction(StrEnum):
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass
+class Branch:
+    """One output, or several like ones. elsewhere: how many of the next ones stand nearer to the start."""
+
+    outputs: list[Output]  # without those that only share another's bytes
+    children: list[Branch] = field(default_factory=list["Branch"])
+    elsewhere: int = 0
+
+
+class Family:
+    """starts: what was asked about; downwards, every output with the same bytes. found: the others, with how far
+    away each is, nearest first."""
+
+    def __init__(self, direction: Direction, asked: Iterable[Output], lineage: Lineage, marks: Marks) -> None:
+        self.direction, self.lineage = direction, lineage
+        starts = dict.fromkeys(asked)
+        if direction is Direction.DOWN:
+            starts |= dict.fromkeys(alike for output in list(starts) for alike in lineage.with_bytes_of(output))
+        self.starts = list(starts)
+        if direction is Direction.DOWN:
+            self.found = lineage.down(self.starts)
+        else:
+            above = [lineage.up(output) for output in self.starts]
+            self.found = {held: min(one[held] for one in above if held in one) for one in above for held in one}
+            self.found = {held: far for held, far in self.found.items() if held not in starts}
+        self.aliases: dict[Output, list[Output]] = {}
+        for output in (*self.starts, *self.found):
+            if (original := self.original(output)) != output:
+                self.aliases.setdefault(original, []).append(output)
+        self.marks = marks.of(dict.fromkeys([*self.starts, *self.found, *self.aliases]))
+
+    def original(self, output: Output) -> Output:
+        """The output whose bytes an alias shares; of any other, itself."""
+        record = self.lineage.records.get(output)
+        if record is None or not record.alias_of or record.op == PINNED:
+            return output
+        original = Output(record.alias_of, record.root)
+        return original if original in self.lineage.records else output
+
+    def next_to(self, output: Output) -> list[Output]:
+        """What comes next of an output and of its aliases, as originals."""
+        step = self.lineage.inputs if self.direction is Direction.UP else self.lineage.used_by
+        alike = (output, *self.aliases.get(output, ()))
+        found = dict.fromkeys(self.original(held) for one in alike for held in step(one))
+        return [held for held in found if held != output]
+
+    def of_kind(self, kinds: Iterable[str]) -> list[Record]:
+        """Found outputs of these kinds of artifact, nearest first, each with its bytes once."""
+        wanted = set(kinds)
+        originals = dict.fromkeys(self.original(output) for output in self.found)
+        records = [self.lineage.records[output] for output in originals if output in self.lineage.records]
+        return [record for record in records if record.kind in wanted]
+
+    def tally(self) -> str:
+        """ "7 outputs: 3 checkpoint, 4 tokens; 2 not to be trusted"."""
+        originals = {self.original(output) for output in self.found} - {self.original(held) for held in self.starts}
+        records = [self.lineage.records.get(output) for output in originals]
+        kinds = Counter(record.kind if record is not None else "without a record" for record in records)
+        parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda held: -held[1]))
+        bad = sum(any(mark.kind in BAD for mark in self.marks[output]) for output in originals)
+        count = f"{len(originals)} output{'' if len(originals) == 1 else 's'}"
+        return count + (f": {parts}" if parts else "") + (f"; {bad} not to be trusted" if bad else "")
+
+    def tree(self, *, depth: int, every: bool) -> tuple[list[Branch], int]:
+        """(from the starts, how many outputs are further away). depth: levels. every: fold nothing.
+
+        Each output once, level by level, so that it stands where it was used most directly.
+        """
+        starts = list(dict.fromkeys(self.original(output) for output in self.starts))
+        shown = set(starts)
+        roots = [Branch(held) for held in self._folded(starts, every)]
+        level = roots
+        for _ in range(depth):
+            below: list[Branch] = []
+            for branch in level:
+                following = dict.fromkeys(held for output in branch.outputs for held in self.next_to(output))
+                fresh = [output for output in following if output not in shown]
+                branch.elsewhere = len(following) - len(fresh)
+                shown.update(fresh)
+                branch.children = [Branch(held) for held in self._folded(fresh, every)]
+                below += branch.children
+            level = below
+        return roots, len({self.original(output) for output in self.found} - shown)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "direction": self.direction.value,
+            "starts": [self._node(output, 0) for output in self.starts],
+            "outputs": [self._node(output, distance) for output, distance in self.found.items()],
+            "unreadable": self.lineage.unreadable,
+        }
+
+    def _node(self, output: Output, distance: int) -> dict[str, Any]:
+        record = self.lineage.records.get(output)
+        marks = [mark._asdict() for mark in self.marks[output]]
+        node = {"step": self.lineage.name_of(output), **output._asdict(), "distance": distance, "marks": marks}
+        return node if record is None else node | described(record)
+
+    def _folded(self, outputs: Iterable[Output], every: bool) -> list[list[Output]]:
+        """Like outputs together; order of first appearance."""
+        groups: dict[tuple[str, str, tuple[MarkKind, ...]], list[Output]] = {}
+        for output in outputs:
+            record = self.lineage.records.get(output)
+            op, kind = (record.op, record.kind) if record is not None else (self.lineage.name_of(output), "")
+            groups.setdefault((op, kind, tuple(mark.kind for mark in self.marks[output])), []).append(output)
+        out: list[list[Output]] = []
+        for group in groups.values():
+            out += [group] if len(group) >= FOLD_FROM and not every else [[output] for output in group]
+        return out
+
+
+def described(record: Record) -> dict[str, Any]:
+    """A record's part that a lineage is asked for, as JSON-able data."""
+    return {
+        "op": record.op,
+        "label": record.label,
+        "kind": record.kind,
+        "output": record.attempt,
+        "facts": record.facts,
+        "content": record.content,
+        "inputs": [asdict(held) for held in record.inputs],
+        "alias_of": record.alias_of,
+        **asdict(record.provenance),
+    }

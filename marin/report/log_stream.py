@@ -1,0 +1,88 @@
+"""The logs of running steps, side by side on the driver's terminal, as they are written."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.text import Text
+
+from marin.errors import MarinError
+from marin.executor.scheduler import StepResult
+from marin.store.lease import State, read_lease
+from marin.store.record import LOG
+from marin.store.store import Store
+
+LOOK_SECONDS, REMOTE_SECONDS = 0.5, 2.0
+STYLES = ("cyan", "magenta", "blue", "green", "yellow")
+
+
+@dataclass
+class _Tail:
+    """log: of the attempt that runs; "" while there is none. seen: bytes of it that were read. rest: half a line."""
+
+    name: str
+    style: str
+    log: str = ""
+    seen: int = 0
+    rest: bytes = b""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class LogStream:
+    """Tell it what starts and ends. Use as a context manager; nothing is read before and after."""
+
+    def __init__(self, console: Console, store: Store) -> None:
+        self._console, self._store = console, store
+        self._tails: dict[str, _Tail] = {}  # of running steps, by identity
+        self._styled = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="marin-logs", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+        for tail in self._tails.values():  # of what was interrupted
+            self._read(tail, tail.log)
+
+    def __call__(self, event: str, result: StepResult) -> None:
+        identity = result.step.identity
+        if event == "started":
+            self._tails[identity] = _Tail(result.step.name, STYLES[self._styled % len(STYLES)])
+            self._styled += 1
+        elif (tail := self._tails.pop(identity, None)) is not None:
+            self._read(tail, result.log or tail.log)
+
+    def _watch(self) -> None:
+        seconds = REMOTE_SECONDS if self._store.objects.is_remote else LOOK_SECONDS
+        while not self._over.wait(seconds):
+            for identity, tail in list(self._tails.items()):
+                with suppress(MarinError, OSError):  # it is asked again
+                    lease = read_lease(self._store.objects, identity)
+                    if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
+                        self._read(tail, f"{lease.attempt}/{LOG}")
+
+    def _read(self, tail: _Tail, log: str) -> None:
+        """Print what the log has more than before; of another log, all of it."""
+        with tail.lock, suppress(MarinError, OSError):
+            if log != tail.log:
+                self._print(tail, b"\n" if tail.rest else b"")
+                tail.log, tail.seen = log, 0
+            more = self._store.objects.read_log(log, tail.seen) if log else b""
+            tail.seen += len(more)
+            ended = tail.name not in {held.name for held in self._tails.values()}
+            self._print(tail, more + (b"\n" if ended and (more or tail.rest) and not more.endswith(b"\n") else b""))
+
+    def _print(self, tail: _Tail, more: bytes) -> None:
+        *lines, tail.rest = (tail.rest + more).split(b"\n")
+        for line in lines:
+            shown = Text.from_ansi(line.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
+            self._console.print(Text.assemble((f"{tail.name} │ ", tail.style), shown), soft_wrap=True)

@@ -1,0 +1,119 @@
+"""What a person should know of an output before relying on it, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple
+
+from marin.errors import CorruptRecord
+from marin.store.lease import lease_name, parse_lease
+from marin.store.lineage import ADOPT, PINNED, Lineage, Output
+from marin.store.record import Record
+from marin.store.revocation import Revocations
+from marin.store.store import Store
+
+
+class MarkKind(StrEnum):
+    """Worst first. SUPERSEDED: a rebuild replaced it. ALIAS: nothing ran, another output's bytes serve. ELSEWHERE: it
+    stayed in the store that something made from it was mirrored from."""
+
+    REVOKED = "revoked"
+    UNTRUSTED = "untrusted"
+    GONE = "gone"
+    SUPERSEDED = "superseded"
+    ACCEPTED = "drift accepted"
+    REMADE = "made again"
+    ADOPTED = "adopted"
+    PINNED = "pinned"
+    ALIAS = "alias"
+    MIRRORED = "mirrored"
+    ELSEWHERE = "elsewhere"
+
+
+BAD = (MarkKind.REVOKED, MarkKind.UNTRUSTED)
+
+
+class Mark(NamedTuple):
+    kind: MarkKind
+    text: str
+
+
+class Marks:
+    """Reads acceptances for the outputs that it is asked about; knows the rest."""
+
+    def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
+        self.store, self.lineage, self.revocations = store, lineage, revocations
+        self.ways = lineage.untrusted(revocations)
+        self._collected: dict[str, str] = {}
+
+    def of(self, outputs: Iterable[Output]) -> dict[Output, list[Mark]]:
+        """Worst first."""
+        asked = list(outputs)
+        drifted = self.store.accepted_identities() if asked else set[str]()
+        self._collected = self._why_collected(asked)
+        return {output: self._marks(output, output.identity in drifted) for output in asked}
+
+    def was_collected(self, output: Output) -> bool:
+        """Did ``marin gc`` take it away? Known of what ``of`` was asked about."""
+        return output.identity in self._collected
+
+    def _marks(self, output: Output, accepted: bool) -> list[Mark]:
+        found = self._trust(output)
+        record = self.lineage.records.get(output)
+        if record is None:
+            return [*found, Mark(MarkKind.GONE, "its record is gone; what read it still knows its bytes")]
+        if record.mirrored and record.identity not in self.lineage.current:
+            origin = record.mirrored[-1].origin
+            return [*found, Mark(MarkKind.ELSEWHERE, f"only its record is in this store; its bytes were at {origin}")]
+        if self.lineage.is_superseded(output):
+            found.append(Mark(MarkKind.SUPERSEDED, self._successor(record)))
+        elif accepted:
+            found += [Mark(MarkKind.ACCEPTED, text) for text in self._acceptances(record)]
+        if record.provenance.because and record.op != ADOPT:
+            found.append(Mark(MarkKind.REMADE, f"{record.provenance.started}: {record.provenance.because}"))
+        if record.op == ADOPT:
+            found.append(Mark(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {record.provenance.because}"))
+        if record.alias_of:
+            kind = MarkKind.PINNED if record.op == PINNED else MarkKind.ALIAS
+            found.append(Mark(kind, f"the bytes are those of {record.attempt}"))
+        found += [Mark(MarkKind.MIRRORED, held.describe().removeprefix("mirrored ")) for held in record.mirrored[-1:]]
+        return found
+
+    def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
+        """What ``marin gc`` said as it took an output away, by identity."""
+        gone = {held.identity for held in outputs if held.identity not in self.lineage.current}
+        names = {lease_name(identity): identity for identity in gone}
+        found: dict[str, str] = {}
+        for name, content in self.store.objects.read_many(sorted(names)).items():
+            with suppress(CorruptRecord):
+                if content and (why := parse_lease(content, name).collected):
+                    found[names[name]] = why
+        return found
+
+    def _trust(self, output: Output) -> list[Mark]:
+        origin = self.ways.origin(output)
+        if origin is None:
+            return []
+        record = self.lineage.records.get(origin)
+        revocation = self.revocations.of(origin.root, record.content if record is not None else "")
+        said = self.revocations.describe(revocation) if revocation is not None else "revoked"
+        way = self.ways.told(output, self.lineage.name_of)
+        return [
+            Mark(MarkKind.UNTRUSTED, f"{way}, {said}") if way else Mark(MarkKind.REVOKED, said.removeprefix("revoked "))
+        ]
+
+    def _successor(self, record: Record) -> str:
+        current = self.lineage.current.get(record.identity)
+        if current is None:
+            return self._collected.get(record.identity, "its record is no longer current")
+        because = f": {current.provenance.because}" if current.provenance.because else ""
+        return f"replaced {current.provenance.started} by {current.provenance.who}{because}"
+
+    def _acceptances(self, record: Record) -> list[str]:
+        try:
+            entries = self.store.acceptances(record.identity)
+        except CorruptRecord as error:
+            return [str(error)]
+        return [entry.describe().removeprefix("drift accepted ") for entry in entries]

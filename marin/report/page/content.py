@@ -1,0 +1,244 @@
+"""From a run to what its page tells: collects what records, metrics and reports say."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from marin.data.mixture import BatchSchedule, Mixture, Stages, source_name
+from marin.errors import CorruptRecord
+from marin.executor.events import git_revision
+from marin.executor.scheduler import Run, Status, StepResult
+from marin.plan.cost.plan_cost import training_of
+from marin.plan.decontamination import sentence, undecontaminated
+from marin.report.page.drawing import model, reports
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
+from marin.store.record import Record
+from marin.store.store import Store
+
+STATUS = {
+    Status.CACHED: model.Status.CACHED,
+    Status.ALIAS: model.Status.ALIAS,
+    Status.RAN: model.Status.RAN,
+    Status.RUNNING: model.Status.RUNNING,
+    Status.FAILED: model.Status.FAILED,
+    Status.SKIPPED: model.Status.SKIPPED,
+    Status.STOPPED: model.Status.STOPPED,
+    Status.WAITING: model.Status.SKIPPED,
+    Status.ABSENT: model.Status.SKIPPED,
+}
+
+
+def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
+    """The page as HTML. head: what else goes into its head."""
+    from marin.report.page.drawing.experiment import render as rendered  # templates and plots: more than a second
+
+    return rendered(describe(run, source, scale, command), head).encode(errors="backslashreplace")
+
+
+def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:
+    """Everything on the page, from the run's results and the artifacts in the store."""
+    experiment, store = run.plan.experiment, run.plan.store
+    revision, dirty = git_revision(source.parent)
+    trainings = [result for result in run.results.values() if result.step.work() is not None]
+    arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
+    found = [_report(store, result.record) for result in _reports(run)]
+    data = sentence(*undecontaminated(result.step for result in trainings))
+    trained = [made for result in trainings if (made := training_of(result.step)) is not None]
+    hours = [made.chip_hours for made in trained if made.chip_hours is not None]
+    title, _, question = experiment.question.strip().partition("\n")
+    return model.ExperimentPage(
+        title=title.rstrip("."),
+        question=question.strip(),
+        scale=scale.value,
+        created=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        issue=experiment.issue,
+        issue_url=experiment.issue_url,
+        git_revision=revision,
+        git_dirty=dirty,
+        command=command,
+        prefix=store.prefix,
+        headline=[line for each in found for line in reports.headline(each)],
+        arms=arms,
+        steps=[_row(run, result) for result in run.results.values()],
+        mixtures=[table for result in trainings if (table := _mixture(store, result, arms)) is not None],
+        runs=[curve for result in trainings if (curve := _curve(store, result, arms)) is not None],
+        phases=_phases(trainings, arms),
+        evaluations=[table for each in found for table in reports.evaluations(each)],
+        evidence=[section for each in found for section in reports.evidence(each, data)],
+        timings=_timings(run),
+        totals=model.Totals(
+            tokens=sum(made.work.tokens for made in trained) or None,
+            flops=sum(made.work.flops for made in trained) or None,
+            chip_hours=sum(hours) if hours else None,
+            wall_seconds=run.seconds if run.having(Status.RAN) else None,
+        ),
+        trust=[note for result in run.results.values() for note in _trust(run, result)],
+    )
+
+
+def _trust(run: Run, result: StepResult) -> list[model.TrustNote]:
+    """What a reader should know before relying on this output."""
+    decision, record, name = run.plan.of(result.step), result.record, result.step.name
+    found = [model.TrustNote(step=name, kind="drift", text=text) for text in decision.drift]
+    found += [model.TrustNote(step=name, kind=_kind(text), text=text) for text in decision.notes]
+    if record is not None and record.alias_of:
+        text = f"nothing ran: the bytes are those of {record.attempt}"
+        found.append(model.TrustNote(step=name, kind="alias", text=text))
+    if record is not None and (because := record.provenance.because):
+        text = f"{record.provenance.started} by {record.provenance.who}: {because}"
+        found.append(model.TrustNote(step=name, kind="made again", text=text))
+    return found
+
+
+def _kind(note: str) -> str:
+    return "drift accepted" if "drift accepted" in note else "other"
+
+
+def _row(run: Run, result: StepResult) -> model.StepRow:
+    store, step, record = run.plan.store, result.step, result.record
+    return model.StepRow(
+        name=step.name,
+        op=step.op,
+        identity=step.identity,
+        status=STATUS[result.status],
+        reason=result.reason,
+        seconds=record.provenance.seconds if record is not None else result.seconds or None,
+        inputs=[dependency.name for dependency in step.dependencies],
+        output=f"{store.prefix}/{record.attempt}" if record is not None else "",
+        facts=record.facts if record is not None else {},
+        notes=run.plan.of(step).notes,
+        log=f"{store.prefix}/{result.log or f'{record.attempt}/.marin/log.txt' if record else result.log}",
+        error=result.error,
+    )
+
+
+def _is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
+    """Does another run begin from this one? Then it is shared, not an arm."""
+    return any(
+        dependency == step or dependency.producer == step
+        for other in trainings
+        for dependency in other.step.dependencies
+    )
+
+
+def _field[T](step: ExecutorStep[Any], kind: type[T]) -> T | None:
+    """The first field of that type."""
+    return next((held for held in vars(step).values() if isinstance(held, kind)), None)
+
+
+def _arm(step: ExecutorStep[Any], arms: list[str]) -> str:
+    return step.label if step.label in arms else ""
+
+
+def _span(step: ExecutorStep[Any]) -> tuple[int, int]:
+    """(first, end) optimizer steps of a training run."""
+    return int(getattr(step, "first_step", 0)), int(getattr(step, "end_step", 0))
+
+
+def _stages(step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
+    """The mixtures that are active in a run's own steps, by the first step that each serves."""
+    stages = cast("Stages[Any] | None", _field(step, Stages))
+    if stages is None:
+        return {}
+    first, end = _span(step)
+    begins = {max(start, first): mixture for start, mixture in stages.at.items() if start < end}
+    return dict(sorted(begins.items()))
+
+
+def _mixture(store: Store, result: StepResult, arms: list[str]) -> model.MixtureTable | None:
+    stages = _stages(result.step)
+    if not stages or (not _arm(result.step, arms) and _span(result.step)[0] > 0):
+        return None  # a later shared phase reads the mixture of the first
+    table = [model.MixtureStage(first_step=step, shares=mixture.by_name()) for step, mixture in stages.items()]
+    return model.MixtureTable(arm=_arm(result.step, arms), stages=table, use=_use(store, result))
+
+
+def _use(store: Store, result: StepResult) -> dict[str, model.SourceUse]:
+    """What was really read of each source, where the run wrote it down."""
+    if result.record is None:
+        return {}
+    content = store.objects.read(f"{result.record.attempt}/sources.json")
+    rows: list[dict[str, Any]] = json.loads(content) if content is not None else []
+    return {row["name"]: model.SourceUse(sequences=row["drawn"], epochs=row["epochs"]) for row in rows}
+
+
+def _curve(store: Store, result: StepResult, arms: list[str]) -> model.TrainingCurve | None:
+    record = result.record
+    content = store.objects.read(f"{record.attempt}/metrics.jsonl") if record is not None else None
+    if content is None:
+        return None
+    rows: list[dict[str, Any]] = [json.loads(line) for line in content.splitlines()]
+
+    def column(name: str) -> list[float]:
+        if not all(name in row for row in rows):
+            return []
+        return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
+
+    first, end = _span(result.step)
+    events: list[model.Event] = []
+    batch = _field(result.step, BatchSchedule)
+    for step, size in batch.at.items() if batch is not None else ():
+        if first < step < end:
+            events.append(model.Event(step=step, text=f"batch {size}"))
+    previous: Mapping[Any, float] = {}
+    for step, mixture in _stages(result.step).items():
+        if step > first:
+            added = sorted(source_name(source) for source in mixture.weights.keys() - previous.keys())
+            events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
+        previous = mixture.weights
+    return model.TrainingCurve(
+        name=result.step.label,
+        step=[int(step) for step in column("step")],
+        loss=column("loss"),
+        arm=_arm(result.step, arms),
+        learning_rate=column("learning_rate"),
+        grad_norm=column("grad_norm"),
+        tokens=[int(count) for count in column("tokens")],
+        events=events,
+    )
+
+
+def _phases(trainings: list[StepResult], arms: list[str]) -> list[model.Phase]:
+    spans: dict[tuple[int, int], list[str]] = {}
+    for result in trainings:
+        spans.setdefault(_span(result.step), []).append(result.step.label)
+    return [
+        model.Phase(first=first, end=end, name="cooldown" if set(names) <= set(arms) else ", ".join(names))
+        for (first, end), names in sorted(spans.items())
+    ]
+
+
+def _reports(run: Run) -> list[StepResult]:
+    """Results that are reports, the comparison first: a report that reads other reports sums them up."""
+    results = [run.results[step] for step in run.plan.experiment.results.values()]
+    held = [result for result in results if result.record is not None and result.record.kind == "report"]
+    return sorted(held, key=lambda result: -sum(d.record.kind == "report" for d in _inputs(run, result) if d.record))
+
+
+def _inputs(run: Run, result: StepResult) -> list[StepResult]:
+    return [run.results[dependency] for dependency in result.step.dependencies]
+
+
+def _report(store: Store, record: Record | None) -> dict[str, Any]:
+    assert record is not None, "only results with a record are collected"
+    content = store.objects.read(f"{record.attempt}/report.json")
+    if content is None:
+        raise CorruptRecord(f"{store.prefix}/{record.attempt}/report.json is missing; {store.remedy(record)}")
+    return {"op": record.op, "headline": record.facts.get("headline", []), **json.loads(content)}
+
+
+def _timings(run: Run) -> list[model.StageTiming]:
+    spent: dict[str, list[float]] = {}
+    for result in run.results.values():
+        if result.record is not None:
+            spent.setdefault(result.step.op, []).append(result.record.provenance.seconds)
+    return [
+        model.StageTiming(stage=op, steps=len(seconds), seconds=sum(seconds))
+        for op, seconds in sorted(spent.items(), key=lambda item: -sum(item[1]))
+    ]

@@ -1,0 +1,356 @@
+# pyright: basic
+"""The page's plots: training curves, series, intervals, bars. Each returns one inline SVG.
+
+Importing this imports matplotlib (about a second): do it where a plot is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
+
+from marin.report.page.drawing import svg, units
+from marin.report.page.drawing.model import BarPlot, Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
+
+WARMING = 0.08  # share of the steps whose high loss does not set the scale
+WIDE, NARROW = 1120.0, 545.0  # CSS pixels
+BOTTOM, TOP, SIDE = 64.0, 30.0, 58.0
+PANELS = (
+    ("loss", "loss (nats per token)", 290.0),
+    ("learning_rate", "learning rate", 62.0),
+    ("grad_norm", "grad norm", 62.0),
+)
+GAP = 24.0
+
+
+def training_plot(runs: Sequence[TrainingCurve], phases: Sequence[Phase], arms: Sequence[str]) -> str:
+    """Loss, learning rate and gradient norm of all runs: the whole of them, and the arms' part larger.
+
+    One axis in optimizer steps, a second in tokens. "" if no run has a point.
+    """
+    runs = [run for run in runs if len(run.step)]
+    if not runs:
+        return ""
+    panels = [panel for panel in PANELS if panel[0] == "loss" or any(len(getattr(run, panel[0])) for run in runs)]
+    height = TOP + BOTTOM + sum(panel[2] for panel in panels) + GAP * (len(panels) - 1)
+    apart = [run for run in runs if run.arm]
+    zoom = len(apart) > 1 and len(apart) < len(runs)
+    out: list[str] = []
+    with svg.canvas(WIDE, height, "Training curves", out) as figure:
+        whole = (min(run.step[0] for run in runs), max(run.step[-1] for run in runs))
+        main = 0.6 if zoom else 0.92
+        _column(figure, runs, phases, arms, panels, (SIDE / WIDE, main - SIDE / WIDE), whole, ends=not zoom, left=True)
+        if zoom:
+            part = (min(run.step[0] for run in apart), max(run.step[-1] for run in apart))
+            _column(figure, apart, (), arms, panels, (main + 0.055, 0.93 - main - 0.055), part, ends=True, left=False)
+    return out[0]
+
+
+def _column(
+    figure: Figure,
+    runs: Sequence[TrainingCurve],
+    phases: Sequence[Phase],
+    arms: Sequence[str],
+    panels: Sequence[tuple[str, str, float]],
+    place: tuple[float, float],
+    span: tuple[float, float],
+    ends: bool,
+    left: bool,
+) -> None:
+    """One column of panels over the steps in span. place: left edge and width, as shares of the figure."""
+    total = figure.get_size_inches()[1] * 72
+    y = total - TOP
+    pad = (span[1] - span[0]) * 0.01 or 0.5
+    axes = None
+    for index, (name, label, height) in enumerate(panels):
+        y -= height
+        axes = figure.add_axes((place[0], y / total, place[1], height / total))
+        y -= GAP
+        axes.set_xlim(span[0] - pad, span[1] + pad)
+        drawn = [run for run in runs if len(getattr(run, name))]
+        warm = span[0] + (span[1] - span[0]) * WARMING if left else -math.inf
+        axes.set_ylim(*svg.bounds([_after(run, name, warm) for run in drawn]))
+        if name == "grad_norm":
+            axes.set_ylim(bottom=0)
+        svg.shade_phases(axes, [(phase.first, phase.end, phase.name) for phase in phases], names=index == 0)
+        svg.plain_axes(axes, 8 if left else 6, 5 if index == 0 else 2)
+        if index:
+            axes.annotate(
+                label, (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points",
+                va="bottom", fontsize=10, color=svg.MUTED,
+            )  # fmt: skip
+        elif left:
+            axes.set_ylabel(label)
+        if name == "learning_rate":
+            axes.yaxis.set_major_formatter(FuncFormatter(_power))
+            axes.set_ylim(bottom=0)
+        for run in drawn:
+            colour, dash = _style(run.arm, arms)
+            svg.line(axes, run.step, getattr(run, name), colour, dash, 1.5 if index == 0 else 1.1)
+        if index == 0:
+            if ends:
+                last = [(float(r.step[-1]), _last(r.loss), r.arm or r.name, _style(r.arm, arms)[0]) for r in drawn]
+                svg.label_ends(axes, last)
+            if not left:
+                axes.annotate(
+                    "where the arms differ", (0, 1), xycoords="axes fraction", xytext=(0, 5),
+                    textcoords="offset points", va="bottom", fontsize=11, fontweight="bold",
+                )  # fmt: skip
+            # The larger picture of the arms' part names their events; here they would only crowd.
+            events = dict.fromkeys(
+                (event.step, "" if run.arm and left and not ends else event.text)
+                for run in runs
+                for event in run.events
+            )
+            svg.mark_events(axes, list(events))
+        else:
+            for step in dict.fromkeys(event.step for run in runs for event in run.events):
+                if span[0] <= step <= span[1]:
+                    axes.axvline(step, color=svg.MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+        if index < len(panels) - 1:
+            axes.xaxis.set_major_formatter(NullFormatter())
+            axes.tick_params(axis="x", length=0)
+    assert axes is not None
+    axes.set_xlabel("optimizer step" if not any(len(run.tokens) for run in runs) else "", labelpad=2)
+    _token_axis(axes, runs)
+
+
+def _token_axis(axes: Axes, runs: Sequence[TrainingCurve]) -> None:
+    """A second scale below the steps, in tokens trained on."""
+    measured = [run for run in runs if len(run.tokens)]
+    steps, tokens = svg.monotone(
+        [step for run in measured for step in run.step], [token for run in measured for token in run.tokens]
+    )
+    if len(steps) < 2:
+        return
+    ticks = MaxNLocator(6 if axes.get_position().width > 0.4 else 4).tick_values(tokens[0], tokens[-1])
+    ticks = ticks[(ticks >= tokens[0]) & (ticks <= tokens[-1])]
+    second = axes.twiny()
+    second.set_xlim(axes.get_xlim())
+    second.xaxis.set_ticks_position("bottom")
+    second.spines["bottom"].set_position(("outward", 26))
+    second.spines["bottom"].set_visible(True)
+    second.xaxis.set_major_locator(FixedLocator(list(np.interp(ticks, tokens, steps))))
+    second.xaxis.set_major_formatter(FixedFormatter([units.tick(float(tick)) for tick in ticks]))
+    for target, text, drop in ((axes, "step", 13), (second, "tokens", 36)):
+        target.annotate(
+            text, (0, 0), xycoords="axes fraction", xytext=(-6, -drop), textcoords="offset points",
+            va="center", ha="right", fontsize=11, color=svg.MUTED,
+        )  # fmt: skip
+
+
+def _after(run: TrainingCurve, name: str, first: float) -> list[float]:
+    values = [value for step, value in zip(run.step, getattr(run, name), strict=True) if step >= first]
+    return values or list(getattr(run, name))
+
+
+def _last(values: Sequence[float]) -> float:
+    return next((value for value in reversed(values) if math.isfinite(value)), math.nan)
+
+
+def _power(value: float, _: object) -> str:
+    """7e-4 rather than 0.0007."""
+    if not value:
+        return "0"
+    digits, exponent = f"{value:.2e}".split("e")
+    return f"{float(digits):g}e{units.fixed(int(exponent), 0)}"
+
+
+def _style(arm: str, arms: Sequence[str]) -> tuple[str, object]:
+    """Colour and dash of an arm; ink for what the arms share."""
+    if arm not in arms:
+        return svg.INK, "solid"
+    index = list(arms).index(arm) % len(svg.ARMS)
+    return svg.ARMS[index], svg.DASHES[index]
+
+
+def evidence_plot(plot: Plot, arms: Sequence[str]) -> str:
+    """The inline SVG of any plot of an evidence section; "" if it has no data."""
+    if isinstance(plot, SeriesPlot):
+        return _series_plot(plot, arms)
+    if isinstance(plot, IntervalPlot):
+        return _interval_plot(plot, arms)
+    return _bar_plot(plot, arms)
+
+
+def is_wide(picture: str) -> bool:
+    """Does this SVG take the page's whole width?"""
+    return f' width="{WIDE:g}"' in picture[: picture.index(">")]
+
+
+def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
+    series = [one for one in plot.series if len(one.x)]
+    if not series:
+        return ""
+    height = 280.0
+    names = [one.name for one in series] + list(plot.levels)
+    room = min(150.0, 14 + max(map(len, names)) * 11 * svg.LETTER)
+    palette = list(arms) if any(one.arm in arms for one in series) else [one.name for one in series]
+    out: list[str] = []
+    with svg.canvas(NARROW, height, plot.title, out) as figure:
+        axes = figure.add_axes((SIDE / NARROW, 46 / height, 1 - (SIDE + room) / NARROW, 1 - 60 / height))
+        axes.set_xlim(min(min(one.x) for one in series), max(max(one.x) for one in series))
+        lines = [part for one in series for part in (one.y, one.low, one.high)]
+        axes.set_ylim(*svg.bounds([*lines, list(plot.levels.values())]))
+        svg.plain_axes(axes, 6, 5)
+        axes.set_xlabel(plot.x_label)
+        axes.set_ylabel(plot.y_label)
+        ends: list[tuple[float, float, str, str]] = []
+        right = axes.get_xlim()[1]
+        for name, level in plot.levels.items():
+            axes.axhline(level, color=svg.MUTED, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+            ends.append((right, level, name, svg.MUTED))
+        for one in series:
+            colour, dash = _style(one.arm if one.arm in palette else one.name, palette)
+            if not one.arm and palette == list(arms):
+                colour, dash = svg.MUTED, (0, (4, 2))  # what the arms are compared with
+            if len(one.low) and len(one.high):
+                axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0)
+            svg.line(axes, one.x, one.y, colour, dash)
+            ends.append((right, _last(one.y), one.name, colour))
+        svg.label_ends(axes, ends)
+        svg.mark_events(axes, [(event.step, event.text) for event in plot.events])
+    return out[0]
+
+
+def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
+    if not plot.rows:
+        return ""
+    rows: list[Interval | str] = []
+    group = ""
+    for row in plot.rows:
+        if row.group != group:
+            group = row.group
+            if group:
+                rows.append(group)
+        rows.append(row)
+    height = 62.0 + 24 * len(rows)
+    names = max(len(row.label) + 2 * bool(row.group) for row in plot.rows)
+    side = 16 + 11 * svg.LETTER * max([names, *(len(row) * 1.08 for row in rows if isinstance(row, str))])
+    # Long names get the page's whole width.
+    total = NARROW if side <= 220 else WIDE
+    side = min(side, 460.0)
+    letters = int((side - 16) / (11 * svg.LETTER)) - 2 * bool(group)
+    room = 16 + 11 * svg.LETTER * max(len(_printed(plot, row)) for row in plot.rows)
+    palette = (
+        list(arms)
+        if any(row.arm in arms for row in plot.rows)
+        else list(dict.fromkeys(r.arm for r in plot.rows if r.arm))
+    )
+    out: list[str] = []
+    with svg.canvas(total, height, plot.title, out) as figure:
+        axes = figure.add_axes((side / total, 46 / height, 1 - (side + room) / total, 1 - 54 / height))
+        ends = [value for row in plot.rows for value in _ends(row)]
+        axes.set_xlim(*svg.bounds([ends, [] if plot.expected is None else [plot.expected]]))
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.tick(value)))
+        axes.grid(True, axis="x")
+        axes.set_axisbelow(True)
+        axes.yaxis.set_visible(False)
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(plot.x_label)
+        if plot.expected is not None:
+            axes.axvline(plot.expected, color=svg.MUTED, linewidth=1)
+        for y, row in enumerate(rows):
+            if isinstance(row, str):
+                _beside(axes, row, y, -side + 6, svg.INK, "bold")
+                continue
+            colour, _ = _style(row.arm, palette)
+            index = palette.index(row.arm) if row.arm in palette else 0
+            low, high = min(_ends(row)), max(_ends(row))
+            axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+            axes.plot([row.estimate.value], [y], svg.MARKERS[index % 6], color=colour, markersize=7)
+            lines = svg.wrap(row.label, letters)[:2]
+            for line, drop in zip(lines, (6, -6) if len(lines) > 1 else (0,), strict=True):
+                _beside(axes, line, y, -side + (18 if row.group else 6), svg.INK, drop=drop)
+            _beside(axes, _printed(plot, row), y, 8, colour, right=True)
+    return out[0]
+
+
+def _printed(plot: IntervalPlot, row: Interval) -> str:
+    """The numbers of a row, as they stand beside it."""
+
+    def number(value: float) -> str:
+        return units.signed(value, plot.digits) if plot.expected == 0 else units.fixed(value, plot.digits)
+
+    low, high = min(_ends(row)), max(_ends(row))
+    if row.estimate.low is None:
+        return number(row.estimate.value)
+    if plot.ranges:
+        return f"{number(low)} to {number(high)}"
+    return f"{number(row.estimate.value)} ± {(high - low) / 2:.{plot.digits}f}"
+
+
+def _ends(row: Interval) -> list[float]:
+    return [value for value in (row.estimate.low, row.estimate.value, row.estimate.high) if value is not None]
+
+
+def _beside(
+    axes: Axes,
+    text: str,
+    y: float,
+    shift: float,
+    colour: str,
+    weight: str = "normal",
+    right: bool = False,
+    drop: float = 0,
+) -> None:
+    """Text left or right of the axes, at height y of the data."""
+    axes.annotate(
+        text, (1 if right else 0, y), xycoords=("axes fraction", "data"), xytext=(shift, drop),
+        textcoords="offset points", va="center", ha="left", fontsize=11, color=colour, fontweight=weight,
+    )  # fmt: skip
+
+
+def _bar_plot(plot: BarPlot, arms: Sequence[str]) -> str:
+    names = list(plot.values)
+    if not names or not plot.categories:
+        return ""
+    height = 280.0
+    palette = list(arms) if any(name in arms for name in names) else names
+    out: list[str] = []
+    with svg.canvas(NARROW, height, plot.title, out) as figure:
+        axes = figure.add_axes((SIDE / NARROW, 46 / height, 1 - (SIDE + 10) / NARROW, 1 - 76 / height))
+        flat = [value for values in plot.values.values() for value in values if math.isfinite(value)]
+        low, high = min([0.0, *flat]), max([0.0, *flat])
+        reach = (high - low) or 1.0
+        axes.set_ylim(low - (0.12 * reach if low < 0 else 0), high + 0.12 * reach)
+        axes.set_xlim(-0.5, len(plot.categories) - 0.5)
+        svg.plain_axes(axes)
+        axes.xaxis.set_major_locator(FixedLocator(range(len(plot.categories))))
+        axes.xaxis.set_major_formatter(FixedFormatter(list(plot.categories)))
+        axes.tick_params(axis="x", length=0)
+        axes.set_ylabel(plot.y_label)
+        axes.axhline(0, color=svg.MUTED, linewidth=0.8)
+        width = 0.8 / len(names)
+        for index, name in enumerate(names):
+            colour, _ = _style(name, palette)
+            # A hatch for every second series keeps bars apart in a grey print.
+            hatch = "" if index % 2 == 0 else "////"
+            for category, value in enumerate(plot.values[name]):
+                at = category - 0.4 + (index + 0.5) * width
+                axes.bar(at, value, width * 0.88, color=colour, hatch=hatch, edgecolor=svg.PAPER, linewidth=0)
+                axes.annotate(
+                    units.fixed(value, plot.digits), (at, value), xytext=(0, 3 if value >= 0 else -3),
+                    textcoords="offset points", ha="center", va="bottom" if value >= 0 else "top",
+                    fontsize=10, color=colour,
+                )  # fmt: skip
+        _key(axes, [(name, _style(name, palette)[0]) for name in names])
+    return out[0]
+
+
+def _key(axes: Axes, names: Sequence[tuple[str, str]]) -> None:
+    """Names of the series in their colours, in order, above the axes."""
+    x = 0.0
+    for name, colour in names:
+        axes.annotate(
+            f"■ {name}", (0, 1), xycoords="axes fraction", xytext=(x, 10), textcoords="offset points",
+            fontsize=11, color=colour, fontweight="bold", va="bottom",
+        )  # fmt: skip
+        x += (len(name) + 4) * 11 * svg.LETTER

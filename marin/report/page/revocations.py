@@ -1,0 +1,110 @@
+"""Revocations on pages that exist: a page says which outputs it shows, and carries a banner while one is refused.
+
+What is shown stands in the page itself, so that page and list cannot part. Only the banner's place is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from marin.store.lineage import Lineage, Output, Ways, read_lineage
+from marin.store.revocation import FOLDER, Revocations, revoked
+from marin.store.store import Store
+
+if TYPE_CHECKING:
+    from marin.executor.scheduler import Run
+
+PAGES = ".marin/pages"
+NAMED = 8  # outputs of one revocation that a banner names
+_SHOWN = re.compile(rb'<script type="application/json" id="marin-shown">(.*?)</script>', re.DOTALL)
+_BANNER = re.compile(rb"<!-- revoked -->.*?<!-- /revoked -->", re.DOTALL)
+
+
+def shown(run: Run) -> str:
+    """For a page's head: the outputs that it shows, and which of them are results."""
+    outputs = [[step.name, held.record.identity, held.record.root] for step, held in run.results.items() if held.record]
+    results = {name: step.identity for name, step in run.plan.experiment.results.items()}
+    told = json.dumps({"outputs": outputs, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="marin-shown">{told}</script>'
+
+
+def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
+    """Put the banner on every page that shows what is revoked now, or made from it; take it off the others.
+
+    names: of pages; all by default. Returns those that changed. Raises StoreError.
+    """
+    asked = [f"{PAGES}/{name}" for name in store.objects.names(PAGES)] if names is None else list(names)
+    pages = [name for name in asked if name.endswith(".html")]
+    changed: dict[str, None] = {}
+    standing, told = revoked(store), None
+    while pages and standing.all != told:  # somebody else may revoke at the same moment
+        lineage = read_lineage(store)
+        ways = lineage.untrusted(standing)
+        changed |= dict.fromkeys(name for name in pages if _stamp(store, name, lineage, ways, standing))
+        standing, told = revoked(store), standing.all
+    return list(changed)
+
+
+def stamp_new_page(store: Store, name: str) -> None:
+    """Of a run during which something was revoked."""
+    if store.objects.names(FOLDER):
+        stamp_pages(store, [name])
+
+
+def _stamp(store: Store, name: str, lineage: Lineage, ways: Ways, standing: Revocations) -> bool:
+    while True:
+        page = store.objects.read(name)
+        if page is None:
+            return False
+        told = _SHOWN.search(page)
+        if told is None or not _BANNER.search(page):
+            return False  # of a version before these; the next run writes it anew
+        banner = _banner(json.loads(told.group(1)), lineage, ways, standing)
+        place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
+        new = _BANNER.sub(lambda _, place=place: place, page, count=1)
+        if new == page:
+            return False
+        if store.objects.swap(name, page, new):
+            return True
+
+
+def _banner(told: dict[str, Any], lineage: Lineage, ways: Ways, standing: Revocations) -> str:
+    by_reason: dict[str, list[str]] = {}
+    refused: set[str] = set()
+    for name, identity, root in told["outputs"]:
+        origin = ways.origin(Output(identity, root))
+        if origin is None:
+            continue
+        record = lineage.records.get(origin)
+        said = standing.of(origin.root, record.content if record is not None else "")
+        assert said is not None, "an origin is revoked"
+        refused.add(identity)
+        by_reason.setdefault(f"{said.name} was {standing.describe(said)}", []).append(name)
+    if not by_reason:
+        return ""
+    results = [name for name, identity in told["results"].items() if identity in refused]
+    return _html(by_reason, results, len(told["results"]), len(refused))
+
+
+def _html(by_reason: dict[str, list[str]], results: list[str], of: int, outputs: int) -> str:
+    if results:
+        title = f"Revoked: {len(results)} of {of} result{'' if of == 1 else 's'} must not be relied on"
+        about = (
+            f"<b>{escape(', '.join(results))}</b> {'rest' if len(results) > 1 else 'rests'} on what was declared bad"
+        )
+    else:
+        title = f"Revoked: {outputs} output{'' if outputs == 1 else 's'} on this page"
+        about = "No result rests on what was declared bad"
+    lines = [
+        f"<li>{escape(reason)}. On this page: {escape(', '.join(names[:NAMED]))}"
+        f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}.</li>"
+        for reason, names in by_reason.items()
+    ]
+    return (
+        f'\n<section class="alarm" id="revoked">\n<h2>✕ {escape(title)}</h2>\n<p>{about} after this page was made; '
+        f"every plan that needs it is refused.</p>\n<ul>\n" + "\n".join(lines) + "\n</ul>\n</section>\n"
+    )

@@ -1,0 +1,163 @@
+"""Past and present runs on a store, from the events that each left: who ran what, how far it came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from marin.errors import UnknownStep
+from marin.store.documents import BadDocument, parse_json
+from marin.store.inventory import ambiguous, hint
+from marin.store.process import Holder
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+FOLDER = ".marin/runs"
+RECENT = 8  # runs
+
+
+class Outcome(StrEnum):
+    """STOPPED: by Ctrl-C, a signal or an error. DIED: its process is gone without a word. SILENT: it is on another
+    machine and has not said that it ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    RUNNING = "running"
+    DIED = "died"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRun:
+    """name: of its events, without the ending. steps: how many ended how. todo: how many it set out to make.
+
+    events: as they were written; a line that cannot be read is left out.
+    """
+
+    name: str
+    experiment: str
+    began: str
+    who: str
+    command: str
+    git: str
+    scale: str
+    outcome: Outcome
+    about: str
+    todo: int
+    steps: dict[str, int]
+    seconds: float | None
+    events: list[dict[str, Any]]
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name != "events"}
+
+
+def run_names(store: Store) -> list[str]:
+    """Oldest first: names begin with the time."""
+    return [name.removesuffix(".jsonl") for name in store.objects.names(FOLDER) if name.endswith(".jsonl")]
+
+
+def past_runs(store: Store, names: list[str]) -> list[PastRun]:
+    contents = store.objects.read_logs([f"{FOLDER}/{name}.jsonl" for name in names])
+    return [_parse(name, contents.get(f"{FOLDER}/{name}.jsonl", b"")) for name in names]
+
+
+def run_called(store: Store, name: str) -> PastRun:
+    """By its name or the beginning of it; by its experiment ("exp1529_mantis") the last; "latest".
+
+    Raises UnknownStep with near misses, AmbiguousName with the candidates.
+    """
+    names = run_names(store)
+    if not names:
+        raise UnknownStep(f"nothing was ever run on the store {store.prefix}")
+    experiments = {held: _experiment(held) for held in names}
+    found = [held for held in names if held.startswith(name)]
+    if name == "latest":
+        found = names[-1:]
+    elif not found:
+        found = [held for held in names if experiments[held] == name][-1:]
+    if not found:
+        raise UnknownStep(f"no run is called {name!r}; {hint(name, [*experiments.values(), 'latest'])}")
+    if len(found) > 1:
+        raise ambiguous(name, found[::-1], "newest first; give more of the name")
+    return past_runs(store, found)[0]
+
+
+def _experiment(name: str) -> str:
+    return name.partition("-")[2].rpartition("-")[0]
+
+
+def _parse(name: str, content: bytes) -> PastRun:
+    events: list[dict[str, Any]] = []
+    for line in content.splitlines():
+        try:
+            event = parse_json(line)
+        except BadDocument:
+            continue  # cut off when its writer was killed, or a full disk
+        if isinstance(event, dict):
+            events.append(_with_numbers(cast("dict[str, Any]", event)))
+    began = next((event for event in events if event.get("event") == "began"), dict[str, Any]())
+    over = next((event for event in events if event.get("event") in ("ended", "stopped") and "step" not in event), None)
+    steps: dict[str, int] = {}  # by status
+    for event in events:
+        if "step" in event and event.get("event") == "ended":
+            status = str(event.get("status", ""))
+            steps[status] = steps.get(status, 0) + 1
+    outcome, about = _outcome(began, over, steps)
+    return PastRun(
+        name=name,
+        experiment=_experiment(name),
+        began=str(began.get("when", "")),
+        who=str(began.get("who", "")),
+        command=redacted(str(began.get("command", ""))),
+        git=str(began.get("git", "")),
+        scale=str(began.get("scale", "")),
+        outcome=outcome,
+        about=about,
+        todo=began.get("todo", sum(steps.values())),
+        steps=steps,
+        seconds=None if over is None else over.get("seconds"),
+        events=events,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedStep:
+    step: str
+    detail: str
+
+
+def queued_steps(store: Store) -> dict[str, QueuedStep]:
+    """By identity, what runs that are under way have sent and no worker has yet. Of the latest runs."""
+    found: dict[str, QueuedStep] = {}
+    for run in past_runs(store, run_names(store)[-RECENT:]):
+        if run.outcome is not Outcome.RUNNING:
+            continue
+        latest = {event["identity"]: event for event in run.events if "identity" in event}
+        for identity, event in latest.items():
+            if event.get("event") == "queued":
+                detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
+                found[identity] = QueuedStep(step=str(event.get("step", "")), detail=detail)
+    return found
+
+
+def _with_numbers(event: dict[str, Any]) -> dict[str, Any]:
+    """Without what should be a number and is none."""
+    kinds = {"todo": int, "seconds": int | float}
+    return {name: held for name, held in event.items() if name not in kinds or isinstance(held, kinds[name])}
+
+
+def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str, int]) -> tuple[Outcome, str]:
+    if over is not None and over["event"] == "stopped":
+        return Outcome.STOPPED, str(over.get("error", ""))
+    if over is not None:
+        return (Outcome.FAILED if steps.get("failed") else Outcome.DONE), ""
+    try:
+        holder = Holder.from_plain(began.get("holder"))
+    except BadDocument:
+        return Outcome.SILENT, ""
+    if holder.is_gone():
+        return Outcome.DIED, "its process is gone"
+    return (Outcome.RUNNING if holder.is_here() else Outcome.SILENT), str(holder)

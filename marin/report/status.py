@@ -1,0 +1,143 @@
+"""Where steps stand in a store, whoever works on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from marin.errors import CorruptRecord
+from marin.report.run_history import QueuedStep, queued_steps
+from marin.steps.step import ExecutorStep
+from marin.store.attempts import parse_attempt
+from marin.store.committed import Committed
+from marin.store.in_use import SHORT, Run, read_runs
+from marin.store.lease import State
+from marin.store.record import FAILURE, LOG, parse_failure
+from marin.store.store import Store
+
+
+class Standing(StrEnum):
+    """QUEUED: a run that is under way has sent it, and no worker has it yet. DEAD: its process is gone, the next run
+    takes over. STOPPED: with its run, by a person or a scheduler. ABSENT: never built, or only an
+    unfinished attempt."""
+
+    RUNNING = "running"
+    QUEUED = "queued"
+    DEAD = "dead"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    CORRUPT = "corrupt"
+    COMMITTED = "committed"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStatus:
+    """detail: who and since when, the error, or what is committed. log: of the attempt that it is about; "" if none."""
+
+    step: str
+    identity: str
+    status: Standing
+    detail: str
+    log: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {name: str(held) for name, held in vars(self).items()}
+
+
+def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
+    """Of an experiment's steps, in their order: reads side by side."""
+    every = list(steps)
+    found = _Found(store, [step.identity for step in every], queued_steps(store))
+    return [found.status(step.identity, step.name) for step in every]
+
+
+def store_statuses(store: Store) -> list[StepStatus]:
+    """Of everything in the store that runs, died or failed; what is well and committed is left to ``ls``."""
+    queued = queued_steps(store)
+    found = _Found(store, sorted({*store.leased(), *queued}), queued)
+    rows = [found.status(identity, found.name_of(identity)) for identity in found.identities]
+    failed = [row.identity for row in rows if row.status is Standing.FAILED]
+    over = found.made_since(failed)
+    with suppress(CorruptRecord):  # then nobody knows which are over
+        over |= _left_out_since(store, failed) if failed else set[str]()
+    return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT) and row.identity not in over]
+
+
+def _left_out_since(store: Store, failed: list[str]) -> set[str]:
+    """Those that the last run of their experiment, of all of it, did not need any more."""
+    last: dict[str, Run] = {}  # by experiment
+    runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_second)
+    for run in runs:
+        if run.needs.whole:
+            last[run.needs.experiment] = run
+    over: set[str] = set()
+    for identity in failed:
+        of = [run for run in runs if identity[:SHORT] in run.needs.identities]
+        latest = [last.get(run.needs.experiment) for run in of]
+        if of and all(run is not None and _second(run) > _second(of[-1]) for run in latest):
+            over.add(identity)
+    return over
+
+
+def _second(run: Run) -> str:
+    """When it began: names of runs begin with it."""
+    return run.name.partition("-")[0]
+
+
+class _Found:
+    def __init__(self, store: Store, identities: list[str], queued: Mapping[str, QueuedStep]) -> None:
+        self.identities, self.prefix, self.queued = identities, store.prefix, queued
+        committed = Committed(store, identities, every_lease=True)
+        self.records, self.leases, self.corrupt = committed.records, committed.leases, committed.damage
+        released = [
+            f"{lease.attempt}/{FAILURE}"
+            for identity, lease in self.leases.items()
+            if lease.state is not State.HELD and identity not in self.records
+        ]
+        self.failures = store.objects.read_many(released)
+
+    def name_of(self, identity: str) -> str:
+        """What people call it; where only a lease tells, with the label as it is in paths."""
+        if identity in self.records:
+            return self.records[identity].name
+        if identity in self.queued:
+            return self.queued[identity].step
+        attempt = parse_attempt(self.leases[identity].attempt) if identity in self.leases else None
+        return attempt.name if attempt is not None else identity[:12]
+
+    def made_since(self, failed: Iterable[str]) -> set[str]:
+        """Those whose step (op/label) was tried later, under another identity: it was changed."""
+        latest: dict[str, str] = {}
+        for identity, lease in self.leases.items():
+            name = self.name_of(identity)
+            latest[name] = max(latest.get(name, ""), lease.since)
+        return {identity for identity in failed if self.leases[identity].since < latest[self.name_of(identity)]}
+
+    def status(self, identity: str, name: str) -> StepStatus:
+        standing, detail, log = self._standing(identity)
+        if identity in self.queued and standing not in (Standing.RUNNING, Standing.CORRUPT):
+            standing, detail, log = Standing.QUEUED, self.queued[identity].detail, ""
+        return StepStatus(step=name, identity=identity, status=standing, detail=detail, log=log)
+
+    def _standing(self, identity: str) -> tuple[Standing, str, str]:
+        lease, record = self.leases.get(identity), self.records.get(identity)
+        log = "" if lease is None else f"{lease.attempt}/{LOG}"
+        if identity in self.corrupt:
+            return Standing.CORRUPT, self.corrupt[identity], log
+        if lease is not None and lease.state is State.HELD:
+            who = f"{lease.holder} since {lease.since}"
+            if lease.holder.is_gone():
+                return Standing.DEAD, f"{who}: its process is gone, the next run takes over", log
+            return Standing.RUNNING, f"{who} {lease.progress}".rstrip(), log
+        if record is not None:
+            made = record.provenance
+            detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
+            return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
+        if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
+            failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")
+            return (Standing.STOPPED if failed.stopped else Standing.FAILED), failed.describe(), log
+        return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""

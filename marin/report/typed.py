@@ -1,0 +1,42 @@
+"""Commands for people to type next, right where they stand: with the Python and the ``marin`` that run now."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+
+from marin.store.redaction import redacted
+
+PREFIX = "store"  # where commands look without --prefix
+
+
+def marin(*arguments: str, prefix: str = "") -> str:
+    """A ``marin`` command. prefix: of the store that it is about, "" if the arguments say it."""
+    at = ["--prefix", prefix] if prefix and prefix != os.path.abspath(PREFIX) else []
+    return shlex.join([*_marin(), *arguments, *at])
+
+
+def same_command() -> str:
+    """The command that is running."""
+    program, *arguments = sys.argv
+    if os.path.basename(program) in ("marin", "__main__.py"):
+        return redacted(marin(*arguments))
+    return redacted(shlex.join([_short(sys.executable, "python", "python3"), program, *arguments]))
+
+
+def _marin() -> list[str]:
+    beside = os.path.join(os.path.dirname(sys.executable), "marin")
+    return (
+        [_short(beside, "marin")] if os.path.exists(beside) else [_short(sys.executable, "python"), "-m", "marin.cli"]
+    )
+
+
+def _short(program: str, *names: str) -> str:
+    """A name that the shell finds it by, or its path from here."""
+    for name in names:
+        if shutil.which(name) == program:
+            return name
+    here = os.path.relpath(program)
+    return program if here.startswith("..") else here

@@ -1,0 +1,83 @@
+"""Names that classes carry into identities and records: one class for each.
+
+An operator's ``op``, a value's tag and an artifact's kind stand for the class in every identity and record. If two
+classes had one name, the output of the first would be served as the result of the second.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from weakref import ref
+
+from marin.errors import ExperimentError
+from marin.steps.plain_text import unprintable
+
+
+class Namespace(StrEnum):
+    """What a name is for."""
+
+    OPERATOR = "op"
+    VALUE = "value tag"
+    ARTIFACT = "artifact kind"
+
+
+@dataclass(frozen=True)
+class _Definition:
+    cls: ref[type]
+    place: str
+
+
+_DEFINITIONS: dict[tuple[Namespace, str], _Definition] = {}
+
+
+def define(namespace: Namespace, name: str, cls: type) -> None:
+    """Give a class its name. Called while its class statement runs.
+
+    The same class again (its module was reloaded, a notebook's cell was run twice) takes the place of the old one.
+    Raises ExperimentError naming both places if another class that is still in use has the name.
+    """
+    if strange := unprintable(name):
+        raise ExperimentError(f"{cls.__qualname__}: its {namespace} is {name!r}, which holds {strange}; use plain text")
+    here = f"{cls.__module__}.{cls.__qualname__} ({_place_of(cls)})"
+    known = _DEFINITIONS.get((namespace, name))
+    if known is not None and _is_other(known, cls):
+        gc.collect()  # a class refers to itself, so one that nobody uses any more may still be there
+        if _is_other(known, cls):
+            raise ExperimentError(
+                f"two classes have the {namespace} {name!r}: {known.place} and {here}. It stands for the class in "
+                "every identity and record, so the output of one would be taken for the other's; give one another name"
+            )
+    _DEFINITIONS[namespace, name] = _Definition(ref(cls), here)
+
+
+def same_definition(one: type, other: type) -> bool:
+    """Whether two classes come from one class statement: a module that was loaded twice has two of each."""
+    if one is other:
+        return True
+    if one.__qualname__ != other.__qualname__:
+        return False
+    return one.__module__ == other.__module__ or bool(_file_of(one) and _file_of(one) == _file_of(other))
+
+
+def _is_other(known: _Definition, cls: type) -> bool:
+    before = known.cls()
+    return before is not None and not same_definition(before, cls)
+
+
+def _file_of(cls: type) -> str:
+    """``__main__`` and the module that other processes import are one file."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    return os.path.realpath(file) if file else ""
+
+
+def _place_of(cls: type) -> str:
+    """File and line of the class statement: the innermost frame that runs code of the class's own module."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
+        frame = frame.f_back
+    return "unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

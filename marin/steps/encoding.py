@@ -1,0 +1,318 @@
+"""Canonical encoding: how a field's value enters an identity.
+
+Every kind of value has its own tag and every variable-length part its length, so no two different
+values encode alike: ``1``, ``1.0``, ``True`` and ``"1"`` differ, ``0.0`` and ``-0.0`` differ,
+``""`` and ``None`` differ, a tuple and a frozenset of the same items differ. Dict and set order
+does not matter. What has no stable encoding (functions, lists, open files, arrays) is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import math
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Protocol, cast, runtime_checkable
+
+from marin.errors import UnencodableValue
+from marin.store.redaction import is_address_with_credentials, redacted
+
+SINCE = "marin.since"
+EXECUTION = "marin.execution"
+TAG_ATTRIBUTE = "__marin_tag__"
+STEP_ATTRIBUTE = "__marin_step__"
+_FIELDS_ATTRIBUTE = "__marin_identity_fields__"
+
+# Containers inside each other. All that walks a value later (plans, records, pages) recurses as deep.
+DEEPEST = 100
+TOO_DEEP = f"nested more than {DEEPEST} levels deep, or it holds itself; make it flatter"
+_PLACE = 80  # characters of a place that an error shows
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """Whatever brings its own identity: an ExecutorStep."""
+
+    @property
+    def identity(self) -> str: ...
+
+
+type Naming = Callable[[Identified], str]
+
+
+def by_identity(held: Identified) -> str:
+    return held.identity
+
+
+def digest(encoded: bytes) -> str:
+    """64 hex digits."""
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def encode(held: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
+    """Canonical bytes of one value.
+
+    path: where it stands, for the error ("Tokenize.text_field"). found: every Identified value met
+    on the way is appended: this is how dependencies are discovered. naming: what stands for such a value.
+    Raises UnencodableValue naming path.
+    """
+    try:
+        return _encode(held, _Walk(found, naming))
+    except NoEncodingError as error:
+        raise error.at(path) from error.__cause__
+
+
+def encode_fields(instance: Any, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
+    """Name and value of every identity-bearing field, in name order. Raises UnencodableValue naming the field."""
+    try:
+        return _encode_fields(instance, _Walk(found, naming))
+    except NoEncodingError as error:
+        raise error.at(path) from error.__cause__
+
+
+def in_order_of_keys(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Items of a mapping as they are encoded; as they come if a key has no encoding, so that no identity holds them."""
+    walk = _Walk([], by_identity)
+    try:
+        return sorted(pairs, key=lambda pair: _encode(pair[0], walk))
+    except NoEncodingError:
+        return pairs
+
+
+class NoEncodingError(Exception):
+    """place: from the value that was asked for to the one without an encoding, found on the way back up, so that what
+    can be encoded (nearly everything) pays nothing for it."""
+
+    def __init__(self, why: str) -> None:
+        self.why, self.place = why, ""
+
+    def within(self, place: str) -> NoEncodingError:
+        self.place = place + self.place
+        return self
+
+    def at(self, path: str) -> UnencodableValue:
+        """The error that people see."""
+        place = self.place if len(self.place) <= _PLACE else f"{self.place[:_PLACE]}…"
+        return UnencodableValue(f"{path}{place}: {self.why}")
+
+
+class _Walk:
+    """What one encoding carries along."""
+
+    __slots__ = ("depth", "found", "naming")
+
+    def __init__(self, found: list[Any], naming: Naming) -> None:
+        self.found, self.naming, self.depth = found, naming, 0
+
+
+type _Encoder = Callable[[Any, _Walk], bytes]
+
+
+def _encode(held: object, walk: _Walk) -> bytes:
+    atom = ATOMS.get(type(held))
+    if atom is not None:
+        return atom(held)
+    walk.depth += 1
+    if walk.depth > DEEPEST:
+        raise NoEncodingError(TOO_DEEP)
+    encoded = _encoder_of(held)(held, walk)
+    walk.depth -= 1
+    return encoded
+
+
+_LENGTH = struct.Struct(">Q").pack
+_ONE = _LENGTH(1)
+
+
+def _part(tag: bytes, *parts: bytes) -> bytes:
+    out = [tag, _LENGTH(len(parts))]
+    for part in parts:
+        out += (_LENGTH(len(part)), part)
+    return b"".join(out)
+
+
+def _encode_int(held: int) -> bytes:
+    try:
+        return _part(b"i", str(held).encode())
+    except ValueError as error:  # Python bounds the digits that it writes
+        raise NoEncodingError(
+            f"an integer of {held.bit_length()} bits is too long to write; pass it as bytes"
+        ) from error
+
+
+def _encode_float(held: float) -> bytes:
+    if math.isnan(held):
+        raise NoEncodingError("nan is equal to nothing, so it cannot be part of an identity")
+    return b"f" + struct.pack(">d", held)
+
+
+def _encode_str(held: str) -> bytes:
+    if "://" in held and is_address_with_credentials(held):
+        raise NoEncodingError(
+            f"{redacted(held)!r} holds a credential, which is not what is read and could be guessed from an identity; "
+            "leave it out and give it to the machine: ~/.netrc, HF_TOKEN, AWS_… or fsspec's configuration"
+        )
+    try:
+        text = held.encode()
+    except UnicodeEncodeError as error:
+        raise NoEncodingError(f"{held!r} is not valid Unicode text ({error.reason})") from error
+    return b"s" + _ONE + _LENGTH(len(text)) + text
+
+
+def _encode_tuple(held: tuple[Any, ...], walk: _Walk) -> bytes:
+    out = [b"t", _LENGTH(len(held))]
+    for item in held:
+        try:
+            encoded = _encode(item, walk)
+        except NoEncodingError as error:
+            raise error.within(f"[{len(out) // 2 - 1}]") from error.__cause__
+        out += (_LENGTH(len(encoded)), encoded)
+    return b"".join(out)
+
+
+def _encode_set(held: Iterable[Any], walk: _Walk) -> bytes:
+    try:
+        return _part(b"S", *sorted(_encode(item, walk) for item in held))
+    except NoEncodingError as error:
+        raise error.within("{…}") from error.__cause__
+
+
+def _encode_mapping(held: Mapping[Any, Any], walk: _Walk) -> bytes:
+    pairs: list[tuple[bytes, bytes]] = []
+    for key, item in held.items():
+        place = f" key {name_of(key)}"
+        try:
+            encoded = _encode(key, walk)
+            place = f"[{name_of(key)}]"
+            pairs.append((encoded, _encode(item, walk)))
+        except NoEncodingError as error:
+            raise error.within(place) from error.__cause__
+    return _part(b"d", *(part for pair in sorted(pairs) for part in pair))
+
+
+def _encode_enum(held: Enum, _walk: _Walk) -> bytes:
+    kind = type(held)
+    tag = getattr(kind, TAG_ATTRIBUTE, None)
+    if tag is None:
+        raise NoEncodingError(f"the enum {kind.__qualname__} has no stable name; decorate it with @value('name')")
+    name = cast(str | None, held.name)
+    if name is None:
+        raise NoEncodingError(
+            f"{held!r} has no name, and an enum counts by its names; give {kind.__qualname__} a member for it, "
+            f"e.g. NOTHING = {held.value!r}"
+        )
+    return _part(b"E", tag.encode(), name.encode())
+
+
+def _encode_identified(held: Identified, walk: _Walk) -> bytes:
+    walk.found.append(held)
+    named = walk.naming(held).encode()
+    return b"X" + _ONE + _LENGTH(len(named)) + named
+
+
+def _encode_dataclass(held: Any, walk: _Walk) -> bytes:
+    tag = type(held).__dict__.get(TAG_ATTRIBUTE)
+    if tag is None:
+        raise NoEncodingError(
+            f"the dataclass {type(held).__qualname__} has no stable name; decorate it with @value('name')"
+        )
+    return _part(b"D", tag.encode(), _encode_fields(held, walk))
+
+
+def _encode_fields(instance: object, walk: _Walk) -> bytes:
+    parts: list[bytes] = []
+    for name, named, default in _identity_fields(type(instance)):
+        held = getattr(instance, name)
+        try:
+            encoded = _encode(held, walk)
+            if default is not None and encoded == default():
+                continue
+        except NoEncodingError as error:
+            raise error.within(f".{name}") from error.__cause__
+        parts += (named, encoded)
+    return _part(b"o", *parts)
+
+
+def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | None]]:
+    """Name, encoded name and, of a field that was added later, its encoded default; in name order.
+
+    Kept on the class, not in a cache that would keep the class.
+    """
+    if (known := cls.__dict__.get(_FIELDS_ATTRIBUTE)) is not None:
+        return known
+
+    def default_of(spec: dataclasses.Field[Any]) -> Callable[[], bytes] | None:
+        if SINCE not in spec.metadata:
+            return None
+        return functools.cache(lambda: _encode(spec.default, _Walk([], by_identity)))
+
+    specs = sorted(dataclasses.fields(cls), key=lambda spec: spec.name)
+    fields = [(spec.name, spec.name.encode(), default_of(spec)) for spec in specs if EXECUTION not in spec.metadata]
+    setattr(cls, _FIELDS_ATTRIBUTE, fields)
+    return fields
+
+
+def _encoder_of(held: object) -> _Encoder:
+    """For what is no atom. Looked at anew each time, so that nothing here keeps a class alive."""
+    kind = type(held)
+    if kind is tuple:
+        return _encode_tuple
+    if hasattr(kind, STEP_ATTRIBUTE):
+        return _encode_identified
+    if isinstance(held, Enum):
+        return _encode_enum
+    if hasattr(kind, TAG_ATTRIBUTE):
+        return _encode_dataclass
+    if isinstance(held, (frozenset, set)):
+        return _encode_set
+    if isinstance(held, Mapping):
+        return _encode_mapping
+    if isinstance(held, type):
+        raise NoEncodingError(_describe(held))
+    if isinstance(held, Identified):
+        return _encode_identified
+    if dataclasses.is_dataclass(held):
+        return _encode_dataclass
+    raise NoEncodingError(_describe(held))
+
+
+ATOMS: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda _held: b"N",
+    bool: lambda held: b"T" if held else b"F",
+    int: _encode_int,
+    float: _encode_float,
+    str: _encode_str,
+    bytes: lambda held: _part(b"b", held),
+}
+
+
+def cannot_change(kind: type) -> bool:
+    """Whether a class is a step's, or was decorated with @value."""
+    return hasattr(kind, TAG_ATTRIBUTE) or hasattr(kind, STEP_ATTRIBUTE)
+
+
+def name_of(key: object) -> str:
+    """What people call a key or an entry: a step by its label."""
+    return str(getattr(key, "label", "") or repr(key))
+
+
+def _describe(held: object) -> str:
+    kind = type(held).__qualname__
+    if callable(held) and not isinstance(held, type):
+        return (
+            f"a function ({getattr(held, '__qualname__', kind)}) has no canonical encoding; "
+            "make it an operator, or pass an enum that run() dispatches on"
+        )
+    if isinstance(held, list):
+        return "a list can change after construction; write a tuple"
+    if isinstance(held, bytearray):
+        return "a bytearray can change after construction; write bytes(…)"
+    if isinstance(held, type):
+        return f"the class {held.__qualname__} is not data; pass an instance of a @value class, or an enum"
+    for plain in (int, float, str, bytes, tuple):
+        if isinstance(held, plain):
+            return f"{kind} is a kind of {plain.__name__} and may hold more than its value; write {plain.__name__}(…)"
+    return f"{kind} has no canonical encoding; use numbers, strings, tuples, dicts, enums and @value dataclasses"

@@ -1,0 +1,105 @@
+"""Experiment: a question, the issue it belongs to, and the steps whose results answer it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
+from marin.steps.field_types import check_fields
+from marin.steps.plain_text import unprintable
+from marin.steps.step import ExecutorStep, must_be_one_class
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """issue: GitHub issue number. question: what it asks, usually ``__doc__``. results: named final steps.
+    whole: False for some of an experiment's results.
+
+    Raises BadField, CyclicSteps or LabelClash at construction.
+    """
+
+    issue: int
+    question: str
+    results: Mapping[str, ExecutorStep[Any]]
+    repository: str = "https://github.com/marin-community/marin"
+    whole: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.issue < 1:
+            raise BadField(f"Experiment.issue is {self.issue}; every experiment belongs to a GitHub issue, by number")
+        if not self.question.strip():
+            raise BadField("Experiment.question is empty; say what it asks (usually __doc__)")
+        if not self.results:
+            raise BadField("Experiment.results is empty; name at least one step, e.g. results={'scores': evaluate}")
+        for name in self.results:
+            if strange := unprintable(name):
+                raise BadField(
+                    f"Experiment.results has the name {name!r}, which holds {strange}; use one line of plain text"
+                )
+        object.__setattr__(self, "results", dict(self.results))
+        self.__dict__["_steps"] = topological(self.results.values())
+        check_labels(self.__dict__["_steps"])
+
+    @property
+    def issue_url(self) -> str:
+        return f"{self.repository}/issues/{self.issue}"
+
+    def steps(self) -> list[ExecutorStep[Any]]:
+        """Every step that the results need, each once, dependencies first."""
+        return list(self.__dict__["_steps"])
+
+    def only(self, names: Iterable[str]) -> Experiment:
+        """The same experiment with some of its results. Raises UnknownStep for a name it does not have."""
+        wanted = list(names)
+        for name in wanted:
+            if name not in self.results:
+                raise UnknownStep(f"--only {name}: this experiment's results are {', '.join(self.results)}")
+        return dataclasses.replace(self, results={name: self.results[name] for name in wanted}, whole=False)
+
+
+def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
+    """Dependencies first, each step once, without recursion. Raises CyclicSteps naming the cycle."""
+    done: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    for end in ends:
+        trail: dict[ExecutorStep[Any], Iterator[ExecutorStep[Any]]] = {}
+        must_be_one_class(done.get(end, end), end)
+        if end not in done:
+            trail[end] = iter(end.dependencies)
+        while trail:
+            step, rest = next(reversed(trail.items()))
+            for dependency in rest:
+                if dependency in trail:
+                    names = [held.name for held in trail]
+                    loop = [*names[names.index(dependency.name) :], dependency.name]
+                    raise CyclicSteps(f"steps depend on themselves: {' → '.join(loop)}")
+                must_be_one_class(done.get(dependency, dependency), dependency)
+                if dependency not in done:
+                    trail[dependency] = iter(dependency.dependencies)
+                    break
+            else:
+                del trail[step]
+                done[step] = step
+    return list(done)
+
+
+def check_labels(steps: Iterable[ExecutorStep[Any]]) -> None:
+    """Two different steps may not claim one label: people and pages tell steps apart by it."""
+    claimed: dict[str, ExecutorStep[Any]] = {}
+    for step in steps:
+        if not step.label:
+            continue
+        other = claimed.setdefault(step.name, step)
+        if other is not step and other != step:
+            differing = [
+                name
+                for name in {f.name for f in dataclasses.fields(step)} - {"label", "resources"}
+                if getattr(step, name, None) != getattr(other, name, None)
+            ]
+            raise LabelClash(
+                f"two different steps are called {step.name}: {other.identity[:12]} and {step.identity[:12]} "
+                f"(they differ in {', '.join(sorted(differing)) or 'version'}); give one another label"
+            )

@@ -1,0 +1,142 @@
+"""An experiment file as an importable module, so that every process can import the classes it defines."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import linecache
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from marin.errors import ExperimentError, MarinError, missing_dependency
+from marin.steps.experiment import Experiment
+from marin.steps.scale import Scale
+
+type Build = Callable[[Scale], Experiment]
+
+
+def load_build(path: str) -> tuple[Build, Path]:
+    """``build`` of an experiment file. Raises ExperimentError naming what the file lacks."""
+    source = Path(path).absolute()
+    if not source.is_file():
+        raise ExperimentError(f"{path}: no such experiment file{near_files(source)}")
+    if source.suffix != ".py":
+        raise ExperimentError(f"{path} is not a Python file; an experiment is one, e.g. experiments/exp1529_mantis.py")
+    with explained(source):
+        build = getattr(load_module(source), "build", None)
+    if not callable(build):
+        raise ExperimentError(f"{path} has no function build(scale) -> Experiment")
+    return cast(Build, build), source
+
+
+def near_files(source: Path) -> str:
+    """ "; did you mean experiments/exp1529_mantis.py?", or nothing."""
+    there = [held.name for held in source.parent.glob("*.py")] if source.parent.is_dir() else []
+    near = difflib.get_close_matches(source.name, there, n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(_relative(str(source.with_name(name))) for name in near)}?" if near else ""
+
+
+def importable(build: Build) -> Build:
+    """The same function from its file imported by name: a worker process cannot import ``__main__``."""
+    name = getattr(build, "__qualname__", "")
+    if build.__module__ != "__main__" or not name.isidentifier():
+        return build
+    source = source_of(build)
+    _leave_script_folder(source)
+    return cast(Build, getattr(load_module(source), name))
+
+
+def source_of(build: Build) -> Path:
+    return Path(build.__code__.co_filename).absolute()  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def load_module(source: Path) -> ModuleType:
+    """Imported under the name that the packages around it give it; the folder above them joins Python's path."""
+    package = source.parent
+    name = source.stem
+    while (package / "__init__.py").exists():
+        name = f"{package.name}.{name}"
+        package = package.parent
+    if str(package) not in sys.path:
+        sys.path.insert(0, str(package))
+    module = importlib.import_module(name)
+    if module.__file__ is None or not source.samefile(module.__file__):
+        raise ExperimentError(f"{source}: Python already has a module {name!r} ({module.__file__}); rename the file")
+    return module
+
+
+def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
+    """Raises ExperimentError if the file's build() gives something else."""
+    with explained(source):
+        built = build(scale)
+    if not isinstance(cast(object, built), Experiment):
+        raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
+    return built
+
+
+@contextmanager
+def explained(source: Path) -> Generator[None]:
+    """Whatever the experiment's code raises becomes a MarinError that says at which line.
+
+    Raises ExperimentError for what is not one already; that gets a note.
+    """
+    try:
+        yield
+    except MarinError as error:
+        folder = str(source.parent) + os.sep
+        if places := _places(error, source, lambda filename: filename.startswith(folder)):
+            error.add_note(places)
+        raise
+    except SyntaxError as error:
+        where = f"{_relative(error.filename or str(source))}:{error.lineno}"
+        code = f"\n    {error.text.strip()}" if error.text else ""
+        raise ExperimentError(f"{where}: {error.msg}{code}") from error
+    except SystemExit as error:
+        raise ExperimentError(
+            f"{_relative(str(source))} ends Python (code {error.code}) when it is imported"
+        ) from error
+    except Exception as error:
+        if (missing := missing_dependency(error, _relative(str(source)))) is not None:
+            raise missing from error
+        places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
+        raise ExperimentError(f"{type(error).__name__}: {error}\n{places}") from error
+
+
+def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -> str:
+    """The innermost line of the files that count, and the line of the experiment file that led there."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if counts(frame.filename)]
+    lines = [f"  at {_place(frame)}" for frame in frames[-1:]]
+    own = [frame for frame in frames[:-1] if frame.filename == str(source)]
+    if own and frames[-1].filename != str(source):
+        lines.append(f"  called at {_place(own[-1])}")
+    return "\n".join(lines)
+
+
+def _is_written_here(filename: str) -> bool:
+    """Not the engine, not Python's, not an installed package's, not generated."""
+    installed = (str(Path(__file__).parent), sys.prefix, *sysconfig.get_paths().values())
+    return os.path.isabs(filename) and not any(filename.startswith(folder + os.sep) for folder in installed)
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    line = linecache.getline(frame.filename, frame.lineno or 0).strip()
+    return f"{_relative(frame.filename)}:{frame.lineno} in {frame.name}: {line}"
+
+
+def _relative(filename: str) -> str:
+    here = os.path.relpath(filename)
+    return filename if here.startswith("..") else here
+
+
+def _leave_script_folder(source: Path) -> None:
+    """``python experiments/x.py`` puts experiments/ first on the path, where ``datasets`` would hide a package's."""
+    folder = str(source.parent)
+    if (source.parent / "__init__.py").exists() and folder in sys.path:
+        sys.path.remove(folder)

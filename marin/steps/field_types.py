@@ -1,0 +1,349 @@
+"""Whether the fields of a dataclass hold what their annotations say, in depth, checked when an instance is made.
+
+The annotations of a class are read once, at its first instance. One that cannot be resolved (a name that only the type
+checker imports, a type variable) is not checked. An int fits where a float is wanted, as everywhere in Python, and
+stays an int: ``1`` and ``1.0`` are different identities, so converting it would lose the outputs made from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from types import NoneType, SimpleNamespace, UnionType, get_original_bases
+from typing import Any, TypeAliasType, TypeVar, cast
+
+from marin.errors import BadField
+from marin.steps.definitions import same_definition
+from marin.steps.encoding import EXECUTION, name_of
+from marin.steps.misfit import Misfit, choose_member, make_one, make_tuple, to_number
+
+_ATTRIBUTE = "__marin_checked_fields__"
+_UNCHECKED = "unchecked"  # of a checking __init__: the one that it wraps
+MAKES = "__marin_makes__"  # a class method of steps: the artifact that they make
+_NUMBERS: dict[type, tuple[type, ...]] = {int: (int,), float: (float, int)}
+
+type Check = Callable[[Any], Misfit | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedField:
+    """default: what needs no check. exact: a class whose instances need none. check: None if everything fits."""
+
+    name: str
+    default: object
+    execution: bool
+    exact: type | None
+    check: Check | None
+
+
+def check_fields(instance: object) -> None:
+    """Raises BadField naming the field, the value found, the type wanted and what to write instead."""
+    for spec in fields_of(type(instance)):
+        check_field(instance, spec, getattr(instance, spec.name))
+
+
+def check_when_made(cls: type[Any]) -> None:
+    """Check every new instance of a dataclass, after its own __post_init__."""
+    unchecked = cls.__init__
+
+    def __init__(self: Any, *args: Any, **fields: Any) -> None:
+        unchecked(self, *args, **fields)
+        check_fields(self)
+
+    setattr(__init__, _UNCHECKED, unchecked)
+    setattr(cls, "__init__", __init__)
+
+
+def made_unchecked[T](cls: type[T], fields: Mapping[str, Any]) -> T:
+    """An instance of such a class from what was written before: by other code, or before there were checks."""
+    made = cls.__new__(cls)
+    getattr(cls.__init__, _UNCHECKED)(made, **fields)
+    return made
+
+
+def check_field(instance: object, spec: CheckedField, held: object) -> None:
+    if held is spec.default or type(held) is spec.exact or spec.check is None:
+        return
+    misfit = spec.check(held)
+    if misfit is not None:
+        raise BadField(misfit.describe(f"{type(instance).__name__}.{spec.name}"))
+
+
+def fields_of(cls: type) -> list[CheckedField]:
+    """Kept on the class, not in a cache that would keep the class."""
+    known = cls.__dict__.get(_ATTRIBUTE)
+    if known is None:
+        known = [_checked(cls, spec) for spec in dataclasses.fields(cls)]
+        setattr(cls, _ATTRIBUTE, known)
+    return known
+
+
+def _checked(cls: type, spec: dataclasses.Field[Any]) -> CheckedField:
+    hint = _hint_of(cls, spec.name)
+    exact = hint if isinstance(hint, type) else None
+    return CheckedField(spec.name, spec.default, EXECUTION in spec.metadata, exact, _try_check_for(hint))
+
+
+def _hint_of(cls: type, name: str) -> Any:
+    """The type that a field is annotated with; Any where it cannot be resolved."""
+    for owner in cls.__mro__:
+        if name in (annotations := inspect.get_annotations(owner)):
+            return resolved(annotations[name], owner)
+    return Any
+
+
+def resolved(annotation: Any, owner: type) -> Any:
+    """An annotation in the body of ``owner``; Any where it cannot be resolved."""
+    names = {held.__name__: held for held in (owner, *owner.__type_params__)}
+    space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
+    try:
+        return typing.get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), space, names)["it"]
+    except Exception:  # whatever evaluating somebody's annotation raises: it is for the type checker alone
+        return Any
+
+
+def made_by(cls: type, root: type) -> Any:
+    """The argument that a subclass gives the generic class ``root``, through the classes between; Any if it is not
+    said. For an operator: the artifact it makes, by its base, or by what run() is annotated to return."""
+    for base in get_original_bases(cls):
+        origin = typing.get_origin(base) or base
+        if not (isinstance(origin, type) and issubclass(origin, root)):
+            continue
+        given = typing.get_args(base)
+        if origin is root:
+            return given[0] if given else Any
+        found, parameters = made_by(origin, root), cast(tuple[Any, ...], getattr(origin, "__parameters__", ()))
+        return dict(zip(parameters, given, strict=False)).get(found, found)
+    return Any
+
+
+def _try_check_for(hint: Any) -> Check | None:
+    try:
+        return _check_for(hint)
+    except Exception:  # an alias of what cannot be resolved
+        return None
+
+
+def _check_for(hint: Any) -> Check | None:
+    """None if everything fits, or nobody can say."""
+    if hint is None or hint is NoneType:
+        return _instance(NoneType, "None")
+    if isinstance(hint, TypeAliasType):
+        return _alias(hint)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _check_for(args[0])
+    if origin is typing.Union or origin is UnionType:
+        return _union(hint, [_check_for(arg) for arg in args])
+    if origin is typing.Literal:
+        return _literal(hint, args)
+    if isinstance(origin, TypeAliasType):
+        return _check_for(_substituted(origin.__value__, dict(zip(origin.__type_params__, args, strict=False))))
+    cls = origin or hint
+    return _class(cls, args, hint) if isinstance(cls, type) and cls not in (Any, object, type) else None
+
+
+def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
+    wanted = write_type(hint)
+    if cls in _NUMBERS:
+        return _number(cls)
+    if cls is tuple:
+        return _tuple(args, wanted)
+    if issubclass(cls, Mapping):
+        return _mapping(*(args if len(args) == 2 else (Any, Any)), wanted)
+    if issubclass(cls, AbstractSet):
+        return _items(AbstractSet, args, wanted)
+    if cls in (list, Sequence, Collection, Iterable):
+        return _items(cls, args, wanted)
+    try:
+        isinstance(None, cls)
+    except TypeError:  # a protocol or a typed dict
+        return None
+    instance = _instance(cls, wanted)
+    return _parametrized(cls, args, instance, wanted) if args else instance
+
+
+def _instance(cls: type, wanted: str) -> Check:
+    def check(held: Any) -> Misfit | None:
+        if isinstance(held, cls) or any(same_definition(base, cls) for base in type(held).__mro__):
+            return None
+        if hasattr(cls, MAKES) and getattr(held, "pin", None) is not None:
+            return None  # stands for an output of any operator; the plan looks at what that is
+        return Misfit(held, wanted, lambda: choose_member(cls, held) or make_one(cls))
+
+    return check
+
+
+def _number(cls: type) -> Check:
+    kinds = _NUMBERS[cls]
+
+    def check(held: Any) -> Misfit | None:
+        if isinstance(held, kinds) and not isinstance(held, bool):
+            return None
+        return Misfit(held, cls.__name__, lambda: to_number(cls, held))
+
+    return check
+
+
+def _union(hint: Any, checks: list[Check | None]) -> Check | None:
+    if None in checks:
+        return None
+    wanted = write_type(hint)
+
+    def check(held: Any) -> Misfit | None:
+        misfits: list[Misfit] = []
+        for each in cast(list[Check], checks):
+            misfit = each(held)
+            if misfit is None:
+                return None
+            misfits.append(misfit)
+        inside = next((misfit for misfit in misfits if misfit.place), None)
+        return inside or Misfit(held, wanted, lambda: next((said for each in misfits if (said := each.remedy())), ""))
+
+    return check
+
+
+def _literal(hint: Any, values: tuple[Any, ...]) -> Check:
+    def check(held: Any) -> Misfit | None:
+        if any(type(value) is type(held) and value == held for value in values):
+            return None
+        return Misfit(held, f"one of {', '.join(map(repr, values))}")
+
+    return check
+
+
+def _tuple(args: tuple[Any, ...], wanted: str) -> Check:
+    if len(args) == 2 and args[1] is Ellipsis:
+        return _items(tuple, args[:1], wanted)
+    parts = [_check_for(arg) for arg in args]
+
+    def check(held: Any) -> Misfit | None:
+        if not isinstance(held, tuple):
+            return Misfit(cast(object, held), wanted, lambda: make_tuple(cast(object, held), None))
+        given = cast(tuple[Any, ...], held)
+        if parts and len(given) != len(parts):
+            return Misfit(given, f"{wanted}: {len(parts)} values, not {len(given)}")
+        for number, (item, part) in enumerate(zip(given, parts, strict=False)):
+            if part is not None and (misfit := part(item)) is not None:
+                return misfit.within(f"[{number}]")
+        return None
+
+    return check
+
+
+def _items(cls: type, args: tuple[Any, ...], wanted: str) -> Check:
+    """A container of any number of things of one kind."""
+    item = _check_for(args[0]) if args else None
+
+    def check(held: Any) -> Misfit | None:
+        if not isinstance(held, cls):
+            return Misfit(held, wanted, lambda: "" if cls is list else make_tuple(held, item))
+        if item is not None and isinstance(held, (tuple, list, frozenset, set)):
+            for number, each in enumerate(cast(Collection[Any], held)):
+                if (misfit := item(each)) is not None:
+                    return misfit.within("{…}" if isinstance(held, AbstractSet) else f"[{number}]")
+        return None
+
+    return check
+
+
+def _mapping(key: Any, value: Any, wanted: str) -> Check:
+    keys, values = _check_for(key), _check_for(value)
+
+    def check(held: Any) -> Misfit | None:
+        if not isinstance(held, Mapping):
+            return Misfit(held, wanted)
+        for name, each in cast(Mapping[Any, Any], held).items():
+            if keys is not None and (misfit := keys(name)) is not None:
+                return misfit.within(f" key {name_of(name)}")
+            if values is not None and (misfit := values(each)) is not None:
+                return misfit.within(f"[{name_of(name)}]")
+        return None
+
+    return check
+
+
+def _parametrized(cls: type, args: tuple[Any, ...], instance: Check, wanted: str) -> Check:
+    """A generic class: a step by the artifact that it makes, a value by its fields."""
+    if hasattr(cls, MAKES):
+        return _step(args[0], instance, wanted)
+    if not dataclasses.is_dataclass(cls):
+        return instance
+    bound = dict(zip(cast(tuple[Any, ...], getattr(cls, "__parameters__", ())), args, strict=False))
+    hints = {spec.name: _hint_of(cls, spec.name) for spec in dataclasses.fields(cls)}
+    generic = {name: hint for name, hint in hints.items() if isinstance(hint, TypeVar) or _parameters(hint)}
+    checks = [(name, _check_for(_substituted(hint, bound))) for name, hint in generic.items()]
+
+    def check(held: Any) -> Misfit | None:
+        if (misfit := instance(held)) is not None:
+            return misfit
+        for name, each in checks:
+            if each is not None and (misfit := each(getattr(held, name))) is not None:
+                return misfit.within(f".{name}")
+        return None
+
+    return check
+
+
+def _step(artifact: Any, instance: Check, wanted: str) -> Check:
+    if not isinstance(artifact, type) or artifact is Any:
+        return instance
+
+    def check(held: Any) -> Misfit | None:
+        if (misfit := instance(held)) is not None:
+            return misfit
+        made = getattr(held, MAKES)()
+        if not isinstance(made, type) or made is Any or any(same_definition(base, artifact) for base in made.__mro__):
+            return None
+        return Misfit(held, wanted, lambda: f"it makes {made.__name__}")
+
+    return check
+
+
+@functools.cache
+def _alias(alias: TypeAliasType) -> Check:
+    """Resolved when first used: it may name itself."""
+    resolved: list[Check | None] = []
+
+    def check(held: Any) -> Misfit | None:
+        if not resolved:
+            try:
+                resolved.append(_check_for(alias.__value__))
+            except Exception:  # as for an annotation that cannot be resolved
+                resolved.append(None)
+        return resolved[0](held) if resolved[0] is not None else None
+
+    return check
+
+
+def _parameters(hint: Any) -> tuple[Any, ...]:
+    return cast(tuple[Any, ...], getattr(hint, "__parameters__", ()))
+
+
+def _substituted(hint: Any, bound: Mapping[Any, Any]) -> Any:
+    """With every type variable replaced by what it stands for, Any where that is unknown."""
+    if isinstance(hint, TypeVar):
+        return bound.get(hint, Any)
+    parameters = () if inspect.isclass(hint) else _parameters(hint)
+    return cast(Any, hint)[tuple(bound.get(each, Any) for each in parameters)] if parameters else hint
+
+
+def write_type(hint: Any) -> str:
+    """As it is written in the class."""
+    if hint is Ellipsis:
+        return "…"
+    if hint is None or hint is NoneType:
+        return "None"
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Union or origin is UnionType:
+        return " | ".join(write_type(arg) for arg in args)
+    if origin is typing.Annotated:
+        return write_type(args[0])
+    name = str(getattr(origin or hint, "__name__", hint))
+    return f"{name}[{', '.join(write_type(arg) for arg in args)}]" if args else name

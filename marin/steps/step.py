@@ -1,0 +1,250 @@
+"""ExecutorStep: what to make, and from what. Building one does no I/O."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
+
+from marin.errors import BadField, ExperimentError
+from marin.steps.artifact import Artifact
+from marin.steps.definitions import Namespace, define
+from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
+from marin.steps.field_types import made_by, resolved
+from marin.steps.lifetime import FOREVER, Lifetime
+from marin.steps.plain_text import unprintable
+from marin.steps.resources import CPU, Resources, Size, Work
+from marin.steps.value import execution, freeze_fields, since
+
+if TYPE_CHECKING:
+    from marin.steps.context import Context
+
+
+_MADE = "__marin_made__"  # on a class: what __marin_makes__ found
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    """An output of the store, named by where it is. at: ``op/label-identity.token``. digest: root of its bytes.
+
+    because: why it is used although the code that made it changed since; "" if nobody said.
+    """
+
+    at: str
+    digest: str
+    because: str = ""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution))
+class _FrozenFields:
+    """Subclasses are dataclasses to the type checker, their own base fields included (PEP 681)."""
+
+
+class ExecutorStep[A: Artifact](_FrozenFields):
+    """A value that says how to make an artifact of type ``A``. Subclasses are operators.
+
+    ::
+
+        class Tokenize(ExecutorStep[Tokens], op="tokenize", version=1):
+            documents: ExecutorStep[Documents]
+            def run(self, ctx: Context) -> Tokens: ...
+
+    ``op`` names the operator in identities and in the store, so classes may be renamed and moved.
+    Raise ``version`` when the same fields should give a different output. Two steps with the same
+    operator, version and identity-bearing fields are equal, whatever their label and resources.
+    Raises UnencodableValue at construction for a field that cannot be part of an identity and
+    BadField for an unknown, missing or senseless one.
+    """
+
+    op: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    isolated: ClassVar[bool] = False  # True: run() needs a process of its own
+
+    label: str = execution(default="")
+    resources: Resources = execution(default=CPU)
+    lifetime: Lifetime = execution(default=FOREVER)
+
+    def __init_subclass__(cls, *, op: str = "", version: int = 1, isolated: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not op:
+            raise ExperimentError(f"{cls.__qualname__}: an operator needs a name: class {cls.__name__}(..., op='verb')")
+        if version < 1:
+            raise ExperimentError(f"{cls.__qualname__}: version is {version}; versions start at 1")
+        define(Namespace.OPERATOR, op, cls)
+        cls.op, cls.version, cls.isolated = op, version, isolated
+        dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+        _wrap_init(cls)
+
+    def __post_init__(self) -> None:
+        """For subclasses that call it. What every step does follows, when all its fields are what they will be."""
+
+    def check(self) -> None:
+        """Override to refuse senseless field values with BadField, where the mistake was written."""
+
+    @abstractmethod
+    def run(self, ctx: Context) -> A:
+        """Make the artifact: write files under ``ctx.out``, return the typed description."""
+        ...
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
+        found: list[ExecutorStep[Any]] = []
+        fields = encode_fields(self, type(self).__name__, found)
+        self.__dict__["dependencies"] = _each_once(found)
+        return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
+
+    @functools.cached_property
+    def dependencies(self) -> tuple[ExecutorStep[Any], ...]:
+        """Steps found in the identity-bearing fields, at any depth, each once, in field order."""
+        found: list[ExecutorStep[Any]] = []
+        encode_fields(self, type(self).__name__, found)
+        return _each_once(found)
+
+    @property
+    def producer(self) -> ExecutorStep[Any] | None:
+        """The step that commits this one while it runs, if there is such a step (a milestone's training run)."""
+        return None
+
+    @property
+    def pin(self) -> Pin | None:
+        """The output of the store that this step stands for, if it is a pin: see marin.steps.pinned."""
+        return None
+
+    def outside(self) -> dict[str, str]:
+        """Outside data that run() reads, by name, with a digest each: names, sizes and checksums, or etags.
+
+        Called when planning, so it must be cheap. A change later is drift.
+        """
+        return {}
+
+    def outside_bytes(self) -> Mapping[str, int]:
+        """URLs on object stores (``gs://``, ``s3://``) that run() reads outside data from, with the bytes of each.
+
+        Called when planning, and only where the regions of steps are known: what crosses them is counted.
+        """
+        return {}
+
+    def work(self) -> Work | None:
+        """How much training this step is, known from its fields alone; None for steps that do not train."""
+        return None
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
+        """How large the output will be, or can be at most, from fields and inputs; None where those do not tell.
+
+        inputs: the dependencies whose size is known or expected itself.
+        """
+        return None
+
+    @property
+    def name(self) -> str:
+        """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
+        return f"{self.op}/{self.label or self.identity[:8]}"
+
+    @classmethod
+    def __marin_makes__(cls) -> Any:
+        """The artifact class that run() returns; Any, or no class, where neither the base nor run() says it."""
+        if _MADE not in cls.__dict__:
+            made = made_by(cls, ExecutorStep)
+            if not isinstance(made, type) or made in (Any, Artifact):
+                owner = next(base for base in cls.__mro__ if "run" in base.__dict__)
+                made = resolved(getattr(owner.__dict__["run"], "__annotations__", {}).get("return", Any), owner)
+            setattr(cls, _MADE, Any if made is Artifact else made)
+        return cls.__dict__[_MADE]
+
+    def __copy__(self) -> Self:
+        return self  # it cannot change
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutorStep) and self.identity == cast(ExecutorStep[Any], other).identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.identity[:12]}>"
+
+
+dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
+setattr(ExecutorStep, STEP_ATTRIBUTE, True)
+
+
+def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None:
+    """Raises ExperimentError for two equal steps of different classes: one would be run in place of the other."""
+    if type(step) is not type(other):
+        raise ExperimentError(
+            f"{step.name} is in this experiment twice, made by two classes of one name, {type(step).__module__}."
+            f"{type(step).__qualname__}: its module was loaded again, or a function defines it each time it is called. "
+            "Build every step after the last definition, or give the classes different ops"
+        )
+
+
+def _each_once(found: list[ExecutorStep[Any]]) -> tuple[ExecutorStep[Any], ...]:
+    once: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    for step in found:
+        must_be_one_class(once.setdefault(step, step), step)
+    return tuple(once)
+
+
+def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
+    """64 hex digits: operator, version and fields, every dependency replaced by its content.
+
+    roots: digest of each dependency's bytes, by identity. Equal actions make equal outputs, whatever made their
+    inputs. A milestone's is told by its training run's, which need not have ended.
+    """
+
+    def content(held: Identified) -> str:
+        if step.producer is not None and held.identity == step.producer.identity:
+            return f"action {action_key(step.producer, roots)}"
+        return f"bytes {roots[held.identity]}"
+
+    fields = encode_fields(step, type(step).__name__, [], content)
+    return digest(b"action\0" + step.op.encode() + b"\0" + str(step.version).encode() + b"\0" + fields)
+
+
+def identity_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
+    """The fields that enter the identity, by name."""
+    return {f.name: getattr(step, f.name) for f in dataclasses.fields(step) if EXECUTION not in f.metadata}
+
+
+def _wrap_init(cls: type[Any]) -> None:
+    """Make the generated __init__ name unknown and missing fields, with near misses, and end with a frozen step.
+
+    After __post_init__, which may set fields too: the identity is of what run() will see.
+    """
+    made = cls.__init__
+    known = {spec.name: spec for spec in dataclasses.fields(cls)}
+    needed = {
+        name
+        for name, spec in known.items()
+        if spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
+    }
+
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        if args:
+            raise BadField(f"{cls.__name__}: fields are given by name, e.g. {cls.__name__}({next(iter(known))}=…)")
+        if not given.keys() <= known.keys():
+            import difflib
+
+            unknown = next(name for name in given if name not in known)
+            near = difflib.get_close_matches(unknown, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
+            raise BadField(f"{cls.__name__} has no field {unknown!r}; {hint}")
+        if not needed <= given.keys():
+            raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed - given.keys()))}")
+        made(self, **given)
+        freeze_fields(self)
+        if strange := unprintable(self.label):
+            raise BadField(
+                f"{cls.__name__}.label is {self.label!r}, which holds {strange}; labels are one line of plain text"
+            )
+        encode(self.label, f"{cls.__name__}.label", [])  # no identity, but every record holds it
+        self.check()
+        getattr(self, "identity")  # now: what has no encoding fails where it was written
+
+    setattr(cls, "__init__", __init__)

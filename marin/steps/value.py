@@ -1,0 +1,177 @@
+"""Values: what a field of a step may hold besides numbers, strings and steps. Frozen in depth, checked, encoded.
+
+``since`` and ``execution`` say how a field counts; ``value`` makes a dataclass or an enum one that may be a field.
+How values enter an identity: marin.steps.encoding.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Any, Protocol, cast, dataclass_transform
+
+from marin.errors import UnencodableValue
+from marin.steps.definitions import Namespace, define
+from marin.steps.encoding import (
+    ATOMS,
+    DEEPEST,
+    EXECUTION,
+    SINCE,
+    TAG_ATTRIBUTE,
+    TOO_DEEP,
+    NoEncodingError,
+    cannot_change,
+    in_order_of_keys,
+)
+from marin.steps.encoding import digest as digest
+from marin.steps.encoding import encode as encode
+from marin.steps.field_types import CheckedField, check_field, fields_of
+
+
+class FrozenDict(dict[Any, Any]):
+    """A dict that refuses to change, frozen in depth: what a step's mapping field becomes on construction.
+
+    Its items are in the order of their encoded keys, so that two dicts that are one identity are read alike.
+    """
+
+    def __new__(cls, items: Any = (), /) -> FrozenDict:
+        try:
+            return _frozen_dict(dict(items), 0)
+        except NoEncodingError as error:
+            raise error.at("FrozenDict") from None
+
+    def __init__(self, items: Any = (), /) -> None:
+        """Filled already; a second call changes nothing."""
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("a mapping inside a step is frozen; build a new step with dataclasses.replace")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = __ior__ = _refuse
+    setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (FrozenDict, (dict(self),))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
+def since(version: int, *, default: Any) -> Any:
+    """A field added at operator version ``version``; its default means "as before".
+
+    While the field holds its default it is left out of the identity, so outputs that were
+    made before the field existed keep theirs.
+    """
+    return dataclasses.field(default=default, metadata={SINCE: version})
+
+
+def execution(*, default: Any) -> Any:
+    """A field that says where or how fast a step runs, never what it makes: not part of identity."""
+    return dataclasses.field(default=default, metadata={EXECUTION: True})
+
+
+class _ValueDecorator(Protocol):
+    def __call__[T](self, cls: type[T]) -> type[T]: ...
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution))
+def value(tag: str, *, kw_only: bool = False) -> _ValueDecorator:
+    """Class decorator: a frozen dataclass (or Enum) that may be a field of a step.
+
+    ``tag`` names the class in identities, so that renaming or moving the class changes nothing.
+    An Enum also declares ``_value_: str``; without it pyright takes its members for fields.
+    Raises ExperimentError if another class has the tag.
+    """
+
+    def decorate[T](cls: type[T]) -> type[T]:
+        define(Namespace.VALUE, tag, cls)
+        made = cls if issubclass(cls, Enum) else _frozen(cls, kw_only)
+        setattr(made, TAG_ATTRIBUTE, tag)
+        return made
+
+    return cast(_ValueDecorator, decorate)
+
+
+def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
+    own: Callable[[Any], None] | None = getattr(cls, "__post_init__", None)
+
+    def __post_init__(self: Any) -> None:
+        freeze_fields(self)
+        if own is not None:
+            own(self)
+            freeze_fields(self)  # it may have put something else there
+
+    setattr(cls, "__post_init__", __post_init__)
+    return dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
+
+
+def freeze_fields(instance: object) -> None:
+    """Make the fields of a new instance its own: frozen in depth, of the types that they are annotated with.
+
+    Raises BadField for another type and UnencodableValue for what is nested too deeply, naming the field.
+    """
+    for spec in fields_of(type(instance)):
+        held = getattr(instance, spec.name)
+        if held is spec.default:
+            continue
+        if type(held) not in ATOMS:
+            held = _own(instance, spec, held)
+        check_field(instance, spec, held)
+
+
+def _own(instance: object, spec: CheckedField, held: object) -> object:
+    place = f"{type(instance).__name__}.{spec.name}"
+    try:
+        frozen = _frozen_value(held, 0)
+    except NoEncodingError as error:
+        raise error.at(place) from None
+    except TypeError as error:  # a key, or an item of a set, of a class that hashes what can change
+        raise UnencodableValue(f"{place}: {error}") from error
+    if spec.execution:
+        frozen = _copied(frozen)
+    if frozen is not held:
+        object.__setattr__(instance, spec.name, frozen)
+    return frozen
+
+
+def _frozen_value(held: Any, depth: int) -> Any:
+    """Mappings become FrozenDicts, sets frozensets, at any depth; what is frozen already stays the same object.
+
+    What can change and is none of these has no encoding, so an identity refuses it.
+    """
+    kind = type(cast(object, held))
+    if kind in ATOMS or kind is FrozenDict or cannot_change(kind):
+        return held
+    if depth > DEEPEST:
+        raise NoEncodingError(TOO_DEEP)
+    if kind is tuple:
+        items = tuple(_frozen_value(item, depth + 1) for item in held)
+        return held if all(map(operator.is_, items, held)) else items
+    if isinstance(held, Mapping):
+        return _frozen_dict(cast(Mapping[Any, Any], held), depth)
+    if isinstance(held, (set, frozenset)):
+        return frozenset(_frozen_value(item, depth + 1) for item in cast(AbstractSet[Any], held))
+    return held
+
+
+def _frozen_dict(items: Mapping[Any, Any], depth: int) -> FrozenDict:
+    pairs = [(_frozen_value(key, depth + 1), _frozen_value(item, depth + 1)) for key, item in items.items()]
+    if len(pairs) > 1:
+        pairs = in_order_of_keys(pairs)
+    made = dict.__new__(FrozenDict)
+    dict[Any, Any].__init__(made, pairs)
+    return made
+
+
+def _copied(held: Any) -> Any:
+    """What an execution field holds need not have an encoding, only be the step's own."""
+    if cannot_change(type(cast(object, held))) or isinstance(held, Enum):
+        return held
+    try:
+        return copy.deepcopy(held)
+    except Exception:  # a lock, a file, a generator: there is only the one
+        return held

@@ -1,0 +1,144 @@
+"""Attempts at steps, committed or not: where each stands, and where its log is."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from msgspec.structs import replace
+
+from marin.errors import CorruptRecord, MarinError, UnknownStep
+from marin.store.inventory import SHORTEST, ambiguous, hint, must_exist
+from marin.store.lease import LeaseDocument, State, read_lease
+from marin.store.record import FAILURE, LOG, RECORD
+from marin.store.store import Store, slug
+
+_DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
+
+
+class Standing(StrEnum):
+    """DEAD: its process is gone. STOPPED: with its run, by a person or a scheduler.
+    UNFINISHED: it left neither an output nor an error; its machine died, or it was taken over."""
+
+    RUNNING = "running"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    DEAD = "dead"
+    STOPPED = "stopped"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """directory: below the store. name: ``op/label`` as far as the directory tells it. short: 12 digits of the
+    identity. token: counts the attempts of one identity."""
+
+    directory: str
+    name: str
+    short: str
+    token: int
+
+    @property
+    def log(self) -> str:
+        return f"{self.directory}/{LOG}"
+
+
+def parse_attempt(directory: str) -> Attempt | None:
+    """An attempt by its directory below the store (``train/bison-651fee5ed933.0001``); None if it is none."""
+    op, _, rest = directory.partition("/")
+    found = _DIRECTORY.fullmatch(rest)
+    if found is None:
+        return None
+    name = f"{op}/{found['label'] or found['short'][:8]}"
+    return Attempt(directory, name, found["short"], int(found["token"]))
+
+
+def attempts_called(store: Store, name: str, *, latest: bool = False) -> list[Attempt]:
+    """Every attempt at the one step that a name means, oldest first.
+
+    name: ``op/label``, label, operator, first digits of an identity, or the path of an attempt. Where it fits steps of
+    several identities, the one that is running is meant; else latest must say so.
+    Raises BadPrefix, UnknownStep with near misses, AmbiguousName with the candidates.
+    """
+    must_exist(store)
+    every = _attempts(store, name)
+    inside = name.removeprefix(f"{store.prefix}/").strip("/")
+    here = [held for held in every if inside == held.directory or inside.startswith(f"{held.directory}/")]
+    if here:
+        return here
+    found = [held for held in every if _is_called(held, name)]
+    if not found:
+        raise UnknownStep(
+            f"no step called {name!r} was ever run on the store {store.prefix}; "
+            f"{hint(name, [held.name for held in every])}"
+        )
+    leases = {short: lease for short in {held.short for held in found} if (lease := lease_of(store, short))}
+    running = [short for short, lease in leases.items() if lease.state is State.HELD and not lease.holder.is_gone()]
+    meant = {held.short for held in found}
+    if len(meant) > 1 and len(running) == 1:
+        meant = set(running)
+    elif len(meant) > 1:
+        recent = sorted(meant, key=lambda short: leases[short].since if short in leases else "", reverse=True)
+        if not latest:
+            names = {held.short: held.name for held in found}
+            lines = [f"{names[short]}  {short}  {leases[short].since if short in leases else ''}" for short in recent]
+            raise ambiguous(name, lines, "newest first; give the identity")
+        meant = {recent[0]}
+    return sorted((held for held in found if held.short in meant), key=lambda held: held.token)
+
+
+def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
+    """Where an attempt stands, and a line about it."""
+    lease = lease_of(store, attempt.short)
+    if lease is not None and lease.attempt == attempt.directory and lease.state is State.HELD:
+        if lease.holder.is_gone():
+            return Standing.DEAD, f"held by {lease.holder} since {lease.since}; its process is gone"
+        return Standing.RUNNING, f"{lease.holder} since {lease.since} {lease.progress}".rstrip()
+    failure = store.failure(attempt.directory)
+    if failure is not None:
+        return (Standing.STOPPED if failure.stopped else Standing.FAILED), failure.describe()
+    if store.objects.read(f"{attempt.directory}/{RECORD}") is not None:
+        return Standing.COMMITTED, ""
+    return Standing.UNFINISHED, "it left neither an output nor an error"
+
+
+def note_stop(store: Store, identity: str, why: str) -> str:
+    """Say why the attempt was stopped that has just ended so, which its worker may not know. Its log, or ""."""
+    with suppress(MarinError):
+        lease = read_lease(store.objects, identity)
+        if lease is not None and lease.state is State.RELEASED:
+            failure = store.failure(lease.attempt)
+            if failure is not None and failure.stopped:
+                store.objects.write(f"{lease.attempt}/{FAILURE}", replace(failure, error=why).to_json())
+                return f"{lease.attempt}/{LOG}"
+    return ""
+
+
+def lease_of(store: Store, short: str) -> LeaseDocument | None:
+    """The lease of an identity by its first digits; None where it is unreadable, too."""
+    for identity in store.leased():
+        if identity.startswith(short):
+            try:
+                return read_lease(store.objects, identity)
+            except CorruptRecord:
+                return None
+    return None
+
+
+def _attempts(store: Store, name: str) -> list[Attempt]:
+    """Those of the operator that the name begins with, else all: one listing an operator."""
+    operators = store.objects.names("")
+    op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
+    asked = [op] if op in operators else operators
+    directories = [f"{folder}/{held}" for folder in asked for held in store.objects.names(folder)]
+    return [attempt for directory in directories if (attempt := parse_attempt(directory)) is not None]
+
+
+def _is_called(attempt: Attempt, name: str) -> bool:
+    op, label = attempt.name.split("/", 1)
+    asked_op, _, asked_label = name.partition("/")
+    if op == slug(asked_op) and (not asked_label or label == slug(asked_label)):
+        return True
+    return label == slug(name) or (len(name) >= SHORTEST and attempt.short.startswith(name[:12]))

@@ -1,0 +1,88 @@
+"""What is committed in a store: one way of knowing it, for every reader.
+
+An output is committed when its lease goes from held to committed; then its writer makes the record visible. Where the
+writer died in between, only the lease names the output. It counts all the same, and whoever uses it finishes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from marin.errors import CorruptRecord
+from marin.store.lease import LeaseDocument, State, lease_name, parse_lease
+from marin.store.record import RECORD, Record
+from marin.store.store import Store
+
+
+class Committed:
+    """By identity. One or two listings, and reads side by side; writes nothing.
+
+    records: every committed output, the latest of each step.
+    visible, invisible: those with a visible record; those that only a lease names, which may replace a visible one.
+    damage: why a record, or a lease that may stand for one, cannot be read.
+    contents: the visible record objects.
+    leases: of steps without a visible record, and those that somebody asked for.
+    """
+
+    def __init__(self, store: Store, identities: Collection[str] | None = None, *, every_lease: bool = False) -> None:
+        """identities: None for all. every_lease: also those beside visible records, each of which is one more read."""
+        self.store = store
+        self.visible: dict[str, Record] = {}
+        self.invisible: dict[str, Record] = {}
+        self.damage: dict[str, str] = {}
+        self.leases: dict[str, LeaseDocument] = {}
+        self.contents = store.record_contents(identities)
+        for identity, content in self.contents.items():
+            try:
+                self.visible[identity] = store.parsed(identity, content)
+            except CorruptRecord as error:
+                self.damage[identity] = str(error)
+        self.records = dict(self.visible)
+        missing = None if identities is None else set(identities) - self.contents.keys()
+        self.leased = store.leased() if every_lease or missing is None or missing else set[str]()
+        if every_lease:
+            missing = None if identities is None else set(identities)
+        self.read_leases(self.leased if missing is None else missing, visible=every_lease)
+
+    def read_leases(self, identities: Iterable[str], *, visible: bool = True) -> None:
+        """visible: also of steps whose record is visible; a later attempt may have been committed since."""
+        unread = (set(identities) & self.leased) - self.leases.keys()
+        if not visible:
+            unread -= self.contents.keys()
+        names = {lease_name(identity): identity for identity in unread}
+        later: dict[str, str] = {}
+        for name, content in self._read(names):
+            identity = names[name]
+            try:
+                lease = parse_lease(content, f"{self.store.prefix}/{name}")
+            except CorruptRecord as error:
+                self.damage.setdefault(identity, str(error))
+                continue
+            self.leases[identity] = lease
+            if lease.state is State.COMMITTED and self._is_later(identity, lease):
+                later[f"{lease.attempt}/{RECORD}"] = identity
+        for name, content in self._read(later):
+            identity = later[name]
+            try:
+                record = self.store.parsed_commit(identity, self.leases[identity], content)
+            except CorruptRecord as error:
+                self.damage[identity] = str(error)
+                continue
+            self.records[identity] = self.invisible[identity] = record
+
+    def find(self, identity: str) -> Record | None:
+        """The output of one more step, which was not among those that were asked for. Raises CorruptRecord."""
+        if identity not in self.records and (record := self.store.visible(identity)) is not None:
+            self.records[identity] = self.visible[identity] = record
+        elif identity not in self.records and (record := self.store.record(identity)) is not None:
+            self.records[identity] = self.invisible[identity] = record
+        return self.records.get(identity)
+
+    def _is_later(self, identity: str, lease: LeaseDocument) -> bool:
+        record = self.records.get(identity)
+        return identity not in self.damage and (record is None or record.token < lease.token)
+
+    def _read(self, names: Iterable[str]) -> list[tuple[str, bytes]]:
+        """Without the empty ones that a power cut leaves."""
+        found = self.store.objects.read_many(sorted(names))
+        return [(name, content) for name, content in found.items() if content]

@@ -1,0 +1,162 @@
+"""Committed outputs as local files: downloaded once per machine, checked, shared by processes, bounded.
+
+::
+
+    {folder}/<content>/          a complete download; named by the digest of its paths, sizes and sha256 sums
+    {folder}/<content>.using     locked (shared) by every process that uses it, so that nobody evicts it
+    {folder}/<content>.making    locked by the one that downloads it
+
+``folder`` is ``$MARIN_CACHE``, else below the machine's temporary folder, one per user. Before a download the least
+recently used contents are evicted until it fits into ``$MARIN_CACHE_GIB`` (default: half of the disk); what is in use
+stays. Safe to delete when nothing runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import threading
+import uuid
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from marin.errors import CorruptOutput, StoreError, StoreFull
+from marin.store.files import transfer
+from marin.store.files.checksums import cache_folder
+from marin.store.files.local import FileStamp, file_stamps
+from marin.store.files.manifest import MANIFEST, FileEntry, parse_manifest
+from marin.store.files.staging import fetch
+
+SHALLOWEST = 3  # slashes of scheme://bucket/folder
+_in_use: dict[Path, int] = {}  # descriptors of our shared locks, kept until this process ends
+_compared: dict[Path, dict[str, FileStamp]] = {}  # stamps of copies of which this process has compared every byte
+_lock = threading.Lock()
+
+
+def cached(url: str) -> Path:
+    """A local folder with the files of a committed output, or of a folder below it.
+
+    It stays as long as this process lives. Raises StoreError if no committed output holds that directory,
+    CorruptOutput if a file is not what its manifest says, StoreFull.
+    """
+    root, wanted = _manifest(url)
+    content = hashlib.sha256(json.dumps([[held.path, held.size, held.sha256] for held in wanted]).encode()).hexdigest()
+    folder = cache_folder() / content
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _lock:
+        if folder not in _in_use:
+            _in_use[folder] = _locked(content, "using", fcntl.LOCK_SH)
+    making = _locked(content, "making", fcntl.LOCK_EX)
+    try:
+        if not _complete(folder, wanted):
+            _make_room(sum(held.size for held in wanted))
+            _download(url, root, wanted, folder)
+    finally:
+        os.close(making)
+    os.utime(folder)
+    return folder
+
+
+def _manifest(url: str) -> tuple[str, list[FileEntry]]:
+    """The output that holds this directory, and the files below the directory."""
+    root = url
+    while root.count("/") > SHALLOWEST:
+        try:
+            listed = parse_manifest(transfer.read(f"{root}/{MANIFEST}"), f"{root}/{MANIFEST}")
+        except FileNotFoundError:
+            root = root.rsplit("/", 1)[0]
+            continue
+        below = url[len(root) + 1 :] + "/" if url != root else ""
+        inside = [held for held in listed if held.path.startswith(below)]
+        return root, [replace(held, path=held.path.removeprefix(below)) for held in inside]
+    raise StoreError(
+        f"{url} has no local path: it is neither an output that is being made here nor a committed one; "
+        "open() its files, or write below ctx.out.path"
+    )
+
+
+def _complete(folder: Path, wanted: list[FileEntry]) -> bool:
+    """Every byte is compared once a process, and again when somebody wrote to a file: a disk keeps no checksums."""
+    if not folder.is_dir():
+        return False
+    stamps = file_stamps(str(folder))
+    if _compared.get(folder) != stamps:
+        if {name: stamp.size for name, stamp in stamps.items()} != {held.path: held.size for held in wanted}:
+            return False
+        if any(_sha256(folder / held.path) != held.sha256 for held in wanted):
+            return False
+        _compared[folder] = stamps
+    return True
+
+
+def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> None:
+    partial = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        fetch(url, [held.path for held in wanted], partial)
+        partial.mkdir(parents=True, exist_ok=True)
+        for held in wanted:
+            found = _sha256(partial / held.path)
+            if found != held.sha256:
+                raise CorruptOutput(
+                    f"{url}/{held.path} is not what the manifest of {root} says (sha256 {found[:12]}, wanted "
+                    f"{held.sha256[:12]}); `marin verify` tells what else is, make the output again with --rebuild"
+                )
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(partial, folder)
+        _compared[folder] = file_stamps(str(folder))
+    except FileNotFoundError as error:
+        raise CorruptOutput(f"{url}: {error} is listed in the manifest of {root} and missing; --rebuild it") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _make_room(wanted: int) -> None:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    given = os.environ.get("MARIN_CACHE_GIB")
+    bound = int(float(given) * 2**30) if given else shutil.disk_usage(folder).total // 2
+    held = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in held}
+    for path in held:
+        if sum(sizes.values()) + wanted <= bound:
+            return
+        if _evict(path):
+            del sizes[path]
+    if sum(sizes.values()) + wanted > bound:
+        raise StoreFull(
+            f"{folder}: {wanted / 2**30:,.1f} GiB of inputs do not fit beside {sum(sizes.values()) / 2**30:,.1f} GiB "
+            f"in use; the bound is {bound / 2**30:,.1f} GiB. Raise it (MARIN_CACHE_GIB) or name a larger disk "
+            "(MARIN_CACHE)"
+        )
+
+
+def _evict(path: Path) -> bool:
+    """Not what a process uses."""
+    try:
+        using = _locked(path.name.split(".")[0], "using", fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(using)
+    return True
+
+
+def _locked(content: str, name: str, how: int) -> int:
+    handle = os.open(cache_folder() / f"{content}.{name}", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, how)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle

@@ -1,0 +1,222 @@
+"""A place that files can be read from and written to: a local folder or any fsspec URL."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from marin.errors import BadName
+from marin.store.files.local import OWN, FileStamp, file_stamps, files_below, folder_stamp
+
+if TYPE_CHECKING:
+    from marin.store.objects.conditional import Stored
+
+LONGEST_PART, LONGEST_NAME = 255, 900  # bytes; disks take the one, object stores a little more than the other
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")  # nearly every name is
+
+
+@dataclass(frozen=True)
+class Directory:
+    """url: an absolute local path or ``scheme://…``; names below it use ``/``."""
+
+    url: str
+
+    def __truediv__(self, name: str) -> Directory:
+        """Raises BadName."""
+        return Directory(f"{self.url.rstrip('/')}/{checked(name)}")
+
+    @property
+    def is_local(self) -> bool:
+        return "://" not in self.url
+
+    @property
+    def path(self) -> Path:
+        """A local path. On an object store: of an output that is being made, a folder that is uploaded when ``run``
+        returns; of a committed output, a copy on this machine, checked against its manifest (see store.files.cache).
+
+        Raises StoreError for another remote directory.
+        """
+        if self.is_local:
+            return Path(self.url)
+        from marin.store.files.cache import cached
+        from marin.store.files.staging import standing_in
+
+        here = standing_in(self.url)
+        if here is None:
+            return cached(self.url)
+        folder = here[0].folder / here[1]
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def open(self, name: str, mode: str = "rb") -> Generator[IO[Any]]:
+        """Open one file; parents are made when writing. Text modes are UTF-8.
+
+        On an object store a file that is written appears whole when the context ends, and not at all if it ends with
+        an error; nothing can be appended. Raises BadName, FileNotFoundError.
+        """
+        checked(name)
+        if "r" not in mode and name.startswith(OWN):
+            raise BadName(f"{self.url}/{name}: {OWN} holds the store's own files; choose another name")
+        encoding = None if "b" in mode else "utf-8"
+        if self.is_local:
+            with _opened(f"{self.url}/{name}", mode, encoding) as handle:
+                yield handle
+        elif "r" in mode:
+            from marin.store.files.streams import reader
+
+            here = self._staged(name)
+            with here.open(mode, encoding=encoding) if here else reader(f"{self.url}/{name}", mode) as handle:
+                yield handle
+        else:
+            from marin.store.files.streams import writer
+
+            with writer(f"{self.url}/{name}", mode) as handle:
+                yield handle
+
+    def exists(self, name: str = "") -> bool:
+        """Is there such a file, or a folder with something in it?"""
+        if self.is_local:
+            return (self.path / name).exists()
+        from marin.store.files import transfer
+
+        return self._staged(name) is not None or transfer.exists(f"{self.url}/{name}" if name else self.url)
+
+    def names(self) -> list[str]:
+        """Every file below, relative, sorted; ``.marin/`` is not listed. Empty if nothing is there."""
+        if self.is_local:
+            return sorted(name for name, _ in files_below(self.url))
+        return sorted(self.listing())
+
+    def listing(self) -> dict[str, Stored]:
+        """What ``names`` gives, with the size and the store's own checksum of each: one listing."""
+        from marin.store.objects.conditional import Stored
+
+        if self.is_local:
+            found = sorted(files_below(self.url), key=lambda held: held[0])
+            return {name: Stored(entry.stat().st_size, "") for name, entry in found}
+        from marin.store.files import transfer
+        from marin.store.files.staging import standing_in
+
+        found = {name: held for name, held in transfer.walk(self.url).items() if not name.startswith(OWN)}
+        here = standing_in(self.url)
+        if here is not None:
+            below = f"{here[1]}/" if here[1] else ""
+            for name in here[0].names():
+                if name.startswith(below):
+                    found[name.removeprefix(below)] = Stored((here[0].folder / name).stat().st_size, "")
+        return found
+
+    def file_stamps(self) -> dict[str, FileStamp]:
+        """What ``listing`` gives, with all that tells whether somebody wrote to a file meanwhile."""
+        if not self.is_local:
+            listed = self.listing()
+            return {name: FileStamp(held.size, held.checksum or held.modified) for name, held in listed.items()}
+        return file_stamps(self.url)
+
+    def size(self, name: str) -> int:
+        """Bytes of one file."""
+        here = self.path / name if self.is_local else self._staged(name)
+        if here is not None:
+            return here.stat().st_size
+        from marin.store.files import transfer
+
+        return transfer.info(f"{self.url}/{name}").size
+
+    def read_bytes(self, name: str) -> bytes:
+        if self.is_local or self._staged(name) is not None:
+            with self.open(name, "rb") as handle:
+                return handle.read()
+        from marin.store.files import transfer
+
+        return transfer.read(f"{self.url}/{checked(name)}")
+
+    def read_text(self, name: str) -> str:
+        return self.read_bytes(name).decode()
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        with self.open(name, "wb") as handle:
+            handle.write(content)
+
+    def write_text(self, name: str, content: str) -> None:
+        self.write_bytes(name, content.encode())
+
+    def copy(self, name: str, target: Directory) -> None:
+        """Put one file into another directory, under the same name; by the store itself where it is the same."""
+        if not self.is_local and not target.is_local and self._staged(name) is None:
+            from marin.store.files import transfer
+
+            if transfer.scheme_of(self.url) == transfer.scheme_of(target.url):
+                transfer.copy(f"{self.url}/{name}", f"{target.url}/{name}")
+                return
+        with self.open(name, "rb") as reading, target.open(name, "wb") as writing:
+            shutil.copyfileobj(reading, writing, 1 << 22)
+
+    def remove(self) -> None:
+        """Delete the directory and everything below it; nothing happens if it is not there."""
+        if self.is_local:
+            shutil.rmtree(self.path, onexc=_unless_gone)
+            return
+        from marin.store.files import transfer
+
+        transfer.remove(self.url)
+
+    def stamp(self) -> str:
+        """Digest of names, sizes and modification times of every file below, ``.marin/`` left out.
+
+        "" where the store has no such times, or nothing is there. Reads no file.
+        """
+        return folder_stamp(self.url) if self.is_local else ""
+
+    def _staged(self, name: str) -> Path | None:
+        """Where a file is that was written through ``path`` and is not uploaded yet."""
+        from marin.store.files.staging import standing_in
+
+        here = standing_in(self.url)
+        return None if here is None else here[0].staged("/".join(part for part in (here[1], name) if part))
+
+
+def checked(name: str) -> str:
+    """The name, if every kind of store can keep a file under it and it stays below its directory. Raises BadName."""
+    if len(name) <= LONGEST_PART and _PLAIN.fullmatch(name):
+        return name
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise BadName(
+            f"{name!r} is no name of a file below a directory; wanted parts, not empty, '.' or '..', with / between"
+        )
+    try:
+        encoded = [part.encode() for part in parts]
+    except UnicodeEncodeError as error:
+        raise BadName(f"{name!r} cannot be written in UTF-8; rename the file") from error
+    if any(character < " " or character == "\x7f" for character in name):
+        raise BadName(f"{name!r} has a control character; object stores refuse it, rename the file")
+    longest = max(map(len, encoded))
+    if longest > LONGEST_PART or sum(map(len, encoded)) + len(encoded) > LONGEST_NAME:
+        raise BadName(
+            f"{name[:60]}…: {longest} bytes in one part, {len(name.encode())} in all; no store takes more than "
+            f"{LONGEST_PART} and {LONGEST_NAME}"
+        )
+    return name
+
+
+def _opened(path: str, mode: str, encoding: str | None) -> IO[Any]:
+    """Makes the folder that is to be written to only where it is missing: that is one call less for every file."""
+    try:
+        return open(path, mode, encoding=encoding)
+    except FileNotFoundError:
+        if "r" in mode:
+            raise
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return open(path, mode, encoding=encoding)
+
+
+def _unless_gone(_remove: object, _path: str, error: BaseException) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

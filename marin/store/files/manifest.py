@@ -1,0 +1,61 @@
+"""The manifest of an output: path, size and sha256 of each of its files, and the digests that these give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import asdict
+
+from marin.errors import CorruptRecord
+from marin.store.documents import BadDocument, Document
+
+MANIFEST = ".marin/manifest.json"
+
+
+class FileEntry(Document, frozen=True, kw_only=True):
+    """path relative to the output; size in bytes; sha256 in hex. checksum: as the store that holds it keeps it, by
+    which it can be checked without reading it; "" where the store keeps none."""
+
+    path: str
+    size: int
+    sha256: str
+    checksum: str = ""
+
+
+def root_digest(entries: Iterable[FileEntry], kind: str, facts: dict[str, Any]) -> str:
+    """Digest of every path, size and checksum, and of the artifact's facts: equal roots, equal outputs."""
+    described = [[entry.path, entry.size, entry.sha256] for entry in entries]
+    return hashlib.sha256(json.dumps([kind, facts, described], sort_keys=True).encode()).hexdigest()
+
+
+def content_digest(entries: Iterable[FileEntry]) -> str:
+    """Digest of every path, size and checksum; "" if there is no file."""
+    described = [[entry.path, entry.size, entry.sha256] for entry in entries]
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest() if described else ""
+
+
+def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
+    """One file a line."""
+    described = [{name: held for name, held in asdict(entry).items() if held != ""} for entry in entries]
+    return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
+
+
+def parse_manifest(content: bytes, where: str) -> list[FileEntry]:
+    """Raises CorruptRecord if it is not a manifest or a path leaves the output's directory."""
+    try:
+        entries = FileEntry.parse_list(content)
+    except BadDocument as error:
+        raise CorruptRecord(f"{where} is not a readable manifest; `--rebuild` the step, or restore the file") from error
+    for entry in entries:
+        if leaves(entry.path):
+            raise CorruptRecord(f"{where} lists {entry.path!r}, which is outside the output's directory")
+    return entries
+
+
+def leaves(path: str) -> bool:
+    """Would joining this path to a directory leave the directory?"""
+    return not path or os.path.isabs(path) or ".." in path.split("/")

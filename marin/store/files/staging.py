@@ -1,0 +1,126 @@
+"""Local folders for what must be written through a path: uploaded when the work is done.
+
+A folder stands in for one directory of the store, in one process, while a context lasts. Files that are written
+through ``Directory.open`` go to the store at once and need none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from marin.store.files import transfer, written
+from marin.store.files.local import OWN
+from marin.store.files.regular import must_hold_files
+from marin.store.files.written import Written
+
+_open: dict[str, Staging] = {}
+_lock = threading.Lock()
+
+
+class Staging:
+    """url: the directory that the folder stands in for. filled: begins with what the store has there."""
+
+    def __init__(self, url: str, *, filled: bool) -> None:
+        self.url, self.filled = url, filled
+        self._folder: Path | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def folder(self) -> Path:
+        """Below $TMPDIR; made when first asked for."""
+        with self._lock:
+            if self._folder is None:
+                folder = Path(tempfile.mkdtemp(prefix="marin-staged-"))
+                try:
+                    if self.filled:
+                        fetch(self.url, [name for name in transfer.walk(self.url) if not name.startswith(OWN)], folder)
+                except BaseException:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    raise
+                self._folder = folder
+        return self._folder
+
+    def staged(self, name: str) -> Path | None:
+        """The file or folder of that name, if it is here."""
+        if self._folder is None or not (self._folder / name).exists():
+            return None
+        return self._folder / name
+
+    def names(self) -> list[str]:
+        folder = self._folder
+        if folder is None:
+            return []
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+    def must_hold_files(self) -> None:
+        """Before it is delivered as an output. Raises NotAFile."""
+        if self._folder is not None:
+            must_hold_files(str(self._folder), self.url)
+
+    def deliver(self) -> None:
+        """Upload every file that is here; afterwards they are only there."""
+        if self._folder is not None:
+            transfer.side_by_side(self._upload, self.names())
+            self.remove()
+
+    def remove(self) -> None:
+        with self._lock:
+            folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _upload(self, name: str) -> None:
+        path, url = self.folder / name, f"{self.url}/{name}"
+        with path.open("rb") as handle:
+            sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
+            handle.seek(0)
+            md5 = hashlib.file_digest(handle, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        transfer.upload(path, url)
+        written.note(url, Written(size=path.stat().st_size, sha256=sha256, md5=md5, stored=transfer.info(url)))
+
+
+@contextmanager
+def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
+    """A folder stands in for this directory until the context ends; nothing is uploaded unless ``deliver`` is called.
+
+    Where one stands in for it already, that one, which whoever opened it delivers.
+    """
+    with _lock:
+        held = _open.get(url)
+        if held is None:
+            held = _open[url] = mine = Staging(url, filled=filled)
+        else:
+            mine = None
+    try:
+        yield held
+    finally:
+        if mine is not None:
+            with _lock:
+                del _open[url]
+            mine.remove()
+
+
+def standing_in(url: str) -> tuple[Staging, str] | None:
+    """What stands in for a directory or for one above it, and the place in it."""
+    with _lock:
+        for root, held in _open.items():
+            if url == root or url.startswith(f"{root}/"):
+                return held, url[len(root) + 1 :]
+    return None
+
+
+def fetch(url: str, names: list[str], folder: Path) -> None:
+    """Download files into a folder."""
+
+    def one(name: str) -> None:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        transfer.download(f"{url}/{name}", target)
+
+    transfer.side_by_side(one, names)

@@ -1,0 +1,67 @@
+"""What this process wrote to object stores, so that a commit need not read it back to know its sha256."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from marin.store.objects.conditional import Stored
+
+
+@dataclass(frozen=True)
+class Written:
+    """sha256, md5: of the bytes, in hex. stored: what the store said of them afterwards, if it was asked."""
+
+    size: int
+    sha256: str
+    md5: str
+    stored: Stored | None = None
+
+    def is_what(self, found: Stored) -> bool:
+        """Does the store still hold these bytes? By its checksum: an ETag is an md5, or of an upload in parts."""
+        if found.size != self.size or not found.checksum:
+            return False
+        return found == self.stored or found.checksum in (f"md5:{self.md5}", f"etag:{self.md5}")
+
+
+_written: dict[str, Written] = {}
+_lock = threading.Lock()
+
+
+def note(url: str, held: Written) -> None:
+    with _lock:
+        _written[url] = held
+
+
+def note_all(found: Mapping[str, Written]) -> None:
+    """What another process of the same attempt wrote."""
+    with _lock:
+        _written.update(found)
+
+
+def written(url: str) -> Written | None:
+    """What this process wrote there, if it did."""
+    return _written.get(url)
+
+
+def hashes(url: str, found: Mapping[str, Stored]) -> dict[str, str]:
+    """sha256 of the files of a directory, by their names, as far as it is known and the store still holds them.
+
+    found: what the store lists there.
+    """
+    known = {name: _written.get(f"{url}/{name}") for name in found}
+    return {name: held.sha256 for name, held in known.items() if held is not None and held.is_what(found[name])}
+
+
+def below(url: str) -> dict[str, Written]:
+    """What was written below a directory, by URL."""
+    with _lock:
+        return {name: held for name, held in _written.items() if name.startswith(f"{url}/")}
+
+
+def forget(url: str) -> None:
+    """Of a directory that is done with."""
+    with _lock:
+        for name in [name for name in _written if name.startswith(f"{url}/")]:
+            del _written[name]

@@ -1,0 +1,241 @@
+"""What runs need from a store while they last, so that ``marin gc`` leaves it alone.
+
+::
+
+    {prefix}/.marin/uses/<run>.json          what a run reads and makes; stays, so that gc knows recent runs
+    {prefix}/.marin/uses/<run>.beat          there while the run lasts; rewritten, as a lease is
+    {prefix}/.marin/gc.json                  what gc is about to take away: its batch
+
+A run first says what it needs, then looks at the batch, then at what it needs. gc first says what it takes, then looks
+at the needs of all runs. Whoever comes second sees the other: gc leaves it, or the run waits for the batch to pass.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from marin.errors import CorruptRecord, MarinError, Outdated
+from marin.store.documents import BadDocument, Document
+from marin.store.lease import LOOK_SECONDS, Held, LeaseDocument, State, Watch, acquire, parse_lease, read_lease
+from marin.store.process import this_process
+from marin.store.record import RECORD, Record
+from marin.store.store import Store, slug
+
+FOLDER = ".marin/uses"
+BATCH = ".marin/gc.json"
+TURN = "gc"  # whose turn it is to delete: a lease like a step's
+BEAT_EVERY = 10.0  # seconds; a lease's expiry is several of them
+RECENT = 1.0  # days: what a run needed that began since stays; it may have been killed, and be run again
+SHORT = 16  # digits of an identity: a run may need a hundred thousand
+
+
+class Needs(Document, frozen=True, kw_only=True):
+    """identities: their first digits. attempts: directories that are read. code: digests of code that outputs name, and
+    of lists of the outside data that they name. whole: of a run of all of its experiment, which says of no other step
+    that it is a part of it."""
+
+    experiment: str = ""
+    whole: bool = False
+    # These two have no default: what lacks them is no such file, rather than one that needs nothing.
+    identities: list[str]
+    attempts: list[str]
+    code: list[str] = msgspec.field(default_factory=list[str])
+
+    def __or__(self, other: Needs) -> Needs:
+        return Needs(
+            experiment=self.experiment or other.experiment,
+            whole=self.whole or other.whole,
+            identities=sorted({*self.identities, *other.identities}),
+            attempts=sorted({*self.attempts, *other.attempts}),
+            code=sorted({*self.code, *other.code}),
+        )
+
+    def meets(self, other: Needs) -> bool:
+        """Is something of the one in the other?"""
+        pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
+        return not all(set(theirs).isdisjoint(mine) for theirs, mine in pairs)
+
+    def holds(self, other: Needs) -> bool:
+        pairs = ((other.identities, self.identities), (other.attempts, self.attempts), (other.code, self.code))
+        return all(set(theirs) <= set(mine) for theirs, mine in pairs)
+
+
+NOTHING = Needs(identities=[], attempts=[])
+
+
+def turn_name(token: int) -> str:
+    """What the lease of a turn calls its attempt; there is no such directory."""
+    return f".marin/gc/{token:04d}"
+
+
+def needs_of(
+    identities: Iterable[str],
+    records: Iterable[Record],
+    code: Iterable[str],
+    experiment: str = "",
+    *,
+    whole: bool = False,
+) -> Needs:
+    """identities: what is read or made. records: what is there of it."""
+    held = list(records)
+    return Needs(
+        experiment=experiment,
+        whole=whole,
+        identities=sorted({each[:SHORT] for each in (*identities, *(record.identity for record in held))}),
+        attempts=sorted({record.attempt for record in held}),
+        code=sorted(set(code)),
+    )
+
+
+class Uses:
+    """One run's own. Use as a context manager around everything that reads the store or writes to it."""
+
+    def __init__(
+        self,
+        store: Store,
+        experiment: str,
+        tell: Callable[[str], None] = lambda _: None,
+        watch: Watch | None = None,
+    ) -> None:
+        """tell: what it waits for, in words. watch: judges whether a gc that stands still is dead."""
+        self.store, self.experiment, self.tell = store, experiment, tell
+        self.run = f"{time.strftime('%Y%m%dT%H%M%S')}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
+        self.needs = replace(NOTHING, experiment=experiment)
+        self._parts = 0
+        self._watch = watch if watch is not None else Watch()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Uses:
+        document = LeaseDocument(
+            state=State.HELD,
+            token=1,
+            attempt=f"{FOLDER}/{self.run}",
+            holder=this_process(),
+            since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        )
+        self._write_beat(document)
+        self._thread = threading.Thread(target=self._beat, args=(document,), name="uses", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        with suppress(MarinError, OSError):
+            self.store.objects.remove([self._beat_name])
+
+    def add(self, needs: Needs, records: Collection[Record]) -> None:
+        """From now on gc leaves these alone. records: what must be there, by the directory that the plan saw.
+
+        Waits while gc is taking some of it away. Raises Outdated if some of it is gone.
+        """
+        if not self.needs.holds(needs):
+            self.needs |= needs
+            part = f".{self._parts}" if self._parts else ""
+            self._parts += 1
+            name = f"{FOLDER}/{self.run}{part}.json"
+            self.store.objects.write(name, needs.to_json())
+            self._let_pass(needs)
+        gone = _gone(self.store, records)
+        if gone:
+            raise Outdated(
+                f"{', '.join(record.name for record in gone[:3])}{' …' if len(gone) > 3 else ''}: made again or taken "
+                f"away by `marin gc` since this was planned ({gone[0].attempt}); run again"
+            )
+
+    def _let_pass(self, needs: Needs) -> None:
+        told = False
+        while (batch := read_batch(self.store)) is not None and batch.meets(needs):
+            lease = read_lease(self.store.objects, TURN)
+            if lease is None or lease.state is not State.HELD:
+                return  # what is left of one that was killed: a record that is there has all its files
+            if self._watch.is_dead(TURN, lease) and self._end_turn(lease):
+                return
+            if not told:
+                self.tell(f"`marin gc` of {lease.holder} is taking away what this run needs; waiting for it")
+                told = True
+            time.sleep(LOOK_SECONDS)
+
+    def _end_turn(self, dead: LeaseDocument) -> bool:
+        """So that a gc that only stood still deletes nothing when it wakes up."""
+        turn = acquire(self.store.objects, TURN, turn_name, lambda lease: lease == dead)
+        if isinstance(turn, Held):
+            return False
+        turn.release()
+        return True
+
+    @property
+    def _beat_name(self) -> str:
+        return f"{FOLDER}/{self.run}.beat"
+
+    def _write_beat(self, document: LeaseDocument) -> None:
+        self.store.objects.write(self._beat_name, document.to_bytes())
+
+    def _beat(self, document: LeaseDocument) -> None:
+        while not self._stop.wait(BEAT_EVERY):
+            document = replace(document, beat=document.beat + 1)
+            with suppress(MarinError, OSError):  # the store is away for a moment
+                self._write_beat(document)
+
+
+def _gone(store: Store, records: Collection[Record]) -> list[Record]:
+    """Those whose directories do not hold an output any more. gc removes the record and then that mark, before data."""
+    marks = {f"{record.attempt}/{RECORD}": record for record in records}
+    there = store.objects.read_many(list(marks))
+    unmarked = [record for mark, record in marks.items() if mark not in there]
+    committed = store.record_contents({record.identity for record in unmarked}) if unmarked else {}
+    return [record for record in unmarked if record.attempt.encode() not in committed.get(record.identity, b"")]
+
+
+@dataclass(frozen=True)
+class Run:
+    """beat: None once it has ended."""
+
+    name: str
+    needs: Needs
+    beat: LeaseDocument | None
+
+
+def read_runs(store: Store) -> list[Run]:
+    """Every run that said what it needs: first what, then whether it still lasts. Raises CorruptRecord."""
+    names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
+    needs = store.objects.read_many([name for name in names if name.endswith(".json")])
+    beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
+    found: dict[str, Needs] = {}
+    for name, content in needs.items():
+        run = name.removeprefix(f"{FOLDER}/").removesuffix(".json").partition(".")[0]
+        found[run] = found.get(run, NOTHING) | _parsed(content, f"{store.prefix}/{name}")
+    lasting = {name.removeprefix(f"{FOLDER}/").removesuffix(".beat"): content for name, content in beats.items()}
+    return [
+        Run(
+            name=run,
+            needs=needed,
+            beat=parse_lease(lasting[run], f"{store.prefix}/{FOLDER}/{run}.beat") if run in lasting else None,
+        )
+        for run, needed in found.items()
+    ]
+
+
+def read_batch(store: Store) -> Needs | None:
+    """What gc is taking away, if it is at work or was killed at it. Raises CorruptRecord."""
+    content = store.objects.read(BATCH)
+    return None if content is None else _parsed(content, f"{store.prefix}/{BATCH}")
+
+
+def _parsed(content: bytes, where: str) -> Needs:
+    try:
+        return Needs.parse(content)
+    except BadDocument as error:
+        raise CorruptRecord(
+            f"{where} is not readable ({error}); if nobody runs anything in this store, delete it"
+        ) from error

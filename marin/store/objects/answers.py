@@ -1,0 +1,71 @@
+"""What an object store's client raises, as errors that name the object, what the server said and what to do."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from marin.errors import BadPrefix, MarinError, StoreError, StoreFull
+from marin.store.objects.conditional import PreconditionFailed
+
+REFUSED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "401", "403"}
+FULL = {"QuotaExceeded", "XMinioStorageFull", "507"}
+CREDENTIALS = {
+    "gs": "`gcloud auth application-default login` or GOOGLE_APPLICATION_CREDENTIALS",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or the machine's role",
+}
+
+
+@contextmanager
+def answered(url: str, doing: str) -> Generator[None]:
+    """doing: "read", "write", "list" or "delete". What is not there, and what a condition refused, passes: only the
+    caller knows what it means."""
+    try:
+        yield
+    except (MarinError, FileNotFoundError, PreconditionFailed):
+        raise
+    except Exception as error:
+        raise as_store_error(error, url, doing) from error
+
+
+def as_store_error(error: Exception, url: str, doing: str) -> MarinError:
+    code, said = code_of(error), _said(error)
+    if code in REFUSED:
+        how = CREDENTIALS[url.split("://", 1)[0]]
+        return BadPrefix(
+            f"{url}: the store refused to {doing} it ({said}); check that this account may {doing} there ({how}), "
+            "or --prefix"
+        )
+    if code in FULL:
+        return StoreFull(f"{url}: no space left ({said}); free some or move the store. Nothing committed is lost")
+    return StoreError(
+        f"{url}: could not {doing} it, also after waiting and trying again ({said}); check the network, the "
+        "endpoint and the store's state. Nothing committed is lost: run again"
+    )
+
+
+def no_bucket(url: str) -> BadPrefix:
+    scheme, _, rest = url.partition("://")
+    return BadPrefix(f"{url}: there is no bucket {scheme}://{rest.split('/')[0]}; create it or fix --prefix")
+
+
+def code_of(error: BaseException) -> str:
+    """The server's word or number for what went wrong; "" if it gave none."""
+    response: Any = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
+    if isinstance(response, dict):
+        return str(response.get("Error", {}).get("Code", ""))
+    if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "GoogleAuthError", "RefreshError"):
+        return "401"
+    if isinstance(error, OSError) and str(error).startswith("Forbidden"):
+        return "403"
+    return str(getattr(error, "code", None) or "")
+
+
+def _said(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = lines[-1] if lines else ""
+    code = code_of(error)
+    return ": ".join(part for part in (code if code not in told else "", told) if part) or type(error).__name__

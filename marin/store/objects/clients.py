@@ -1,0 +1,108 @@
+"""The clients of object stores: one per process, made when first needed, told nothing that their own settings say.
+
+Where the server is, who asks and as whom comes from the clients' own environment and files (``AWS_…``,
+``GOOGLE_APPLICATION_CREDENTIALS``, ``STORAGE_EMULATOR_HOST`` …, ``FSSPEC_…``); never from here.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from marin.errors import BadPrefix, missing_dependency
+from marin.store.objects.conditional import StoreCalls
+
+REMOTE = ("gs", "s3")
+CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
+IN_FLIGHT = 64  # calls of one read_many or one transfer that wait for their answers at a time
+
+_lock = threading.Lock()
+_clients: dict[tuple[int, str], Any] = {}
+
+
+def client(scheme: str) -> Any:
+    """The fsspec file system of ``gs`` or ``s3``. A forked process gets one of its own.
+
+    Raises MissingDependency, or BadPrefix if the client cannot be set up.
+    """
+    key = os.getpid(), scheme
+    found = _clients.get(key)
+    if found is None:
+        with _lock:
+            found = _clients.get(key) or _make(scheme)
+            _clients[key] = found
+    return found
+
+
+def calls(scheme: str) -> StoreCalls:
+    """The same client as single calls on its event loop."""
+    if scheme == "gs":
+        from marin.store.objects.gcs import GoogleCalls
+
+        return GoogleCalls(client(scheme))
+    from marin.store.objects.s3 import AmazonCalls
+
+    return AmazonCalls(client(scheme))
+
+
+def on_loop[T](scheme: str, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
+    """What the coroutine gives, which runs on the client's own event loop, in a thread of its own."""
+    from fsspec.asyn import sync
+
+    return sync(client(scheme).loop, work, *arguments)  # pyright: ignore[reportReturnType]
+
+
+def _make(scheme: str) -> Any:
+    package = {"gs": "gcsfs", "s3": "s3fs"}[scheme]
+    try:
+        files = _google() if scheme == "gs" else _amazon()
+    except ImportError as error:
+        raise missing_dependency(error, f"a store on {scheme}://") or error from error
+    except Exception as error:
+        raise BadPrefix(f"{package} cannot be set up: {error}; check its settings in the environment") from error
+    # It logs each error that it gives up on, with a traceback, and raises it as well.
+    logging.getLogger(package).addHandler(logging.NullHandler())
+    return files
+
+
+def _google() -> Any:
+    import aiohttp
+    import fsspec
+    from fsspec.config import conf
+
+    given = conf.get("gs", {})
+    options: dict[str, Any] = {
+        # Between two bytes, not for a whole file. gcsfs tries 6 times, waiting up to half a minute in all.
+        "requests_timeout": aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=ANSWER_SECONDS),
+        "consistency": "md5",  # what was written is compared with what the server says it got
+    }
+    return fsspec.filesystem("gs", use_listings_cache=False, **(options | given))
+
+
+def _amazon() -> Any:
+    import s3fs.core
+    from fsspec.config import conf
+
+    from marin.store.objects.s3 import OneClient
+
+    given = dict(conf.get("s3", {}))
+    settings: dict[str, Any] = {"max_pool_connections": 2 * IN_FLIGHT}
+    if "AWS_MAX_ATTEMPTS" not in os.environ and "AWS_RETRY_MODE" not in os.environ:
+        settings["retries"] = {"mode": "standard", "max_attempts": 3}
+    settings |= given.pop("config_kwargs", {})
+    files = OneClient(use_listings_cache=False, config_kwargs=settings, **given)
+    files.retries = 8  # of its own, around botocore's: up to half a minute in all
+    s3fs.core.set_custom_error_handler(_is_passing)
+    return files
+
+
+def _is_passing(error: Exception) -> bool:
+    """botocore knows the words of Amazon's servers; others say 429 in their own."""
+    response: Any = getattr(error, "response", None)
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+    return status in (408, 429, 500, 502, 503, 504)

@@ -1,0 +1,198 @@
+"""Control files on an object store: every change that must have one winner is bound to the version that was read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn
+
+from marin.errors import BadPrefix, MarinError, StoreError
+from marin.store.objects.answers import answered, no_bucket
+from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
+from marin.store.objects.clients import IN_FLIGHT, calls, on_loop
+from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed, StoreCalls
+
+REMEMBERED = 256  # versions of objects that this process read or wrote last
+ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
+PROBE = ".marin/conditions"
+_honest: set[str] = set()  # prefixes whose store refused what it had to, in this process
+
+
+class RemoteObjects:
+    """A store on ``gs://`` or ``s3://``. Safe to use from many threads and after a fork."""
+
+    is_remote = True
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix.rstrip("/")
+        self.scheme, _, self.path = self.prefix.partition("://")
+        if not self.path.split("/")[0]:
+            raise BadPrefix(f"{prefix}: names no bucket; wanted {self.scheme}://bucket/folder")
+        self._versions: OrderedDict[str, Content] = OrderedDict()
+
+    def read(self, name: str) -> bytes | None:
+        held = self._get(name)
+        return None if held is None else held.content
+
+    def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
+        import asyncio
+
+        async def read_all(store: StoreCalls) -> dict[str, bytes]:
+            places = asyncio.Semaphore(IN_FLIGHT)
+
+            async def read(name: str) -> tuple[str, Content | None]:
+                async with places:
+                    with answered(f"{self.prefix}/{name}", "read"):
+                        return name, await store.get(f"{self.path}/{name}")
+
+            reads = [asyncio.ensure_future(read(name)) for name in dict.fromkeys(names)]
+            try:
+                found = await asyncio.gather(*reads)
+            finally:
+                for waiting in reads:
+                    waiting.cancel()
+            return {name: held.content for name, held in found if held is not None}
+
+        return self._bucket_there(lambda: self._ask(read_all))
+
+    def write(self, name: str, content: bytes) -> None:
+        self._put(name, content, None)
+
+    def swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
+        self._must_honour_conditions()
+        for _ in range(ATTEMPTS):
+            held = self._versions.get(name)
+            if held is None or held.content != old:
+                held = self._get(name)
+            if held is not None and held.content == new:
+                return True  # written by an earlier call of ours whose answer was lost: no two writers write alike
+            if (held.content if held else None) != old:
+                return False
+            try:
+                self._put(name, new, held.version if held else ABSENT)
+                return True
+            except PreconditionFailed:
+                self._versions.pop(name, None)  # somebody was faster, or our own write was, its answer lost
+            except BadPrefix:
+                raise
+            except StoreError:
+                self._versions.pop(name, None)
+                with contextlib.suppress(MarinError):
+                    after = self._get(name)
+                    if after is not None and after.content == new:
+                        return True
+                raise
+        raise StoreError(
+            f"{self.prefix}/{name}: the store refused a conditional write {ATTEMPTS} times although the object holds "
+            "what was expected; run again"
+        )
+
+    def remove(self, names: Sequence[str]) -> None:
+        async def remove_all(store: StoreCalls) -> None:
+            with answered(f"{self.prefix}/{names[0]}", "delete"):
+                await store.remove([f"{self.path}/{name}" for name in dict.fromkeys(names)])
+
+        if names:
+            self._bucket_there(lambda: self._ask(remove_all))
+        for name in names:
+            self._versions.pop(name, None)
+
+    def settle(self, names: Sequence[str]) -> None:
+        """An object store answers when what it was given is safe."""
+
+    def append(self, name: str, content: bytes) -> None:
+        def begin() -> PartedLog:
+            return PartedLog(name, self.write, lambda: self.names(name), lambda part: self.read(part) or b"")
+
+        sender().log(f"{self.prefix}/{name}", begin).append(content)
+
+    def flush(self, name: str) -> None:
+        sender().send(f"{self.prefix}/{name}")
+
+    def read_log(self, name: str, start: int = 0) -> bytes:
+        parts = parts_from(self.names(name), start)
+        if not parts:
+            return b""
+        found = self.read_many([f"{name}/{part}" for part in parts])
+        return b"".join(found.get(f"{name}/{part}", b"") for part in parts)[start - int(parts[0]) :]
+
+    def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
+        found = self.read_many([part_name(name, 0) for name in names])
+        logs = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
+        return {name: held if len(held) < PART_BYTES else self.read_log(name) for name, held in logs.items()}
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(self.stamps(folder))
+
+    def stamps(self, folder: str) -> dict[str, str]:
+        path = f"{self.path}/{folder}".rstrip("/")
+
+        async def listed(store: StoreCalls) -> list[Listed]:
+            with answered(f"{self.prefix}/{folder}", "list"):
+                return await store.list(path)
+
+        found = self._bucket_there(lambda: self._ask(listed))
+        return {entry.name: entry.version for entry in found if entry.name and not entry.name.startswith(".")}
+
+    def _get(self, name: str) -> Content | None:
+        async def get(store: StoreCalls) -> Content | None:
+            with answered(f"{self.prefix}/{name}", "read"):
+                return await store.get(f"{self.path}/{name}")
+
+        held = self._bucket_there(lambda: self._ask(get))
+        self._remember(name, held)
+        return held
+
+    def _put(self, name: str, content: bytes, only_if: str | None) -> None:
+        async def put(store: StoreCalls) -> str:
+            with answered(f"{self.prefix}/{name}", "write"):
+                return await store.put(f"{self.path}/{name}", content, only_if)
+
+        version = self._bucket_there(lambda: self._ask(put))
+        self._remember(name, Content(content, version))
+
+    def _must_honour_conditions(self) -> None:
+        """Raises BadPrefix for a store that lets a write replace an object although its condition does not hold.
+
+        Asked once in a process. The object that this needs stays: two refused calls, and nothing to delete.
+        """
+        if self.prefix in _honest:
+            return
+        absent, match = calls(self.scheme).conditions
+        if not self._is_refused(ABSENT) and not self._is_refused(ABSENT):  # the first ever makes it
+            self._ignores(absent, "asked to only create it")
+        if not self._is_refused(NEVER):
+            self._ignores(match, "asked to replace a version that it never had")
+        _honest.add(self.prefix)
+
+    def _is_refused(self, only_if: str) -> bool:
+        try:
+            self._put(PROBE, b"every conditional write must be refused here\n", only_if)
+        except PreconditionFailed:
+            return True
+        return False
+
+    def _ignores(self, condition: str, asked: str) -> NoReturn:
+        raise BadPrefix(
+            f"{self.prefix}: this store ignores {condition} (it replaced {PROBE}, {asked}), so that two drivers could "
+            "hold one lease and both commit; use a store that honours conditional writes"
+        )
+
+    def _remember(self, name: str, held: Content | None) -> None:
+        self._versions.pop(name, None)
+        if held is not None:
+            self._versions[name] = held
+        while len(self._versions) > REMEMBERED:
+            with contextlib.suppress(KeyError):
+                self._versions.popitem(last=False)
+
+    def _bucket_there[T](self, ask: Callable[[], T]) -> T:
+        try:
+            return ask()
+        except FileNotFoundError as error:
+            raise no_bucket(self.prefix) from error
+
+    def _ask[T](self, work: Callable[[StoreCalls], Coroutine[Any, Any, T]]) -> T:
+        """The result of a coroutine that runs on the client's own event loop."""
+        return on_loop(self.scheme, work, calls(self.scheme))

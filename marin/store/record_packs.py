@@ -1,0 +1,95 @@
+"""A pure cache of record objects, for stores where every read is a round trip: a few packs, not thousands of reads.
+
+A pack holds the content of many records, each with the stamp (generation, etag) that the listing gave for it then.
+An entry counts only while the listing of today gives the same stamp, so a pack can be lost, late or garbled without
+changing what anybody sees; and two drivers that write one at once only lose some speed.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from marin.errors import StoreError
+from marin.store.documents import BadDocument, parse_json
+from marin.store.objects.objects import Objects
+
+FORMAT = 1
+FOLDER = ".marin/index"
+RECORDS = ".marin/records"
+WORTH_PACKING = 64  # records that had to be read one by one: about a second where a round trip takes 20 ms
+
+type Pack = dict[str, tuple[str, str]]  # stamp and content, by name
+
+
+class RecordIndex:
+    """Reads records through the packs of a store. unpacked: names that had to be read one by one so far."""
+
+    def __init__(self, objects: Objects, worth: int = WORTH_PACKING) -> None:
+        """worth: so many single reads are worth writing packs."""
+        self.objects, self.worth = objects, worth
+        self.packs: dict[str, Pack] = {}
+        self.unpacked: dict[str, tuple[str, str]] = {}
+
+    def read(self, wanted: Iterable[str] | None) -> dict[str, bytes]:
+        """Content by name of the records that exist, of all or of those wanted: one listing, few reads."""
+        stamps = self.objects.stamps(RECORDS)
+        names = stamps.keys() if wanted is None else stamps.keys() & set(wanted)
+        self._load({_pack_name(name) for name in names})
+        found: dict[str, bytes] = {}
+        for name in names:
+            packed = self.packs[_pack_name(name)].get(name)
+            if packed is not None and packed[0] == stamps[name]:
+                found[name] = packed[1].encode()
+        single = {f"{RECORDS}/{name}": name for name in names if name not in found}
+        for path, content in self.objects.read_many(list(single)).items():
+            name = single[path]
+            found[name] = content
+            try:
+                self.unpacked[name] = (stamps[name], content.decode())
+            except UnicodeDecodeError:
+                continue  # no record; whoever parses it says so
+        return found
+
+    def pack(self) -> None:
+        """Add what had to be read one by one to the packs, if that is worth it. A store that refuses is left alone."""
+        if len(self.unpacked) < self.worth:
+            return
+        by_pack: dict[str, Pack] = {}
+        for name, entry in self.unpacked.items():
+            by_pack.setdefault(_pack_name(name), {})[name] = entry
+        self._load(by_pack.keys())
+        for pack, entries in by_pack.items():
+            merged = self.packs[pack] = {**self.packs[pack], **entries}
+            content = zlib.compress(json.dumps({"format": FORMAT, "records": merged}).encode(), level=1)
+            try:
+                self.objects.write(pack, content)
+            except StoreError:
+                return  # only speed is lost
+        self.unpacked.clear()
+
+    def _load(self, packs: Iterable[str]) -> None:
+        new = [pack for pack in packs if pack not in self.packs]
+        contents = self.objects.read_many(new)
+        for pack in new:
+            self.packs[pack] = _parse(contents.get(pack))
+
+
+def _pack_name(record: str) -> str:
+    """One of sixteen, by the first digit of the identity: so a pack of 100,000 records stays a few megabytes."""
+    return f"{FOLDER}/records-{record[:1]}"
+
+
+def _parse(content: bytes | None) -> Pack:
+    """Whatever is not a pack of this format is no pack."""
+    if content is None:
+        return {}
+    try:
+        held: Mapping[str, Any] = parse_json(zlib.decompress(content))
+        if held["format"] != FORMAT:
+            return {}
+        return {str(name): (str(stamp), str(text)) for name, (stamp, text) in held["records"].items()}
+    except (zlib.error, BadDocument, ValueError, TypeError, KeyError, AttributeError):
+        return {}

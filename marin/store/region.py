@@ -1,0 +1,81 @@
+"""Where bytes lie and where steps run: a provider and one of its regions. Never part of an identity."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from marin.errors import BadField
+
+GOOGLE, AMAZON, LOCAL = "gcp", "aws", "local"
+_WRITTEN = re.compile(r"([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9-]*(?:\+[a-z0-9][a-z0-9-]*)*)")
+# A bucket that lies in two regions (https://cloud.google.com/storage/docs/locations).
+_PAIRS = {
+    "nam4": ("us-central1", "us-east1"),
+    "eur4": ("europe-north1", "europe-west4"),
+    "eur5": ("europe-west1", "europe-west2"),
+    "eur7": ("europe-west2", "europe-west3"),
+    "eur8": ("europe-west3", "europe-west6"),
+    "asia1": ("asia-northeast1", "asia-northeast2"),
+}
+
+
+@dataclass(frozen=True)
+class Region:
+    """``gcp/us-central2``, ``aws/us-east-1``, or ``local``: a machine in no cloud.
+
+    name: as the provider writes it, in lower case. Of a bucket also a place that is more than one region: ``us``
+    (somewhere on that continent), ``nam4``, ``us-central1+us-east1``.
+    """
+
+    provider: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.name}" if self.name else self.provider
+
+    def is_where(self, other: Region) -> bool:
+        """Do bytes stay within a region between the two? A bucket in two regions is in both of them."""
+        return self.provider == other.provider and not self._names.isdisjoint(other._names)
+
+    @property
+    def _names(self) -> set[str]:
+        return {self.name, *(_PAIRS.get(self.name) or self.name.split("+"))}
+
+
+MACHINE = Region(LOCAL)
+
+
+def parse_region(text: str) -> Region:
+    """Inverse of ``str``. Raises BadField."""
+    given = text.strip().lower()
+    if given == LOCAL:
+        return MACHINE
+    found = _WRITTEN.fullmatch(given)
+    if found is None:
+        raise BadField(
+            f"{text!r} is no region; wanted a provider and its region, such as gcp/us-central2 or aws/us-east-1, or "
+            "'local' for a machine in no cloud"
+        )
+    return Region(found[1], found[2])
+
+
+def bucket_region(url: str) -> Region | None:
+    """Where the bucket of a ``gs://`` or ``s3://`` URL is, as its server says: one call.
+
+    None for a path and ``memory://``, which are wherever the machine is that uses them. Raises StoreError, BadPrefix.
+    """
+    from marin.store.objects.clients import REMOTE, calls, on_loop
+
+    scheme, _, rest = url.partition("://")
+    if scheme not in REMOTE or not rest:
+        return None
+    from marin.store.objects.answers import answered, no_bucket
+
+    bucket = rest.split("/")[0]
+    try:
+        with answered(f"{scheme}://{bucket}", "describe"):
+            name = on_loop(scheme, calls(scheme).location, bucket)
+    except FileNotFoundError as error:
+        raise no_bucket(url) from error
+    return Region({"gs": GOOGLE, "s3": AMAZON}[scheme], name.lower())

@@ -1,0 +1,208 @@
+"""Revocations: bytes that somebody declared bad. Append-only, with reasons and names."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from marin.errors import BadField
+from marin.store.documents import Document, Versioned
+from marin.store.process import this_process
+from marin.store.record import Record
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+FOLDER = ".marin/revocations"
+
+
+class Replacement(Document, frozen=True, kw_only=True):
+    """The output to use instead: what a pin to it would say."""
+
+    name: str
+    identity: str
+    root: str
+    at: str
+
+
+class Revocation(Versioned, frozen=True, kw_only=True):
+    """root: digest of the bytes, with kind and facts. content: of the files alone; "" where there are none.
+
+    identity, name: the output that was pointed at. withdrawn: this entry takes the earlier ones back.
+    """
+
+    root: str
+    content: str = ""
+    identity: str
+    name: str
+    because: str
+    who: str
+    when: str
+    replacement: Replacement | None = None
+    withdrawn: bool = False
+
+    def describe(self) -> str:
+        """ "revoked by ann on 2026-…: holds GSM8K test items"."""
+        return f"revoked by {self.who} on {self.when}: {self.because}"
+
+
+class Revocations:
+    """The standing ones."""
+
+    def __init__(self, standing: Iterable[Revocation] = ()) -> None:
+        self.all = list(standing)
+        self._by_root = {held.root: held for held in self.all}
+        self._by_content = {held.content: held for held in self.all if held.content}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+    def of(self, root: str, content: str = "") -> Revocation | None:
+        """Of bytes with this root, or of the same files under another kind or with other facts."""
+        return self._by_root.get(root) or (self._by_content.get(content) if content else None)
+
+    def describe(self, revocation: Revocation) -> str:
+        """With what to use instead, which may have been replaced itself."""
+        instead = self.instead_of(revocation)
+        if instead is None:
+            return revocation.describe()
+        return f"{revocation.describe()}; use {instead.name} {instead.identity[:12]} instead"
+
+    def instead_of(self, revocation: Revocation) -> Replacement | None:
+        """The replacement; if that was revoked later, its replacement; None if there is none that stands."""
+        seen: set[str] = set()
+        instead = revocation.replacement
+        while instead is not None and instead.root not in seen:
+            seen.add(instead.root)
+            later = self.of(instead.root)
+            if later is None:
+                return instead
+            instead = later.replacement
+        return None
+
+
+def revoke(store: Store, record: Record, because: str, replacement: Record | None = None) -> Revocation:
+    """Declare an output's bytes bad, wherever they are and under whatever name. Raises BadField."""
+    if not because.strip():
+        raise BadField("a revocation needs its reason: --because 'holds GSM8K test items'; it is recorded and shown")
+    if replacement is not None and _key(replacement) == _key(record):
+        raise BadField(f"{replacement.name} {replacement.identity[:12]} has the very bytes that are being revoked")
+    return _append(store, _key(record), entry_of(record, because, replacement))
+
+
+def withdraw(store: Store, record: Record, because: str) -> Revocation:
+    """Take a revocation back. Raises BadField if there is none or no reason is given."""
+    if not because.strip():
+        raise BadField("taking a revocation back needs its reason: --because …; it is recorded and shown")
+    if revoked_bytes(store, record.root, record.content) is None:
+        raise BadField(f"{record.name} {record.identity[:12]} is not revoked; nothing to withdraw")
+    return _append(store, _key(record), entry_of(record, because, withdrawn=True))
+
+
+def revoked(store: Store) -> Revocations:
+    """The standing revocations. One listing, and as many reads as there are. Raises CorruptRecord."""
+    names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
+    found: list[Revocation] = []
+    for name, content in store.objects.read_many(names).items():
+        found += _standing(_entries(content, f"{store.prefix}/{name}"))
+    return Revocations(found)
+
+
+def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
+    """Why these bytes may not be committed; None if they may. One read. Raises CorruptRecord."""
+    return next(iter(_standing(history(store, root, content))), None)
+
+
+def bring_revocations(source: Store, target: Store) -> bool:
+    """Let one store know what another does; True if it had not known all of it. Raises CorruptRecord.
+
+    Where the two were told different things about the same bytes, what is revoked in either stays revoked.
+    """
+    names = [f"{FOLDER}/{name}" for name in source.objects.names(FOLDER)]
+    news = False
+    for name, content in source.objects.read_many(names).items():
+        theirs = _entries(content, f"{source.prefix}/{name}")
+        while True:
+            old = target.objects.read(name)
+            ours = _entries(old, f"{target.prefix}/{name}")
+            both = _merged(ours, theirs)
+            if both == ours:
+                break
+            if target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both), lasting=True):
+                news = True
+                break
+    return news
+
+
+def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation]:
+    if ours == theirs[: len(ours)]:
+        return theirs
+    new = [entry for entry in theirs if entry not in ours]
+    if not new:
+        return ours
+    both = [*ours, *new]
+    standing = {entry.root for entry in _standing(both)}
+    return both + [entry for entry in (*_standing(ours), *_standing(theirs)) if entry.root not in standing]
+
+
+def history(store: Store, root: str, content: str) -> list[Revocation]:
+    """Everything that was ever said about these bytes, oldest first."""
+    name = _name(content or root)
+    return _entries(store.objects.read(name), f"{store.prefix}/{name}")
+
+
+def _standing(entries: list[Revocation]) -> list[Revocation]:
+    """The last word on each root that was named since the last withdrawal."""
+    last: dict[str, Revocation] = {}
+    for entry in entries:
+        if entry.withdrawn:
+            last.clear()
+        else:
+            last[entry.root] = entry
+    return list(last.values())
+
+
+def entry_of(record: Record, because: str, replacement: Record | None = None, *, withdrawn: bool = False) -> Revocation:
+    """What a revocation says; nothing is recorded."""
+    instead = None
+    if replacement is not None:
+        instead = Replacement(
+            name=replacement.name, identity=replacement.identity, root=replacement.root, at=replacement.attempt
+        )
+    return Revocation(
+        root=record.root,
+        content=record.content,
+        identity=record.identity,
+        name=record.name,
+        because=redacted(because.strip()),
+        who=str(this_process().user),
+        when=time.strftime("%Y-%m-%d %H:%M:%S"),
+        replacement=instead,
+        withdrawn=withdrawn,
+    )
+
+
+def _key(record: Record) -> str:
+    """The same files are one case, whatever they are called."""
+    return record.content or record.root
+
+
+def _name(key: str) -> str:
+    return f"{FOLDER}/{key}.jsonl"
+
+
+def _append(store: Store, key: str, entry: Revocation) -> Revocation:
+    """When this returns, no power cut takes it. Raises CorruptRecord rather than add to what cannot be read."""
+    name = _name(key)
+    while True:
+        old = store.objects.read(name)
+        _entries(old, f"{store.prefix}/{name}")
+        if store.objects.swap(name, old, entry.added_to(old), lasting=True):
+            return entry
+
+
+def _entries(content: bytes | None, where: str) -> list[Revocation]:
+    remedy = (
+        "restore it from a copy of the store or a mirror: until then nothing here can be told from what was revoked. "
+        "Where nobody has it, delete the file and revoke again what should be"
+    )
+    return Revocation.parse_lines(content, where, "revocation", remedy)

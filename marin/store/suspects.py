@@ -1,0 +1,76 @@
+"""What was made from bytes that turned out to be damaged, since they were last known to be right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from marin.store.files.verify import Checked
+from marin.store.lineage import Lineage, Output
+from marin.store.record import Record
+
+TIME = "%Y-%m-%d %H:%M:%S"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suspects:
+    """right_on: when the damaged bytes were last known to be right. made_since: what may hold the damage, nearest
+    first."""
+
+    right_on: str
+    made_since: list[Record]
+
+
+def suspects_of(lineage: Lineage, damaged: Record, verified: Mapping[str, str]) -> Suspects:
+    """verified: when each output was last found right, by its directory.
+
+    A reader that compared every byte itself is no suspect, and says that they were right when it started.
+    """
+    by_attempt: dict[str, list[Output]] = {}
+    for output, record in lineage.records.items():
+        by_attempt.setdefault(record.attempt, []).append(output)
+
+    def read(outputs: list[Output]) -> list[tuple[Output, Checked]]:
+        """What read these, and how well each looked. An alias read nothing."""
+        return [
+            (reader, held.checked)
+            for output in outputs
+            for reader in lineage.readers.get(output, ())
+            if not lineage.records[reader].alias_of
+            for held in lineage.records[reader].inputs
+            if held.identity == output.identity
+        ]
+
+    def with_aliases(outputs: list[Output]) -> list[Output]:
+        return list(dict.fromkeys(same for output in outputs for same in by_attempt[lineage.records[output].attempt]))
+
+    same_bytes = by_attempt.get(damaged.attempt, [Output(damaged.identity, damaged.root)])
+    records = [lineage.records.get(output, damaged) for output in same_bytes]
+    readers = read(same_bytes)
+    right_on = max(
+        min(_ended(record) for record in records),
+        *(held.when for record in records for held in record.mirrored),
+        *(lineage.records[reader].provenance.started for reader, checked in readers if checked is Checked.FULL),
+        verified.get(damaged.attempt, ""),
+    )
+    found: dict[Output, None] = {}
+    level = [
+        reader
+        for reader, checked in readers
+        if checked is not Checked.FULL and _ended(lineage.records[reader]) >= right_on
+    ]
+    while level:
+        level = [output for output in with_aliases(level) if output not in found]
+        found |= dict.fromkeys(level)
+        level = [reader for reader, _ in read(level)]
+    return Suspects(right_on=right_on, made_since=[lineage.records[output] for output in found])
+
+
+def _ended(record: Record) -> str:
+    """When it was committed."""
+    try:
+        started = datetime.strptime(record.provenance.started, TIME)
+    except ValueError:
+        return record.provenance.started
+    return (started + timedelta(seconds=record.provenance.seconds)).strftime(TIME)

@@ -1,0 +1,57 @@
+"""When outputs were last compared with their manifests, and by whom: one object for each time."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+
+from marin.store.documents import BadDocument, Document
+from marin.store.files.verify import Check
+from marin.store.process import this_process
+from marin.store.store import Store
+
+FOLDER = ".marin/verified"
+
+
+class Verified(Document, frozen=True, kw_only=True):
+    """outputs: directories that were right."""
+
+    when: str
+    who: str
+    check: Check
+    outputs: list[str]
+
+
+def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
+    """Takes the place of earlier ones that say no more. Raises StoreError where nothing may be written."""
+    outputs = sorted(set(attempts))
+    if not outputs:
+        return
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
+    name = f"{FOLDER}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
+    store.objects.write(name, entry.to_json())
+    store.objects.remove([old for old, held in _entries(store).items() if old != name and _says_no_more(held, entry)])
+
+
+def _says_no_more(old: Verified, new: Verified) -> bool:
+    return old.when <= new.when and set(old.outputs) <= set(new.outputs)
+
+
+def last_verified(store: Store) -> dict[str, str]:
+    """When each output was last found right, by its directory; one listing, and reads side by side."""
+    found: dict[str, str] = {}
+    for entry in _entries(store).values():
+        found |= {attempt: max(entry.when, found.get(attempt, "")) for attempt in entry.outputs}
+    return found
+
+
+def _entries(store: Store) -> dict[str, Verified]:
+    found: dict[str, Verified] = {}
+    names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
+    for name, content in store.objects.read_many(names).items():
+        with suppress(BadDocument):  # what it said is said again by the next verification
+            found[name] = Verified.parse(content)
+    return found

@@ -1,0 +1,364 @@
+"""Bringing outside data in: a committed output like any other, and who brought it, from where and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import importlib
+import json
+import tempfile
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from marin.errors import BadField, InputError, Revoked, StepFailed
+from marin.executor.attempt import attempt
+from marin.executor.backends.inline import map_here
+from marin.executor.job import Ending, Job
+from marin.fingerprint.of_step import code_fingerprint
+from marin.fingerprint.stored import store_code
+from marin.numbers import write_bytes
+from marin.plan.outside_data import outside_of
+from marin.steps.artifact import KINDS, Artifact, artifact_from
+from marin.steps.context import Context
+from marin.steps.step import ExecutorStep
+from marin.steps.value import execution
+from marin.store.files.directory import Directory
+from marin.store.files.manifest import FileEntry, content_digest, root_digest
+from marin.store.files.regular import not_files
+from marin.store.files.verify import CHUNK, Check, file_entry
+from marin.store.inventory import read_inventory
+from marin.store.lease import LOOK_SECONDS, Watch, read_lease
+from marin.store.lineage import ADOPT
+from marin.store.record import RECORD, Record, parse_record
+from marin.store.redaction import redacted
+from marin.store.revocation import revoked
+from marin.store.store import Store
+from marin.store.trust import Judge
+from marin.upkeep.adopted_facts import facts_of
+
+LARGE = 1 << 30  # bytes: from here on the caller is told what takes so long
+OUTPUT_DEPTH = 2  # an output is {prefix}/{op}/{label-identity.token}
+
+
+class Adopt(ExecutorStep[Artifact], op=ADOPT):
+    """A copy of files that lie outside, refused if they are not what they were when they were looked at.
+
+    content: digest of every path, size and checksum. facts: the artifact's, as JSON. source: where they came from, for
+    people; folder: where they can be read on this machine.
+    """
+
+    content: str
+    kind: str
+    facts: str
+    source: str = execution(default="")
+    folder: str = execution(default="")
+
+    def outside(self) -> dict[str, str]:
+        """As it was when it was looked at; run() compares every byte that it copies with that."""
+        return {self.source: self.content}
+
+    def run(self, ctx: Context) -> Artifact:
+        here = Directory(self.folder)
+        names, entries = _names(here), list[FileEntry]()
+        for number, name in enumerate(names):
+            ctx.progress(number, len(names), "files")
+            entries.append(_copied(here, name, ctx.out))
+        if content_digest(entries) != self.content:
+            raise InputError(f"{self.source} changed while it was being copied; adopt it when nobody writes to it")
+        return artifact_from(self.kind, json.loads(self.facts), ctx.out)
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """new: False if the store held these very bytes already; then it is that output."""
+
+    record: Record
+    source: str
+    new: bool
+
+    @property
+    def pin(self) -> str:
+        """What an experiment says to use it."""
+        kind = KINDS[self.record.kind].__name__ if self.record.kind in KINDS else ""
+        return f'Pinned{f"[{kind}]" if kind else ""}(at="{self.record.attempt}", digest="{self.record.root}")'
+
+
+def adopt(
+    store: Store,
+    given: str,
+    *,
+    kind: str,
+    label: str,
+    because: str,
+    facts: Mapping[str, Any],
+    tell: Callable[[str], None],
+) -> Adopted:
+    """Copy a file or folder (a path or ``gs://``, ``s3://`` …) into the store and commit it.
+
+    kind: of an artifact, or ``module:Class``; "" where the source is a copy of an output and says so itself.
+    facts: those that the files do not tell. tell: what the caller waits for.
+
+    Raises InputError for what is not there, is empty or is no artifact of that kind, BadField for what cannot be meant,
+    Revoked for bytes that were declared bad, here or in the store that they come from.
+    """
+    if not because.strip():
+        raise BadField("adopting needs its reason: --because 'the release that the paper used'; it is recorded")
+    with _all_readable(given), _read_here(given, store) as (source, folder):
+        known = _record_of(source, folder, store)
+        made = kind_called(kind or (known.kind if known is not None else ""))
+        entries = _entries(folder)
+        content = content_digest(entries)
+        if (size := sum(entry.size for entry in entries)) > LARGE:
+            tell(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
+        if known is not None and known.content and known.content != content:
+            raise InputError(f"{source} is not what its own record says; `marin verify` in its store says what differs")
+        told = facts_of(made.kind, folder, entries, source)
+        agreed = _agreed(
+            made, told, known.facts if known is not None and known.kind == made.kind else {}, facts, source
+        )
+        root = root_digest(entries, made.kind, agreed)
+        there, damaged = _held(store, root, content, source)
+        if there is not None:
+            return Adopted(there, source, new=False)
+        step = Adopt(
+            content=content,
+            kind=made.kind,
+            facts=json.dumps(agreed, sort_keys=True),
+            label=label,
+            source=redacted(source),
+            folder=folder.url,
+        )
+        return _commit(store, step, because.strip(), damaged, tell)
+
+
+@contextmanager
+def _all_readable(given: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{given} cannot be read whole: {error}; nothing was adopted") from error
+
+
+def kind_called(name: str) -> type[Artifact]:
+    """Raises BadField with near misses."""
+    module, _, qualified = name.partition(":")
+    if qualified:
+        try:
+            found = getattr(importlib.import_module(module), qualified)
+        except (ImportError, AttributeError) as error:
+            raise BadField(f"--kind {name}: {error}") from error
+        if not (isinstance(found, type) and issubclass(found, Artifact) and found.kind):
+            raise BadField(f"--kind {name} is no class of artifacts; wanted a subclass of marin.Artifact")
+        return found
+    known = KINDS | {made.__name__: made for made in KINDS.values()}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name.lower(), KINDS, n=2)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(KINDS))}"
+    more = "for a kind of your own give --kind module:Class"
+    raise BadField(
+        f"--kind {name!r}: no such artifact; {hint}; {more}" if name else f"--kind is needed: {hint}; {more}"
+    )
+
+
+@contextmanager
+def _read_here(given: str, store: Store) -> Generator[tuple[str, Directory]]:
+    """(what it is called, a folder on this machine that holds it and nothing else)."""
+    if "://" in given and not given.startswith("file://"):
+        source = given.rstrip("/")
+        if source.startswith(("http://", "https://")):
+            raise BadField(f"{source}: a web address is fetched by a step (operators/download.py); adopt copies files")
+        _refuse_inside(store, source, store.prefix)
+        with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
+            _download(source, Path(folder))
+            yield source, Directory(folder)
+        return
+    path = Path(given.removeprefix("file://")).expanduser().absolute()
+    if not path.exists():
+        raise InputError(f"{path} does not exist; nothing was adopted")
+    if "://" not in store.prefix:
+        _refuse_inside(store, str(path.resolve()), str(Path(store.prefix).resolve()))
+    if path.is_dir():
+        yield str(path), Directory(str(path))
+        return
+    with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
+        (Path(folder) / path.name).symlink_to(path)
+        yield str(path), Directory(folder)
+
+
+def _refuse_inside(store: Store, source: str, prefix: str) -> None:
+    if source == prefix or prefix.startswith(f"{source}/"):
+        raise BadField(f"{source} holds the store {store.prefix} itself; name what is to be brought into it")
+    if not source.startswith(f"{prefix}/"):
+        return
+    inside = source.removeprefix(f"{prefix}/")
+    content = store.objects.read(f"{'/'.join(inside.split('/')[:OUTPUT_DEPTH])}/{RECORD}")
+    if content:
+        record = parse_record(content, source)
+        raise BadField(
+            f"{source} is in the store already, as {record.name}; pin it:\n  {Adopted(record, source, new=False).pin}"
+        )
+    raise BadField(f"{source} is inside the store {store.prefix}, and is no committed output of it")
+
+
+def _download(source: str, folder: Path) -> None:
+    from marin.store.files import transfer
+
+    found = transfer.walk(source)
+    if found:
+        for name in found:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        transfer.side_by_side(lambda name: transfer.download(f"{source}/{name}", folder / name), list(found))
+        return
+    try:
+        transfer.download(source, folder / source.rpartition("/")[2])
+    except FileNotFoundError as error:
+        raise InputError(f"{source}: nothing is there; nothing was adopted") from error
+
+
+def _names(folder: Directory) -> list[str]:
+    """Every file. Raises InputError if there is none, or if some would be missed."""
+    for name, why in not_files(folder.url, copied=True):
+        raise InputError(f"{folder.url}/{name} is {why}, or leave it out; nothing was adopted")
+    names = folder.names()
+    if not names:
+        raise InputError(f"{folder.url} holds no file; nothing was adopted")
+    return names
+
+
+def _entries(folder: Directory) -> list[FileEntry]:
+    from marin.store.files.transfer import side_by_side
+
+    return side_by_side(lambda name: file_entry(folder, name), _names(folder))
+
+
+def _copied(source: Directory, name: str, target: Directory) -> FileEntry:
+    hasher, size = hashlib.sha256(), 0
+    with source.open(name) as reading, target.open(name, "wb") as writing:
+        while chunk := reading.read(CHUNK):
+            writing.write(chunk)
+            hasher.update(chunk)
+            size += len(chunk)
+    return FileEntry(path=name, size=size, sha256=hasher.hexdigest())
+
+
+def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
+    """Its own record, if it is a copy of an output.
+
+    Raises BadField for an output that lies in another store, because a copy would lose the lineage that a mirrored one
+    keeps; Revoked if that store does not trust it any more.
+    """
+    if not (folder.path / RECORD).exists():
+        return None
+    record = parse_record(folder.read_bytes(RECORD), f"{source}/{RECORD}")
+    prefix = source.removesuffix(f"/{record.attempt}")
+    if prefix != source and (other := Store(prefix)).objects.names(".marin"):
+        why, _ = Judge(other, {}, revoked(other)).untrusted(record)
+        if why:
+            raise Revoked(f"{source} is not to be used: in its own store it was {why}. Nothing was adopted")
+        raise BadField(
+            f"{source} is an output of the store {prefix}; bring it with its lineage:\n"
+            f"  marin mirror {record.attempt} --from {prefix} --to {store.prefix}"
+        )
+    return record
+
+
+def _agreed(
+    kind: type[Artifact], told: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
+) -> dict[str, Any]:
+    """The artifact's facts: as its files tell, else as given, else as its own record says."""
+    fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
+    for name, said in given.items():
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
+            raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {hint}")
+        if name in told and told[name] != said:
+            raise BadField(f"--facts says {name} = {said!r}, but the files of {source} hold {told[name]!r}")
+    facts = {**known, **given, **told}
+    missing = [
+        name
+        for name, spec in fields.items()
+        if name not in facts and spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        example = ", ".join(f'"{name}": …' for name in missing)
+        raise BadField(
+            f"the files of {source} do not tell {' and '.join(missing)}, which {kind.kind} needs: "
+            f"--facts '{{{example}}}'"
+        )
+    return _valid(kind, facts)
+
+
+def _valid(kind: type[Artifact], facts: dict[str, Any]) -> dict[str, Any]:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        made: Artifact = TypeAdapter(kind).validate_json(json.dumps(facts), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadField(f"--facts: {place} of {kind.kind} is {first['input']!r}: {first['msg']}") from error
+    return json.loads(json.dumps(made.facts()))
+
+
+def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | None, Record | None]:
+    """(the output with these bytes and facts, every byte right; or an adopted one that is damaged). Raises Revoked."""
+    standing = revoked(store)
+    said = standing.of(root, content)
+    if said is not None:
+        raise Revoked(
+            f"{source} holds the bytes of {said.name}, which were {standing.describe(said)}. Nothing was adopted"
+        )
+    if not store.objects.names(".marin"):
+        return None, None
+    inventory = read_inventory(store)
+    judge = Judge(store, inventory.by_identity(), standing)
+    damaged: Record | None = None
+    for record in inventory.records:
+        if record.root != root and (not content or record.content != content):
+            continue
+        why, _ = judge.untrusted(record)
+        if why:
+            raise Revoked(f"{source} holds the bytes of {record.name}, which was {why}. Nothing was adopted")
+        if record.root != root or record.alias_of:
+            continue
+        if not store.verify(record, Check.CHECKSUMS):
+            store.take_up(record.identity)
+            return record, None
+        damaged = record if record.op == ADOPT else damaged
+    return None, damaged
+
+
+def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tell: Callable[[str], None]) -> Adopted:
+    code = code_fingerprint(step)
+    store_code(store, code.digest, code.to_json(sources=True))
+    job = Job(
+        prefix=store.prefix,
+        step=step,
+        code=code.digest,
+        packages=dict(code.packages),
+        outside=outside_of(step),
+        inputs={},
+        replaces=damaged.attempt if damaged is not None else "",
+        because=because,
+    )
+    watch, told = Watch(), ""
+    while (outcome := attempt(job, map_here)).ending is Ending.HELD:
+        if told != outcome.held_by:
+            tell(f"waiting: {outcome.held_by}")
+            told = outcome.held_by
+        lease = read_lease(store.objects, step.identity)
+        if lease is not None and watch.is_dead(step.identity, lease):
+            job = dataclasses.replace(job, presumed_dead=(lease.token, lease.beat))
+        time.sleep(LOOK_SECONDS)
+    if outcome.record is None:
+        raise StepFailed(
+            f"{step.source} was not adopted: {outcome.error}" + (f" (log: {outcome.log})" if outcome.log else "")
+        )
+    return Adopted(outcome.record, step.source, new=outcome.ending is Ending.DONE)

@@ -1,0 +1,115 @@
+"""What files say of themselves, by the kind of artifact that they are taken for: every file is opened and read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from marin.errors import InputError, MarinError
+from marin.store.files.directory import Directory
+from marin.store.files.manifest import FileEntry
+
+type Entries = Mapping[str, FileEntry]
+
+
+def facts_of(kind: str, directory: Directory, entries: Sequence[FileEntry], where: str) -> dict[str, Any]:
+    """The facts of an artifact of that kind that can be read off its files; none for a kind that is not marin's own.
+
+    directory: on this machine. where: what people call it. Raises InputError if they are no such artifact.
+    """
+    read = READERS.get(kind)
+    if read is None:
+        return {}
+    try:
+        return read(directory, {entry.path: entry for entry in entries})
+    except MarinError as error:
+        why = str(error).removeprefix(f"{directory.url}: ").removeprefix(f"{directory.url} ")
+    except ImportError:
+        raise
+    except Exception as error:  # whatever a library raises for bytes that it cannot read
+        why = f"{type(error).__name__}: {error}"
+    why = why.replace(f"{directory.url}/", "").replace(directory.url, where)
+    raise InputError(
+        f"{where} cannot be opened as {kind}: {why}.\nNothing was adopted: "
+        "name the kind that it is, or adopt it as raw_files and make the rest with a step"
+    )
+
+
+def _documents(directory: Directory, _: Entries) -> dict[str, Any]:
+    from marin.data.documents import read_keyed, shard_names
+
+    names = shard_names(directory)
+    count = size = 0
+    for name in names:
+        for key, document in read_keyed(directory, name):
+            if key != document.id:
+                raise InputError(f"{name}: document {count} has the id {key!r}; wanted the xxh3-128 of its text")
+            count, size = count + 1, size + len(document.text.encode())
+    return {"documents": count, "bytes": size, "shards": len(names)}
+
+
+def _raw_files(_: Directory, entries: Entries) -> dict[str, Any]:
+    return {"files": len(entries), "bytes": sum(entry.size for entry in entries.values())}
+
+
+def _tokenizer(directory: Directory, _: Entries) -> dict[str, Any]:
+    from marin.data.tokenizer import load_tokenizer
+
+    loaded = load_tokenizer(directory)
+    return {"vocabulary": loaded.vocabulary, "digest": loaded.digest}
+
+
+def _tokens(directory: Directory, entries: Entries) -> dict[str, Any]:
+    from marin.data.token_store import TOKENS, TokenStore
+
+    meta = TokenStore.open(directory).meta
+    if entries[TOKENS].sha256 != meta.sha256:
+        raise InputError(f"{TOKENS} has the sha256 {entries[TOKENS].sha256[:12]}, meta.json says {meta.sha256[:12]}")
+    return {
+        "tokens": meta.tokens,
+        "documents": meta.documents,
+        "vocabulary": meta.vocabulary,
+        "tokenizer": meta.tokenizer,
+    }
+
+
+def _checkpoint(directory: Directory, _: Entries) -> dict[str, Any]:
+    from marin.training.checkpoint import read_facts, verify
+
+    verify(directory)
+    facts = read_facts(directory)
+    return {
+        "step": facts.step,
+        "tokens": facts.tokens,
+        "parameters": facts.parameters,
+        "architecture": facts.model.architecture.value,
+        "loss": facts.loss,
+    }
+
+
+def _scores(directory: Directory, _: Entries) -> dict[str, Any]:
+    return {"metrics": json.loads(directory.read_bytes("scores.json"))["metrics"]}
+
+
+def _report(directory: Directory, _: Entries) -> dict[str, Any]:
+    json.loads(directory.read_bytes("report.json"))
+    return {}
+
+
+def _items(directory: Directory, _: Entries) -> dict[str, Any]:
+    from marin.evaluation.items import read_items
+
+    return {"items": len(read_items(directory))}
+
+
+READERS: dict[str, Callable[[Directory, Entries], dict[str, Any]]] = {
+    "documents": _documents,
+    "raw_files": _raw_files,
+    "tokenizer": _tokenizer,
+    "tokens": _tokens,
+    "checkpoint": _checkpoint,
+    "scores": _scores,
+    "report": _report,
+    "items": _items,
+}

@@ -1,0 +1,97 @@
+"""One thing that ``marin gc`` may take away, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from marin.errors import CorruptRecord
+from marin.store.in_use import SHORT, Needs
+from marin.store.record import FAILURE, Record
+from marin.store.store import Store
+from marin.upkeep.gc.survey import files_below
+
+DAY = 86400.0  # seconds
+
+
+class PieceKind(StrEnum):
+    """EXPIRED, UNREACHABLE, NAMED: outputs. REPLACED: what rebuilds replaced, or an earlier gc was killed at.
+    UNFINISHED: attempts that never committed. WORK: in progress. LEFTOVERS: control files that nothing goes by any
+    more."""
+
+    EXPIRED = "expired"
+    UNREACHABLE = "unreachable"
+    NAMED = "named"
+    REPLACED = "replaced"
+    UNFINISHED = "unfinished"
+    WORK = "work"
+    LEFTOVERS = "leftovers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """since: when it was last made, read or touched, in seconds since 1970 by the store's clock. records: that go with
+    it. folders: the first holds the data of the records. objects: control files. fenced: identities whose lease is
+    taken first, because a writer of it may wake up. code: digests, where the objects are called by them."""
+
+    kind: PieceKind
+    name: str
+    identities: tuple[str, ...] = ()
+    why: str = ""
+    bytes: int = 0
+    files: int = 0
+    since: float | None = None
+    records: tuple[Record, ...] = ()
+    folders: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> Needs:
+        """As a run would name it."""
+        return Needs(
+            identities=[identity[:SHORT] for identity in self.identities],
+            attempts=list(self.folders),
+            code=list(self.code),
+        )
+
+    @property
+    def key(self) -> tuple[PieceKind, str, tuple[str, ...]]:
+        """Equal in two looks at one store for one and the same thing."""
+        return self.kind, "" if self.folders else self.name, self.folders
+
+
+def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
+    """With bytes and files, and with the time of the newest file where none is known: a listing for each, side by side.
+
+    Never old where the store tells no times; an empty folder is what a removal left that was cut short.
+    """
+    from marin.store.files.transfer import side_by_side
+
+    return side_by_side(lambda piece: _extent(store, piece), pieces)
+
+
+def _extent(store: Store, piece: Piece) -> Piece:
+    found = {f"{folder}/{name}": held for folder in piece.folders for name, held in files_below(store, folder).items()}
+    newest = max((held.modified for held in found.values()), default=0.0) or float("inf")
+    return replace(
+        piece,
+        why=piece.why or _ending(store, [folder for folder in piece.folders if f"{folder}/{FAILURE}" in found]),
+        bytes=sum(held.size for held in found.values()),
+        files=len(found),
+        since=piece.since if piece.since is not None else newest if found else 0.0,
+    )
+
+
+def _ending(store: Store, failures: Iterable[str]) -> str:
+    """How an attempt ended that never committed. failures: its directory, if it left word of that."""
+    for attempt in failures:
+        with suppress(CorruptRecord):
+            failure = store.failure(attempt)
+            if failure is not None and failure.stopped:
+                return "stopped"
+        return "failed"
+    return "did not finish"

@@ -1,0 +1,347 @@
+"""What ``marin gc`` may take away, and why everything else stays. Pure: decides from what a store was found to hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from marin.errors import BadField
+from marin.steps.experiment import Experiment
+from marin.steps.lifetime import Rule, parse_lifetime
+from marin.store.in_use import NOTHING, RECENT, Needs
+from marin.store.in_use import SHORT as NEEDED
+from marin.store.lease import State
+from marin.store.lineage import ADOPT, Output
+from marin.store.record import Record
+from marin.store.store import attempt_directory
+from marin.upkeep.gc.garbage import DAY, Piece, PieceKind, extents
+from marin.upkeep.gc.stale_files import leftovers
+from marin.upkeep.gc.survey import SHORT, Holdings
+
+OLDER_THAN = 7.0  # days
+WORK = 30.0  # days that work in progress stays at least: it may be weeks of training whose machines are away
+
+
+class Stays(StrEnum):
+    """Why an output stays, the strongest reason first."""
+
+    NEEDED = "a run needs it, or did within a day"
+    UNSEEN = "being committed"
+    RESULT = "a result of an experiment that was named"
+    PINNED = "pinned"
+    REPLACEMENT = "to be used instead of what was revoked"
+    REACHED = "part of an experiment that was named"
+    SHARED = "another output shares its files"
+    READ = "something that stays was made from it"
+    LASTING = "its lifetime is not over"
+    FOREVER = "kept for good"
+
+
+@dataclass(frozen=True)
+class Roots:
+    """What experiments name: identities of their steps, of their results, and directories that they pin."""
+
+    steps: frozenset[str] = frozenset()
+    results: frozenset[str] = frozenset()
+    pins: frozenset[str] = frozenset()
+
+
+def roots_of(experiments: Iterable[Experiment]) -> Roots:
+    every = list(experiments)
+    steps = [step for experiment in every for step in experiment.steps()]
+    return Roots(
+        steps=frozenset(step.identity for step in steps),
+        results=frozenset(step.identity for experiment in every for step in experiment.results.values()),
+        pins=frozenset(step.pin.at for step in steps if step.pin is not None),
+    )
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """goes: every piece that may go. stays: how many outputs stay, by the reason. unknown: directories that look like
+    attempts of steps that were never leased here: whatever they are, they stay. bytes: of the outputs that stay.
+    named: why outputs stay that were named, by identity."""
+
+    goes: list[Piece]
+    stays: Counter[Stays] = field(default_factory=Counter[Stays])
+    bytes: int = 0
+    unknown: tuple[str, ...] = ()
+    named: dict[str, Stays] = field(default_factory=dict[str, Stays])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What gc was asked for. older_than: days. unreachable: outputs that no root reaches, too. kinds: only these.
+
+    at_once: without waiting any days, also not the one during which a run that ended may be run again; only work in
+    progress waits unless ``kinds`` names it alone. named: outputs that are to go, whatever their lifetime, unless
+    something that stays was made from them; though_read: then too.
+    """
+
+    roots: Roots = Roots()
+    older_than: float = OLDER_THAN
+    unreachable: bool = False
+    kinds: frozenset[PieceKind] = frozenset(PieceKind)
+    at_once: bool = False
+    named: frozenset[str] = frozenset()
+    though_read: bool = False
+
+
+def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
+    """now: in seconds since 1970, by the store's clock. Raises BadField if everything would be unreachable."""
+    if asked.unreachable and not any(record.identity in asked.roots.steps for record in held.all_records()):
+        raise BadField(
+            f"--unreachable: none of the {len(asked.roots.steps)} steps of the named experiments is in the store "
+            f"{held.store.prefix}, so every output would go; check --prefix, --experiment and --scale"
+        )
+    found = _Search(held, asked, now).found()
+    return replace(found, goes=[piece for piece in found.goes if piece.kind in asked.kinds])
+
+
+def needs_now(held: Holdings, now: float, recent: float = RECENT) -> Needs:
+    """Of every run that lasts, and of those that began within so many days."""
+    needs = NOTHING
+    lasting = {run.name for run in held.lasting(now)}
+    for run in held.runs:
+        if run.name in lasting or now - held.began(run) < recent * DAY:
+            needs |= run.needs
+    return needs
+
+
+class _Search:
+    def __init__(self, held: Holdings, asked: Asked, now: float) -> None:
+        self.held, self.asked, self.roots, self.now = held, asked, asked.roots, now
+        self.older_than = 0.0 if asked.at_once else asked.older_than * DAY
+        self.needs = needs_now(held, now, 0.0 if asked.at_once else RECENT)
+        needs, roots = self.needs, asked.roots
+        self.needed, self.read = set(needs.identities), set(needs.attempts)
+        self.shorts = {identity[:SHORT] for identity in needs.identities}
+        standing = [entry.replacement for entry in held.revocations.all if entry.replacement is not None]
+        self.instead = held.with_data({entry.at for entry in standing})
+        self.pins = held.with_data(roots.pins)
+        self.by_directory: dict[str, list[Record]] = {}
+        for record in held.all_records():
+            self.by_directory.setdefault(record.attempt, []).append(record)
+        self.last_read = _last_reads(held)
+
+    def found(self) -> Garbage:
+        outputs, stays, size, named = self._outputs()
+        attempts, unknown = self._attempts()
+        gone = {folder for piece in [*outputs, *attempts] for folder in piece.folders}
+        objects = leftovers(self.held, self.needs, gone, self.now, self.older_than)
+        return Garbage([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
+
+    def _outputs(self) -> tuple[list[Piece], Counter[Stays], int, dict[str, Stays]]:
+        """By directory: outputs that share one go together or not at all."""
+        why = {record.identity: self._why(record) for record in self.held.all_records()}
+        candidates = {
+            directory: records
+            for directory, records in self.by_directory.items()
+            if all(isinstance(why[record.identity], _Ended) for record in records)
+        }
+        self.held.read_leases(record.identity for records in candidates.values() for record in records)
+        busy = {
+            directory
+            for directory, records in candidates.items()
+            if any(self.held.is_held(record.identity, self.now) for record in records)
+        }
+        read = self._read_by_what_stays({held: candidates[held] for held in candidates.keys() - busy}, why)
+        pieces: list[Piece] = []
+        stays: Counter[Stays] = Counter()
+        named: dict[str, Stays] = {}
+        size = 0
+        for directory, records in self.by_directory.items():
+            if directory in candidates and directory not in busy and directory not in read:
+                pieces.append(self._piece(records, [why[record.identity] for record in records]))
+                continue
+            size += records[0].bytes
+            for record in records:
+                reason = why[record.identity]
+                if isinstance(reason, _Ended):
+                    reason = Stays.NEEDED if directory in busy else Stays.READ if directory in read else Stays.SHARED
+                stays[reason] += 1
+                if record.identity in self.asked.named:
+                    named[record.identity] = reason
+        return pieces, stays, size, named
+
+    def _why(self, record: Record) -> Stays | _Ended:
+        identity, directory = record.identity, record.attempt
+        if identity[:NEEDED] in self.needed or directory in self.read:
+            return Stays.NEEDED
+        if identity in self.held.committed.invisible:
+            return Stays.UNSEEN
+        if identity in self.roots.results:
+            return Stays.RESULT
+        if {directory, _own(record)} & self.pins:
+            return Stays.PINNED
+        if {directory, _own(record)} & self.instead:
+            return Stays.REPLACEMENT
+        if identity in self.asked.named:
+            last = max(self.held.made(record), self._read(record))
+            return _Ended(PieceKind.NAMED, "named", last, hard=self.asked.though_read)
+        return self._unreachable(record) or self._expired(record)
+
+    def _unreachable(self, record: Record) -> _Ended | None:
+        """What was adopted stays: nobody can make it again."""
+        if not self.asked.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
+            return None
+        last = max(self.held.made(record), self._read(record))
+        if self.now - last <= self.older_than:
+            return None
+        made = record.provenance
+        by = f"{made.experiment} · {made.who}" if made.experiment else made.who
+        return _Ended(PieceKind.UNREACHABLE, f"made for {by}", last, hard=True)
+
+    def _expired(self, record: Record) -> Stays | _Ended:
+        lifetime = parse_lifetime(record.lifetime)
+        if lifetime.rule is Rule.FOREVER:
+            return Stays.REACHED if record.identity in self.roots.steps else Stays.FOREVER
+        made, read = self.held.made(record), self._read(record)
+        last = max(made, read) if lifetime.rule is Rule.UNUSED else made
+        if self.now - last <= lifetime.days * DAY:
+            return Stays.LASTING
+        return _Ended(PieceKind.EXPIRED, lifetime.describe(), last, hard=lifetime.rule is Rule.UNUSED)
+
+    def _read(self, record: Record) -> float:
+        return self.last_read.get(Output(record.identity, record.root), 0.0)
+
+    def _read_by_what_stays(self, candidates: dict[str, list[Record]], why: dict[str, Stays | _Ended]) -> set[str]:
+        """Directories that stay because something that stays was made from them, over any number of steps."""
+        soft = {
+            Output(record.identity, record.root): directory
+            for directory, records in candidates.items()
+            for record in records
+            if isinstance(ended := why[record.identity], _Ended) and not ended.hard
+        }
+        pending = [
+            record for held, records in self.by_directory.items() if held not in candidates for record in records
+        ]
+        read: set[str] = set()
+        while pending:
+            reader = pending.pop()
+            for each in reader.inputs:
+                directory = soft.get(Output(each.identity, each.root))
+                if directory is not None and directory not in read:
+                    read.add(directory)
+                    pending += candidates[directory]
+        return read
+
+    def _piece(self, records: list[Record], ended: Sequence[Any]) -> Piece:
+        latest: _Ended = max(ended, key=lambda each: each.last)
+        folders = dict.fromkeys(folder for record in records for folder in (record.attempt, _own(record)))
+        return Piece(
+            kind=latest.kind,
+            name=records[0].name,
+            identities=tuple(record.identity for record in records),
+            why=latest.why,
+            bytes=records[0].bytes,
+            files=records[0].files,
+            since=latest.last,
+            records=tuple(records),
+            folders=tuple(folders),
+        )
+
+    def _attempts(self) -> tuple[list[Piece], tuple[str, ...]]:
+        """Attempts that no record stands for."""
+        kept = {*self.pins, *self.instead, *self.read}
+        there = {record.identity for record in self.held.all_records()}
+        unknown: list[str] = []
+        possible: list[Piece] = []
+        superseded = {
+            (identity[:SHORT], int(token)): f".marin/superseded/{identity}.{token}.json"
+            for name in self.held.store.superseded()
+            for identity, _, token in [name.rpartition("/")[2].removesuffix(".json").partition(".")]
+            if token.isdigit()
+        }
+        for attempt in self.held.odd:
+            identities = self.held.identities_of(attempt)
+            if not identities:
+                unknown.append(attempt.directory)
+                continue
+            if attempt.directory in kept or attempt.short in self.shorts:
+                continue
+            leases = {identity: self.held.leases[identity] for identity in identities if identity in self.held.leases}
+            held = [
+                identity
+                for identity, lease in leases.items()
+                if lease.attempt == attempt.directory and lease.state is State.HELD
+            ]
+            if any(self.held.is_held(identity, self.now) for identity in held):
+                continue
+            replaced = superseded.get((attempt.short, attempt.token))
+            collected = any(lease.collected for lease in leases.values()) and not there & set(identities)
+            since = 0.0 if replaced and collected else (self.held.times[replaced] or None) if replaced else None
+            possible.append(
+                Piece(
+                    kind=PieceKind.REPLACED if replaced else PieceKind.UNFINISHED,
+                    name=attempt.name,
+                    identities=tuple(identities),
+                    why="its record is gone" if replaced and collected else "made again since" if replaced else "",
+                    since=since,
+                    folders=(attempt.directory,),
+                    fenced=tuple(held),
+                )
+            )
+        return self._old(possible, self.older_than), tuple(unknown)
+
+    def _work(self) -> list[Piece]:
+        possible: list[Piece] = []
+        for identity in sorted(self.held.in_progress):
+            record = self.held.records.get(identity)
+            wanted = identity in self.roots.steps and record is None
+            if identity[:NEEDED] in self.needed or self.held.is_held(identity, self.now) or wanted:
+                continue
+            possible.append(
+                Piece(
+                    kind=PieceKind.WORK,
+                    name=record.name if record is not None else self.held.name_of(identity),
+                    identities=(identity,),
+                    why="of a rebuild that was given up" if record is not None else "not gone on with",
+                    folders=(f".marin/state/{identity}",),
+                    fenced=(identity,),
+                )
+            )
+        alone = self.asked.at_once and self.asked.kinds == frozenset({PieceKind.WORK})
+        return self._old(possible, 0.0 if alone else max(self.older_than, WORK * DAY))
+
+    def _old(self, possible: list[Piece], least: float) -> list[Piece]:
+        """With their extent; of those that say no time themselves, the files tell."""
+        found = extents(self.held.store, possible)
+        return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """hard: whatever was made from it."""
+
+    kind: PieceKind
+    why: str
+    last: float
+    hard: bool
+
+
+def _own(record: Record) -> str:
+    """The directory of its own attempt, which for an alias holds nothing but its record."""
+    if not record.alias_of:
+        return record.attempt
+    return attempt_directory(record.op, record.label, record.identity, record.token)
+
+
+def _last_reads(held: Holdings) -> dict[Output, float]:
+    """When a commit last read each output. A record that was replaced or collected keeps the time of its own commit."""
+    last: dict[Output, float] = {}
+
+    def note(record: Record, when: float) -> None:
+        for each in record.inputs:
+            output = Output(each.identity, each.root)
+            last[output] = max(last.get(output, 0.0), when)
+
+    for record in held.all_records():
+        note(record, held.made(record))
+    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in held.all_records()):
+        for record in held.superseded:
+            note(record, held.was_made(record))
+    return last

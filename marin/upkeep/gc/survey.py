@@ -1,0 +1,230 @@
+"""What ``marin gc`` has to know of a store: a few listings, and reads side by side. Writes nothing."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from marin.errors import CorruptRecord
+from marin.store.attempts import Attempt, parse_attempt
+from marin.store.collector import paused
+from marin.store.committed import Committed
+from marin.store.in_use import FOLDER, Run, read_runs
+from marin.store.in_use import SHORT as NEEDED
+from marin.store.lease import LeaseDocument, State, lease_name
+from marin.store.objects.conditional import Stored
+from marin.store.objects.errors import control_errors
+from marin.store.record import RECORD, Record, parse_record
+from marin.store.revocation import revoked
+from marin.store.store import Store, record_name
+
+STALE = 3600.0  # seconds: no live holder leaves its lease or its beat alone for so long; it rewrites them in seconds
+SUPERSEDED, LEASES, STATE = ".marin/superseded", ".marin/leases", ".marin/state"
+ACTIONS, STAMPS, CODE = ".marin/actions", ".marin/stamps", ".marin/code"
+SHORT = 12  # digits of the identity in an attempt's directory
+NAMED = 5  # unreadable objects
+
+
+class Holdings:
+    """As it is now. Raises CorruptRecord if something cannot be read that might say what must stay.
+
+    committed: every output, those included whose record is not visible yet, the writer being between its last writes
+    or dead. records: the visible ones, by identity. contents: their objects, byte by byte. odd: attempts that no record
+    stands for. leases: of steps without a visible record and of the odd attempts' steps. times: files of control
+    folders, by name.
+    """
+
+    @paused()
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._wrong: list[str] = []
+        self.runs: list[Run] = []
+        with self._noting():
+            self.runs = read_runs(store)  # first: what a run that ends meanwhile has committed is found below
+        self.attempts = self._list_attempts()  # before the records: what is committed meanwhile is no odd one
+        self.committed = Committed(store)
+        self.leased, self.contents = self.committed.leased, self.committed.contents
+        self.records, self.leases = self.committed.visible, self.committed.leases
+        own = {(record.identity[:SHORT], record.token) for record in self.records.values()}
+        held = {record.attempt for record in self.records.values()}
+        odd = [each for each in self.attempts if each.directory not in held and (each.short, each.token) not in own]
+        self._by_short: dict[str, list[str]] = {}
+        for identity in self.leased:
+            self._by_short.setdefault(identity[:SHORT], []).append(identity)
+        concerned = {identity for each in odd for identity in self.identities_of(each)}
+        self.read_leases(concerned | self.in_progress)
+        held = {record.attempt for record in self.all_records()}
+        held |= {self.leases[identity].attempt for identity in self.committed.invisible}
+        self.odd = [each for each in odd if each.directory not in held]
+        with self._noting():
+            self.revocations = revoked(store)
+        self._refuse()
+
+    def all_records(self) -> list[Record]:
+        """Visible ones, and those that are committed and not visible yet."""
+        return [*self.records.values(), *self.committed.invisible.values()]
+
+    def identities_of(self, attempt: Attempt) -> list[str]:
+        """Whose attempt it is, in full: one, but for a collision of 48 bits; none if it was never leased here."""
+        return self._by_short.get(attempt.short, [])
+
+    def read_leases(self, identities: Iterable[str]) -> None:
+        self.committed.read_leases(identities)
+        self._refuse()
+
+    def is_held(self, identity: str, now: float) -> bool:
+        """Does somebody hold its lease who may be alive? Only of leases that were read."""
+        lease = self.leases.get(identity)
+        return lease is not None and is_live(lease, self.times[lease_name(identity)], now)
+
+    def lasting(self, now: float) -> list[Run]:
+        """Runs that may be alive: the driver is, or a worker of it, which may outlive it."""
+        return [
+            run
+            for run in self.runs
+            if run.beat is not None
+            and (is_live(run.beat, self.times[f"{FOLDER}/{run.name}.beat"], now) or self._works(run, now))
+        ]
+
+    def _works(self, run: Run, now: float) -> bool:
+        short = set(run.needs.identities)
+        made = [identity for identity in self.leased if identity[:NEEDED] in short]
+        self.read_leases(made)
+        return any(self.is_held(identity, now) for identity in made)
+
+    def made(self, record: Record) -> float:
+        """When an output was committed, by the store's clock; never old where the store tells no times."""
+        return self.times[record_name(record.identity)] or self.times[lease_name(record.identity)] or float("inf")
+
+    def was_made(self, record: Record) -> float:
+        """When an output that is no longer committed was: by its own clock, but not after it was replaced."""
+        replaced = self.times[f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json"] or float("inf")
+        try:
+            told = time.mktime(time.strptime(record.provenance.started, "%Y-%m-%d %H:%M:%S"))
+        except (ValueError, OverflowError):
+            return replaced
+        return min(replaced, told + record.provenance.seconds)
+
+    def began(self, run: Run) -> float:
+        """When a run last said what it needs, or was last heard of, by the store's clock."""
+        found = self.times.folder(FOLDER)
+        own = [held.modified for name, held in found.items() if name.partition(".")[0] == run.name]
+        return max((when for when in own if when), default=float("inf"))
+
+    def name_of(self, identity: str) -> str:
+        """What people call a step that has no output, as far as its attempts tell."""
+        mine = [attempt.name for attempt in self.attempts if identity.startswith(attempt.short)]
+        return mine[-1] if mine else identity[:SHORT]
+
+    def with_data(self, directories: Iterable[str]) -> set[str]:
+        """Directories of attempts, and those that hold the data of the outputs that they name."""
+        names = [f"{directory}/{RECORD}" for directory in directories]
+        found = set(directories)
+        for name, content in self.store.objects.read_many(names).items():
+            with suppress(CorruptRecord):
+                found.add(parse_record(content, name).attempt)
+        return found
+
+    @functools.cached_property
+    def in_progress(self) -> set[str]:
+        """Identities with work in progress."""
+        return self.store.state_identities()
+
+    @functools.cached_property
+    def times(self) -> _Times:
+        return _Times(self.store)
+
+    @functools.cached_property
+    def superseded(self) -> list[Record]:
+        """What rebuilds and earlier collections left; without the garbled ones, whose bytes no record names."""
+        found: list[Record] = []
+        for name, content in self.store.objects.read_many(self.store.superseded()).items():
+            with suppress(CorruptRecord):
+                found.append(parse_record(content, f"{self.store.prefix}/{name}"))
+        return found
+
+    def _list_attempts(self) -> list[Attempt]:
+        objects = self.store.objects
+        names = [f"{op}/{name}" for op in objects.names("") for name in objects.names(op)]
+        return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
+
+    def _noting(self) -> _Noting:
+        return _Noting(self._wrong)
+
+    def _refuse(self) -> None:
+        wrong = [*self._wrong, *self.committed.damage.values()]
+        if wrong:
+            more = f"\nand {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+            raise CorruptRecord(
+                "\n".join(wrong[:NAMED])
+                + f"{more}\nNothing was deleted: what cannot be read may stand for any of the store's files"
+            )
+
+
+class _Noting:
+    """A context that keeps what a CorruptRecord says and goes on."""
+
+    def __init__(self, said: list[str]) -> None:
+        self.said = said
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, CorruptRecord):
+            self.said.append(str(error))
+            return True
+        return False
+
+
+class _Times:
+    """When each file of the control folders was written, by the store's own clock: one listing a folder, when asked."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._folders: dict[str, dict[str, Stored]] = {}
+
+    def __getitem__(self, name: str) -> float:
+        """0 if it is gone meanwhile, or the store does not tell."""
+        folder, _, file = name.rpartition("/")
+        held = self.folder(folder).get(file)
+        return held.modified if held is not None else 0.0
+
+    def folder(self, name: str) -> dict[str, Stored]:
+        if name not in self._folders:
+            self._folders[name] = files_below(self.store, name)
+        return self._folders[name]
+
+
+def is_live(lease: LeaseDocument, written: float, now: float) -> bool:
+    """May the holder be alive? written: when the object was, by the store's clock; 0 if that is not known."""
+    if lease.state is not State.HELD or lease.holder.is_gone():
+        return False
+    return lease.holder.is_here() or not written or now - written < STALE
+
+
+def files_below(store: Store, folder: str) -> dict[str, Stored]:
+    """Every file below a folder, ``.marin/`` and half-written ones too, with size and time: one listing."""
+    directory = store.directory / folder
+    if not directory.is_local:
+        from marin.store.files import transfer
+
+        return transfer.walk(directory.url)
+    found: dict[str, Stored] = {}
+    root = str(directory.path)
+
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error  # a folder that cannot be listed is not an empty one
+
+    with control_errors(directory.path):
+        for place, _, names in os.walk(root, onerror=fail):
+            for name in names:
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    status = os.lstat(os.path.join(place, name))
+                    relative = os.path.relpath(os.path.join(place, name), root)
+                    found[relative.replace(os.sep, "/")] = Stored(status.st_size, "", status.st_mtime)
+    return found

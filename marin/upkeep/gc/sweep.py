@@ -1,0 +1,279 @@
+"""Taking garbage away, so that a kill at any point leaves every visible record with all its files.
+
+First what goes is announced (see marin.store.in_use), then everything is looked at once more: what a run came to need,
+or committed, in between stays. An output's record goes before the mark in its directory, and that before its data;
+a copy stays in ``superseded``, so lineage still knows it, and its lease says why it is gone.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from marin.errors import BadPrefix, MarinError, StoreError
+from marin.store.in_use import BATCH, NOTHING, TURN, Needs, turn_name
+from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name
+from marin.store.objects.errors import control_errors
+from marin.store.process import this_process
+from marin.store.record import RECORD, Record
+from marin.store.record_packs import RECORDS
+from marin.store.store import MARKER, Store, record_name
+from marin.upkeep.gc.garbage import Piece
+from marin.upkeep.gc.select import Asked, Garbage, find_garbage
+from marin.upkeep.gc.survey import ACTIONS, STAMPS, SUPERSEDED, Holdings, is_live
+
+RENEW_EVERY = 1.0  # seconds
+ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch goes on when that is done
+
+type Clock = Callable[[Holdings], float]
+
+
+def by_this_machine(_: Holdings) -> float:
+    """For a look: asking the store for its time would mean writing to it."""
+    return time.time()
+
+
+def by_the_store(held: Holdings) -> float:
+    """When the store says that our turn's lease was last renewed: a moment ago."""
+    return held.times[lease_name(TURN)] or time.time()
+
+
+def look(store: Store, asked: Asked, clock: Clock = by_this_machine) -> Garbage:
+    """What would go. Changes nothing. Raises CorruptRecord."""
+    held = Holdings(store)
+    return find_garbage(held, asked, clock(held))
+
+
+@dataclass
+class Swept:
+    """left: what stays after all, and why: by name. refused: what the store did not let go."""
+
+    gone: list[Piece] = field(default_factory=list[Piece])
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def sweep(
+    store: Store,
+    asked: Asked,
+    tell: Callable[[Garbage], None] = lambda _: None,
+    clock: Clock = by_the_store,
+    done: Callable[[Piece], None] = lambda _: None,
+    wait: Callable[[str], None] = lambda _: None,
+    watch: Watch | None = None,
+) -> Swept:
+    """Take it away. tell: what is about to go, before anything does. done: after each piece. wait: what it waits for.
+
+    watch: judges whether another gc that stands still is dead.
+    Raises CorruptRecord, LeaseLost, StoreError if another gc is at work; what was not taken away then is whole.
+    """
+    turn = _take_turn(store, wait, watch if watch is not None else Watch())
+    try:
+        turn.start_beating(lambda: None)
+        return _Sweep(store, asked, clock, turn, done).run(tell)
+    finally:
+        with suppress(MarinError):
+            turn.renew()
+            store.objects.write(BATCH, NOTHING.to_json())
+        turn.release()
+
+
+def _take_turn(store: Store, wait: Callable[[str], None], watch: Watch) -> Lease:
+    first: LeaseDocument | None = None
+    dead: LeaseDocument | None = None
+    while isinstance(turn := acquire(store.objects, TURN, turn_name, functools.partial(_is, dead)), Held):
+        if first is None and not turn.by.holder.is_gone():
+            wait(f"`marin gc` of {turn.by.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives")
+        first = first if first is not None else turn.by
+        if watch.is_dead(TURN, turn.by):
+            dead = turn.by
+        elif turn.by != first:
+            raise StoreError(
+                f"`marin gc` of {turn.by.holder} has been at work in {store.prefix} since {turn.by.since}; "
+                "one at a time: run it again when that one has ended"
+            )
+        else:
+            time.sleep(LOOK_SECONDS)
+    return turn
+
+
+def _is(one: LeaseDocument | None, other: LeaseDocument) -> bool:
+    return one == other
+
+
+def _clocks() -> tuple[float, float]:
+    return time.monotonic(), time.time()
+
+
+def _passed(since: tuple[float, float]) -> float:
+    """Seconds, by the clock that says more: one of them stands still while the machine sleeps."""
+    return max(now - then for now, then in zip(_clocks(), since, strict=True))
+
+
+class _Sweep:
+    def __init__(self, store: Store, asked: Asked, clock: Clock, turn: Lease, done: Callable[[Piece], None]) -> None:
+        self.store, self.asked, self.clock, self.turn, self.done = store, asked, clock, turn, done
+        self.swept = Swept()
+        self.lock = threading.Lock()
+        self.announced = self.renewed = _clocks()
+
+    def run(self, tell: Callable[[Garbage], None]) -> Swept:
+        first = look(self.store, self.asked, self.clock)
+        self._announce(first.goes)
+        self.held = Holdings(self.store)
+        self.now = self.clock(self.held)
+        second = find_garbage(self.held, self.asked, self.now)
+        goes = _in_both(first.goes, second.goes)
+        self._announce(goes)
+        tell(replace(second, goes=goes))
+        waiting = {piece.key: piece for piece in goes}
+
+        def take(piece: Piece) -> None:
+            why = refused = None
+            try:
+                refused = self._refused(piece)
+                why = self._take(piece) if refused is None else None
+            except BadPrefix as error:
+                refused = str(error)
+            with self.lock:
+                if refused is not None:
+                    self.swept.refused[piece.name] = refused
+                elif why is not None:
+                    self.swept.left[piece.name] = why
+                else:
+                    self.swept.gone.append(piece)
+                waiting.pop(piece.key)
+                if _passed(self.announced) > ANNOUNCE_EVERY:
+                    self._announce(waiting.values())
+                self.done(piece)
+
+        if self.store.directory.is_local:
+            for piece in goes:
+                take(piece)
+        else:
+            from marin.store.files.transfer import side_by_side
+
+            side_by_side(take, goes)
+        return self.swept
+
+    def _announce(self, pieces: Iterable[Piece]) -> None:
+        self.announced = _clocks()
+        self._renew()
+        every = [piece.needs for piece in pieces]
+        batch = Needs(
+            identities=sorted({each for needs in every for each in needs.identities}),
+            attempts=sorted({each for needs in every for each in needs.attempts}),
+            code=sorted({each for needs in every for each in needs.code}),
+        )
+        self.store.objects.write(BATCH, batch.to_json())
+
+    def _renew(self) -> None:
+        """Raises LeaseLost if a run has given this gc up. Not for every piece: a store takes few writes of one object.
+
+        What stood still, or slept, for longer than that asks again before it goes on.
+        """
+        if _passed(self.renewed) > RENEW_EVERY:
+            self.turn.renew()
+            self.renewed = _clocks()
+
+    def _take(self, piece: Piece) -> str | None:
+        """Why it stays; None if it is gone."""
+        fenced: list[Lease] = []
+        begun = False
+        try:
+            for identity in dict.fromkeys((*(record.identity for record in piece.records), *piece.fenced)):
+                lease = self._fence(identity, piece)
+                if isinstance(lease, Held):
+                    return lease.by.describe()
+                fenced.append(lease)
+                if lease.before is not None and self._committed_since(identity, lease.before):
+                    return "committed meanwhile"
+            if any(
+                self.store.objects.read(record_name(record.identity)) != self.held.contents[record.identity]
+                for record in piece.records
+            ):
+                return "made again meanwhile"
+            self._renew()
+            begun = True
+            self._remove(piece)
+            return None
+        finally:
+            for lease in fenced:
+                lease.release(forget_collected=not begun)
+
+    def _fence(self, identity: str, piece: Piece) -> Lease | Held:
+        """From now on nobody who held its lease before can commit."""
+        known = self.held.leases.get(identity)
+        written = self.held.times[lease_name(identity)]
+
+        def is_dead(lease: LeaseDocument) -> bool:
+            return lease.holder.is_gone() or (lease == known and not is_live(lease, written, self.now))
+
+        why = f"collected by `marin gc` of {this_process().user} on {time.strftime('%Y-%m-%d')}: {piece.why}"
+        return acquire(
+            self.store.objects,
+            identity,
+            lambda token: f".marin/gc/{identity}.{token:04d}",
+            is_dead,
+            collecting=why if piece.records else known.collected if known is not None else "",
+        )
+
+    def _committed_since(self, identity: str, before: LeaseDocument) -> bool:
+        """Makes visible what was committed in the last moment, its writer not having come to that."""
+        record = self.held.records.get(identity)
+        if before.state is not State.COMMITTED or (record is not None and record.token >= before.token):
+            return False
+        return self.store.finish(identity, before) is not None
+
+    def _refused(self, piece: Piece) -> str | None:
+        """Somebody else's files on a shared disk: the record must not go where they cannot."""
+        if not self.store.directory.is_local:
+            return None
+        folders = [(self.store.directory / folder).path for folder in piece.folders]
+        every = [place for folder in folders for place in (folder.parent, folder, folder / ".marin")]
+        places = [place for place in every if place.exists()]
+        denied = next((place for place in places if not os.access(place, os.W_OK)), None)
+        return None if denied is None else f"you may not delete in {denied}"
+
+    def _remove(self, piece: Piece) -> None:
+        objects = self.store.objects
+        copies = {f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json": record for record in piece.records}
+        for name, record in copies.items():
+            objects.write(name, self.held.contents[record.identity])
+        if copies:
+            objects.settle(list(copies))
+            objects.remove([record_name(record.identity) for record in piece.records])
+            objects.settle([RECORDS])  # a power cut must not bring them back when the data is gone
+        marks = [f"{folder}/{MARKER if folder.startswith('.marin/') else RECORD}" for folder in piece.folders]
+        objects.remove([*marks, *_named_for(piece.records)])
+        for folder in piece.folders:
+            with control_errors(Path(self.store.prefix) / folder):
+                (self.store.directory / folder).remove()
+        objects.remove(piece.objects)
+
+
+def _named_for(records: Iterable[Record]) -> list[str]:
+    """What is found by an output's name or action, and leads nowhere once it is gone."""
+    found: list[str] = []
+    for record in records:
+        found.append(f"{STAMPS}/{record.attempt.replace('/', '--')}")
+        if record.action:
+            found.append(f"{ACTIONS}/{record.action}-{record.identity}")
+    return found
+
+
+def _in_both(announced: list[Piece], found: list[Piece]) -> list[Piece]:
+    """What was announced and may still go. Control files that nobody waits for need no announcement."""
+    first = {piece.key: piece for piece in announced}
+    both: list[Piece] = []
+    for piece in found:
+        before = first.get(piece.key)
+        if before is not None and set(piece.code) <= set(before.code) and piece.identities == before.identities:
+            both.append(piece)
+    return both

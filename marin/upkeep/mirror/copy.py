@@ -1,0 +1,255 @@
+"""Mirroring: committed outputs copied from one store to another, verified, under the same identity.
+
+What travels with an output: its record with its provenance, the code that the record names, what somebody accepted, the
+log, every revocation that the store knows, and the records (not the bytes) of everything that it was made from, so that
+lineage and revocations reach as far as they do where it was made.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from marin.errors import BadPrefix, CorruptOutput, LeaseLost, StoreError
+from marin.executor.commit import Claim, commit_mirrored, take
+from marin.plan.outside_data import bring_listings, listing
+from marin.report.page.revocations import stamp_pages
+from marin.store.files.manifest import FileEntry, root_digest
+from marin.store.files.verify import manifest_of
+from marin.store.in_use import Uses, needs_of
+from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_lease
+from marin.store.objects.errors import control_errors
+from marin.store.process import this_process
+from marin.store.record import LOG, Mirrored, Record
+from marin.store.revocation import bring_revocations
+from marin.store.store import Store, attempt_directory
+from marin.upkeep.mirror.files import Copier, Tally, clear_away, earlier_attempts
+from marin.upkeep.mirror.plan import Mirroring, must_be_same
+
+type Tell = Callable[[str], None]
+OUTPUTS_AT_A_TIME = 8
+RUN = "mirror"  # what gc knows of it
+
+
+@dataclass(frozen=True)
+class Brought:
+    """record: as it is committed in the target. copied: False if another call brought it meanwhile."""
+
+    record: Record
+    copied: bool
+    tally: Tally = field(default_factory=Tally)
+
+
+def mirror(
+    plan: Mirroring,
+    tell: Tell = lambda _: None,
+    moved: Callable[[int], object] = lambda _: None,
+    watch: Watch | None = None,
+) -> Generator[Brought]:
+    """Copy what is to do, inputs first, several outputs at a time; each is committed when it is given.
+
+    Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
+    copy once. tell: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not what
+    their manifest says, RevokedBytes, OtherBytes, Outdated, StoreError; what was given before stays.
+    """
+    source, target = plan.source, plan.target
+    way = _Way(source, target, tell, moved, watch or Watch())
+    if bring_revocations(source, target):
+        with suppress(BadPrefix):  # the revocations stand, whatever becomes of the pages
+            stamp_pages(target)
+    every = [*plan.there, *plan.todo]
+    with ExitStack() as stack:
+        codes = {record.code for record in (*every, *plan.ancestors)}
+        named = codes | {name for record in every if (name := listing(record.outside))}
+        writing = stack.enter_context(Uses(target, RUN, tell, way.watch))
+        writing.add(needs_of((record.identity for record in every), (), named, RUN), ())
+        try:
+            reading = stack.enter_context(Uses(source, RUN, tell, way.watch))
+            reading.add(needs_of((), plan.todo, named, RUN), plan.todo)
+        except BadPrefix:
+            tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
+        _bring_code(source, target, codes)
+        bring_listings(source, target, (record.outside for record in every))
+        _bring_ancestors(plan)
+        accepted = source.accepted_identities()
+        for record in every:
+            if record.identity in accepted:
+                _bring_accepted(source, target, record)
+        pool = ThreadPoolExecutor(OUTPUTS_AT_A_TIME)
+        try:
+            for wave in plan.waves():
+                for done in as_completed([pool.submit(_bring, way, record) for record in wave]):
+                    yield done.result()
+        finally:  # also after an error, or when somebody presses Ctrl-C: what is on its way stops at its next chunk
+            way.stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What all outputs of one call share. stop: it ends before its end."""
+
+    source: Store
+    target: Store
+    tell: Tell
+    moved: Callable[[int], object]
+    watch: Watch
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def go_on(self) -> None:
+        if self.stop.is_set():
+            raise CancelledError
+
+
+def _bring(way: _Way, record: Record) -> Brought:
+    way.source.take_up(record.identity)
+    while True:
+        lease = _lease(way, record)
+        if isinstance(lease, Record):
+            return Brought(must_be_same(way.target, record, lease), copied=False)
+        tally = Tally(way.moved)
+        try:
+            return Brought(_committed(way, record, lease, tally), copied=True, tally=tally)
+        except StoreError:
+            if _is_ours(way.target, lease):
+                raise
+            # This process stood still, or lost the store; whatever went wrong, the result of the other one counts.
+            way.tell(f"{record.name}: somebody else took over {lease.document.attempt}")
+        finally:
+            lease.stop_beating()
+            lease.release()
+
+
+def _is_ours(target: Store, lease: Lease) -> bool:
+    now = read_lease(target.objects, lease.identity)
+    return now is not None and now.is_same_hold(lease.document)
+
+
+def _committed(way: _Way, record: Record, lease: Lease, tally: Tally) -> Record:
+    original = _original(way.target, record)
+    if original is not None:
+        made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
+    else:
+        wanted = int(record.attempt.rpartition(".")[2]) if not record.alias_of else 0
+        if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
+            lease.raise_token(wanted - 1, lambda token: _directory(record, token))
+        lease.start_beating(lambda: None)
+        made, entries = _copied(way, record, lease, tally)
+    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(way.source, record)])
+    commit_mirrored(way.target, lease, made, entries)
+    return made
+
+
+def _lease(way: _Way, record: Record) -> Lease | Record:
+    """Waits for whoever brings it or makes it now."""
+    dead: tuple[int, int] | None = None
+    told = ""
+
+    def may_take_over(lease: LeaseDocument) -> bool:
+        return lease.holder.is_gone() or (lease.token, lease.beat) == dead
+
+    claim = Claim(
+        identity=record.identity,
+        attempt_of=lambda token: _directory(record, token),
+        replaces="",
+        may_take_over=may_take_over,
+    )
+    while isinstance(lease := take(way.target, claim), Held):
+        way.go_on()
+        if way.watch.is_dead(record.identity, lease.by):
+            dead = (lease.by.token, lease.by.beat)
+            continue
+        if told != (told := f"{record.name} is {lease.by.describe()}"):
+            way.tell(f"waiting: {told}")
+        time.sleep(LOOK_SECONDS)
+    return lease
+
+
+def _directory(record: Record, token: int) -> str:
+    return attempt_directory(record.op, record.label, record.identity, token)
+
+
+def _original(target: Store, record: Record) -> Record | None:
+    """What the target holds of the output that an alias shares; without it the alias gets bytes of its own."""
+    held = target.take_up(record.alias_of) if record.alias_of else None
+    return held if held is not None and held.root == record.root else None
+
+
+def _copied(way: _Way, record: Record, lease: Lease, tally: Tally) -> tuple[Record, list[FileEntry]]:
+    source, target = way.source, way.target
+    entries = source.manifest(record)
+    if root_digest(entries, record.kind, record.facts) != record.root:
+        raise CorruptOutput(
+            f"the manifest of {record.name} in {source.prefix} is not the one that its record names; it was edited. "
+            f"Nothing of it was mirrored; {source.remedy(record)}"
+        )
+    attempt = lease.document.attempt
+    output = target.directory / attempt
+    earlier = earlier_attempts(target, record, but=attempt) if lease.before is not None else []
+
+    def still_ours() -> None:
+        way.go_on()
+        lease.report(f"mirroring {tally.copied_files + tally.resumed_files} of {len(entries)} files")
+        if lease.lost:
+            raise LeaseLost(lease.lost)
+
+    try:
+        with control_errors(Path(output.url if output.is_local else source.output(record).url)):
+            Copier(source.output(record), target, attempt, earlier, tally, still_ours).copy(entries, record.root)
+            found = manifest_of(output)
+    finally:
+        if not output.is_local:
+            from marin.store.files.written import forget
+
+            forget(output.url)
+    if root_digest(found, record.kind, record.facts) != record.root:
+        raise CorruptOutput(f"{output.url} does not hold what was copied there; somebody else writes there. Run again")
+    log = source.objects.read_log(f"{record.attempt}/{LOG}")
+    with suppress(StoreError):
+        line = f"{_mirrored(source, record).describe()}\n"
+        target.objects.append(f"{attempt}/{LOG}", log + line.encode(errors="backslashreplace"))
+        target.objects.flush(f"{attempt}/{LOG}")
+    with control_errors(Path(output.url)):
+        clear_away(target, attempt, earlier)
+    return replace(record, attempt=attempt, alias_of="", stamp=output.stamp()), found
+
+
+def _mirrored(source: Store, record: Record) -> Mirrored:
+    me = this_process()
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    return Mirrored(origin=f"{source.prefix}/{record.attempt}", who=me.user, host=me.host, when=when)
+
+
+def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
+    """Before anybody sees what it made."""
+    there = set(target.objects.names(".marin/code"))
+    wanted = [f".marin/code/{code}.json" for code in codes if f"{code}.json" not in there]
+    for name, content in source.objects.read_many(wanted).items():
+        if content:
+            target.objects.write(name, content)
+
+
+def _bring_accepted(source: Store, target: Store, record: Record) -> None:
+    accepted = source.acceptances(record.identity)
+    known = target.acceptances(record.identity) if accepted else []
+    _bring_code(source, target, {held.code for held in accepted if held not in known})
+    for entry in accepted:
+        if entry not in known:
+            target.accept(record.identity, entry)
+
+
+def _bring_ancestors(plan: Mirroring) -> None:
+    """Where lineage looks for outputs that are not there any more."""
+    known = set(plan.target.superseded())
+    for record in plan.ancestors:
+        name = f".marin/superseded/{record.identity}.mirrored-{record.root[:16]}.json"
+        if name not in known:
+            known_there = replace(record, mirrored=[*record.mirrored, _mirrored(plan.source, record)])
+            plan.target.objects.write(name, known_there.to_bytes())

@@ -1,0 +1,302 @@
+"""The files of one output, copied from one store to another: every byte verified, none twice.
+
+::
+
+    {attempt}/.marin/mirror.json        what this attempt copies: an earlier one's files serve a later one
+    {attempt}/.marin/verified.jsonl     each file that has arrived whole and was verified
+    {attempt}/.marin/partial/           on a disk: files on their way
+
+A file appears under its name only once its bytes are what the manifest says. Where both stores are of one kind and
+keep checksums, the store copies and the checksums are compared; otherwise the bytes pass through this machine and are
+hashed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from marin.errors import CorruptOutput, StoreError
+from marin.store.documents import BadDocument, Document
+from marin.store.files.directory import Directory
+from marin.store.files.manifest import FileEntry
+from marin.store.files.regular import must_hold_files
+from marin.store.files.verify import CHUNK, file_entry
+from marin.store.objects.conditional import Stored
+from marin.store.record import RECORD, Record
+from marin.store.store import Store
+
+AT_A_TIME = 8  # files
+WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: less is sooner copied again than noted
+MARKER, VERIFIED, PARTIAL = ".marin/mirror.json", ".marin/verified.jsonl", ".marin/partial"
+
+
+class Marker(Document, frozen=True, kw_only=True):
+    """root: of the bytes that are being copied, whatever store they come from."""
+
+    root: str
+
+
+class Verified(Document, frozen=True, kw_only=True):
+    """A file that has arrived whole. checksum, modified: as the store keeps them, "" and 0 where it keeps none or was
+    not asked. md5: of the bytes, "" where they did not pass through this machine."""
+
+    path: str
+    size: int
+    sha256: str
+    md5: str = ""
+    checksum: str = ""
+    modified: float = 0.0
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An attempt that did not come to its end."""
+
+    directory: Directory
+    verified: dict[str, Verified]
+
+
+@dataclass
+class Tally:
+    """copied: bytes and files that came from the source. resumed: that an earlier attempt had brought already.
+
+    moved: told of bytes as they arrive.
+    """
+
+    moved: Callable[[int], object] = lambda _: None
+    copied_bytes: int = 0
+    copied_files: int = 0
+    resumed_bytes: int = 0
+    resumed_files: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, size: int, *, resumed: bool) -> None:
+        with self._lock:
+            if resumed:
+                self.resumed_bytes, self.resumed_files = self.resumed_bytes + size, self.resumed_files + 1
+            else:
+                self.copied_bytes, self.copied_files = self.copied_bytes + size, self.copied_files + 1
+
+
+def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
+    """Attempts to bring these bytes under this identity, apart from one; two reads each."""
+    op, _, last = but.rpartition("/")
+    stem = f"{record.identity[:12]}."
+    found: list[Earlier] = []
+    for name in store.objects.names(op):
+        marker = store.objects.read(f"{op}/{name}/{MARKER}") if stem in name and name != last else None
+        if marker is None or marker != Marker(root=record.root).to_json():
+            continue
+        lines = store.objects.read_log(f"{op}/{name}/{VERIFIED}").splitlines()
+        verified: dict[str, Verified] = {}
+        for line in lines:
+            with contextlib.suppress(BadDocument):  # cut off when its writer was killed
+                held = Verified.parse(line)
+                verified[held.path] = held
+        found.append(Earlier(store.directory / f"{op}/{name}", verified))
+    return found
+
+
+def clear_away(store: Store, attempt: str, earlier: Iterable[Earlier]) -> None:
+    """What is of no use once every file has arrived. A dead attempt that came as far as its record is left to gc."""
+    output = store.directory / attempt
+    if output.is_local:
+        (output / PARTIAL).remove()
+    for held in earlier:
+        if not held.directory.exists(RECORD):
+            held.directory.remove()
+
+
+class Copier:
+    """Brings files of one output into one attempt's directory. still_ours: raises if the lease is lost."""
+
+    def __init__(
+        self,
+        source: Directory,
+        store: Store,
+        attempt: str,
+        earlier: Iterable[Earlier],
+        tally: Tally,
+        still_ours: Callable[[], None],
+    ) -> None:
+        self.source, self.store, self.attempt = source, store, attempt
+        self.target = store.directory / attempt
+        self.earlier, self.tally, self.still_ours = list(earlier), tally, still_ours
+        self._listed: dict[str, dict[str, Stored]] = {}
+        self._noted = False
+        self._stop = threading.Event()
+
+    def copy(self, entries: list[FileEntry], root: str) -> None:
+        """Raises CorruptOutput for a file that is not what its manifest says; it does not appear in the target.
+
+        Raises NotAFile for a source that holds something else than files.
+        """
+        must_hold_files(self.source.url)
+        self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
+        self.store.objects.write(f"{self.attempt}/{MARKER}", Marker(root=root).to_json())
+        pool = ThreadPoolExecutor(AT_A_TIME)
+        try:
+            for running in [pool.submit(self._bring, entry) for entry in entries]:
+                running.result()
+        finally:  # also when somebody presses Ctrl-C: files on their way stop at their next chunk, and do not appear
+            self._stop.set()
+            pool.shutdown(cancel_futures=True)
+            if sys.exception() is not None:
+                self._send_notes()
+
+    def _send_notes(self) -> None:
+        with contextlib.suppress(StoreError):
+            if self._noted:
+                self.store.objects.flush(f"{self.attempt}/{VERIFIED}")
+
+    def _go_on(self) -> None:
+        self.still_ours()
+        if self._stop.is_set():
+            raise CancelledError
+
+    def _bring(self, entry: FileEntry) -> None:
+        self._go_on()
+        for held in self.earlier:
+            if self._take(entry, held):
+                self.tally.add(entry.size, resumed=True)
+                self.tally.moved(entry.size)
+                break
+        else:
+            if self._let_the_store_copy(entry):
+                self.tally.moved(entry.size)
+            else:
+                self._stream(entry)
+            self.tally.add(entry.size, resumed=False)
+        self._note(entry)
+
+    def _take(self, entry: FileEntry, earlier: Earlier) -> bool:
+        """What an earlier attempt verified, if it is still that."""
+        known = earlier.verified.get(entry.path)
+        if known is None or known.sha256 != entry.sha256:
+            return False
+        try:
+            if earlier.directory.is_local:
+                if file_entry(earlier.directory, entry.path).sha256 != entry.sha256:
+                    return False
+                target = self.target.path / entry.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.link(earlier.directory.path / entry.path, target)
+                return True
+            from marin.store.files.written import Written
+
+            was = Stored(known.size, known.checksum, known.modified) if known.checksum else None
+            written = Written(size=known.size, sha256=known.sha256, md5=known.md5, stored=was)
+            there = self._listing(earlier.directory).get(entry.path)
+            return (
+                there is not None
+                and written.is_what(there)
+                and self._copied(earlier.directory, entry, there, known.md5)
+            )
+        except (OSError, StoreError):
+            return False  # then it is copied once more
+
+    def _let_the_store_copy(self, entry: FileEntry) -> bool:
+        """Between two buckets of one kind, if the file is unchanged since its commit, by the store's own checksum."""
+        from marin.store.objects.clients import REMOTE
+
+        schemes = {where.url.split("://")[0] for where in (self.source, self.target)}
+        in_parts = entry.checksum.startswith("etag:") and "-" in entry.checksum
+        if len(schemes) > 1 or not schemes <= set(REMOTE) or not entry.checksum or in_parts:
+            return False
+        there = self._listing(self.source).get(entry.path)
+        if there is None or (there.size, there.checksum) != (entry.size, entry.checksum):
+            return False
+        try:
+            return self._copied(self.source, entry, there)
+        except StoreError:
+            return False  # another account, another server: through this machine, which says what is wrong
+
+    def _copied(self, origin: Directory, entry: FileEntry, there: Stored, md5: str = "") -> bool:
+        """Let the store copy; False if its checksum does not tell that the copy is whole. md5: of the bytes, if known;
+        what S3 received in parts has another kind of checksum, and its copy that one."""
+        from marin.store.files import transfer
+        from marin.store.files.written import Written, note
+
+        origin.copy(entry.path, self.target)
+        url = f"{self.target.url}/{entry.path}"
+        here = transfer.info(url)
+        alike = {there.checksum, f"md5:{md5}", f"etag:{md5}"} if md5 else {there.checksum}
+        if not here.checksum or here.checksum not in alike or here.size != entry.size:
+            return False
+        note(url, Written(size=here.size, sha256=entry.sha256, md5=md5, stored=here))
+        return True
+
+    def _stream(self, entry: FileEntry) -> None:
+        hasher, size = hashlib.sha256(), 0
+        with ExitStack() as stack:
+            try:
+                reading = stack.enter_context(self.source.open(entry.path, "rb"))
+            except FileNotFoundError as error:
+                raise CorruptOutput(
+                    f"{self.source.url}/{entry.path} is in its manifest and missing; make it again with --rebuild"
+                ) from error
+            writing = stack.enter_context(self._appearing(entry.path))
+            while chunk := reading.read(CHUNK):
+                self._go_on()
+                hasher.update(chunk)
+                size += len(chunk)
+                writing.write(chunk)
+                self.tally.moved(len(chunk))
+            if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
+                raise CorruptOutput(
+                    f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "
+                    f"{hasher.hexdigest()[:12]}; wanted {entry.size}, {entry.sha256[:12]}. It was not mirrored; "
+                    "make it again there with --rebuild"
+                )
+
+    @contextmanager
+    def _appearing(self, path: str) -> Generator[IO[Any]]:
+        """A file of the target that is there, whole, when the context ends, and not at all if it ends with an error."""
+        if not self.target.is_local:
+            with self.target.open(path, "wb") as writing:
+                yield writing
+            return
+        partial = self.target.path / PARTIAL / uuid.uuid4().hex
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        target = self.target.path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("wb") as writing:
+                yield writing
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _note(self, entry: FileEntry) -> None:
+        from marin.store.files import written
+
+        if not self._noted:
+            return
+        line = Verified(path=entry.path, size=entry.size, sha256=entry.sha256)
+        held = written.written(f"{self.target.url}/{entry.path}")
+        if held is not None:
+            stored = held.stored or Stored(held.size, "")
+            line = Verified(
+                path=entry.path,
+                size=entry.size,
+                sha256=entry.sha256,
+                md5=held.md5,
+                checksum=stored.checksum,
+                modified=stored.modified,
+            )
+        self.store.objects.append(f"{self.attempt}/{VERIFIED}", line.to_json() + b"\n")
+
+    def _listing(self, directory: Directory) -> dict[str, Stored]:
+        if directory.url not in self._listed:
+            self._listed[directory.url] = directory.listing()
+        return self._listed[directory.url]

@@ -1,0 +1,163 @@
+"""What to copy so that another store holds some outputs too, and what forbids it. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from marin.errors import BadField, CorruptOutput, OtherBytes, Revoked
+from marin.store.files.verify import Check
+from marin.store.inventory import must_exist, outputs_called, unknown
+from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.record import Record
+from marin.store.revocation import Revocations, revoked
+from marin.store.store import Store
+from marin.store.trust import Judge
+
+
+@dataclass
+class Mirroring:
+    """todo: outputs to copy, inputs first. there: those that the target holds already. notes: what is left out.
+
+    ancestors: records of what they were made from and that is not copied.
+    """
+
+    source: Store
+    target: Store
+    todo: list[Record]
+    there: list[Record]
+    ancestors: list[Record]
+    notes: list[str]
+
+    @property
+    def bytes(self) -> int:
+        """What has to be copied; an alias shares the bytes of its original."""
+        every = {record.identity for record in (*self.todo, *self.there)}
+        return sum(record.bytes for record in self.todo if record.alias_of not in every)
+
+    def waves(self) -> list[list[Record]]:
+        """What is to do in groups, each of which needs only what is in the ones before it."""
+        depth: dict[str, int] = {}
+        waves: list[list[Record]] = []
+        for record in self.todo:
+            before = [
+                depth[name] for name in (record.alias_of, *(held.identity for held in record.inputs)) if name in depth
+            ]
+            depth[record.identity] = max(before, default=-1) + 1
+            if depth[record.identity] == len(waves):
+                waves.append([])
+            waves[depth[record.identity]].append(record)
+        return waves
+
+
+def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_inputs: bool = False) -> Mirroring:
+    """What to copy so that the target holds these outputs. Looks at both stores, writes nothing.
+
+    names: as ``outputs_called`` takes them. Raises UnknownStep with near misses, Revoked, CorruptOutput (a file is
+    missing or has another size), OtherBytes, BadPrefix, BadField.
+    """
+    if source.prefix == target.prefix:
+        raise BadField(f"{source.prefix} cannot be mirrored to itself; --to names another store")
+    must_exist(source)
+    lineage = read_lineage(source)
+    current = list(lineage.current.values())
+    chosen: dict[str, Record] = {}
+    for name in names:
+        found = outputs_called(name, current, source.prefix)
+        if not found:
+            raise unknown(name, [record.name for record in current], source.prefix, lineage.unreadable)
+        chosen |= {record.identity: record for record in found}
+    notes = [f"not looked at: {text}" for text in lineage.unreadable]
+    ordered = _inputs_first(lineage, list(chosen.values()), notes, with_inputs=with_inputs)
+    _must_be_trusted(source, target, lineage, ordered)
+    there, todo = _apart(target, ordered)
+    _must_be_whole(source, todo)
+    ends = [Output(record.identity, record.root) for record in ordered]
+    above = {output for end in ends for output in lineage.up(end)} - set(ends)
+    ancestors = [lineage.records[output] for output in sorted(above) if output in lineage.records]
+    return Mirroring(source, target, todo, there, ancestors, notes)
+
+
+def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, with_inputs: bool) -> list[Record]:
+    """Without recursion. An alias brings the output that it shares, if that still has those bytes."""
+    wanted = {record.identity for record in ends}
+
+    def before(record: Record) -> list[Record]:
+        original = lineage.current.get(record.alias_of)
+        found = [original] if original is not None and original.root == record.root else []
+        for held in record.inputs:
+            now = lineage.current.get(held.identity)
+            if now is not None and now.root == held.root and (with_inputs or now.identity in wanted):
+                found.append(now)
+            elif with_inputs:
+                why = "its record is gone" if now is None else "it was made again since, with other bytes"
+                notes.append(f"{held.name}, which {record.name} was made from, is not mirrored: {why}")
+        return found
+
+    done: dict[str, Record] = {}
+    trail = [(record, False) for record in reversed(ends)]
+    while trail:
+        record, ready = trail.pop()
+        if record.identity in done:
+            continue
+        if ready:
+            done[record.identity] = record
+        else:
+            trail.append((record, True))
+            trail += [(held, False) for held in before(record) if held.identity not in done]
+    notes[:] = dict.fromkeys(notes)
+    return list(done.values())
+
+
+def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: list[Record]) -> None:
+    standing = {source.prefix: revoked(source), target.prefix: revoked(target)}
+    everything = Revocations(held for store in standing.values() for held in store.all)
+    judge = Judge(source, lineage.current, everything)
+    lines = [f"  {record.name}: {why}" for record in records if (why := judge.untrusted(record)[0])]
+    if lines:
+        raise Revoked(
+            "\n".join(
+                [
+                    f"{len(lines)} of {len(records)} outputs are revoked, or made from what is:",
+                    *lines,
+                    "Nothing was copied. Make them again, mirror what replaces them, or `marin revoke --withdraw`.",
+                ]
+            )
+        )
+
+
+def _apart(target: Store, records: list[Record]) -> tuple[list[Record], list[Record]]:
+    """(what the target holds, what it does not)."""
+    there: list[Record] = []
+    todo: list[Record] = []
+    contents = target.record_contents([record.identity for record in records])
+    for record in records:
+        content = contents.get(record.identity)
+        if content is None:
+            todo.append(record)
+        else:
+            there.append(must_be_same(target, record, target.parsed(record.identity, content)))
+    return there, todo
+
+
+def must_be_same(target: Store, record: Record, held: Record) -> Record:
+    """What the target holds under an identity, if those are the bytes of this record. Raises OtherBytes."""
+    if held.root != record.root:
+        made, here = record.provenance, held.provenance
+        raise OtherBytes(
+            f"{record.name} {record.identity[:12]} is in {target.prefix} already, with other bytes: {held.root[:12]}, "
+            f"made {here.started} by {here.who}; here {record.root[:12]}, made {made.started} by {made.who}. Both stay "
+            "as they are; to mirror this one, raise its version or use another store"
+        )
+    return held
+
+
+def _must_be_whole(source: Store, records: list[Record]) -> None:
+    """As far as listings tell; every byte is verified when it is copied."""
+    for record in records:
+        wrong = source.verify(record, Check.SIZES)
+        if wrong:
+            raise CorruptOutput(
+                f"{record.name} in {source.prefix} is damaged: {'; '.join(wrong[:3])}. Nothing was copied; "
+                f"{source.remedy(record)}"
+            )
