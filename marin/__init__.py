@@ -6,11 +6,10 @@ What an experiment or an operator needs is here; everything else is a submodule.
 from marin.data.artifacts import Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
 from marin.fingerprint.observation.listening import install
 from marin.steps.artifact import Artifact
-from marin.steps.context import Context
 from marin.steps.lifetime import Lifetime, after_use, unless_read
 from marin.steps.pinned import Pinned
 from marin.steps.resources import CPU, Accelerator, Resources
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution, since, value
 from marin.store.files.directory import Directory
 

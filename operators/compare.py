@@ -7,8 +7,7 @@ from dataclasses import field
 
 from marin.data.artifacts import Report, Scores
 from marin.errors import BadField
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 
 
 class Compare(ExecutorStep[Report], op="compare", version=2):

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from marin.data.artifacts import Documents, Items
 from marin.errors import BadField
-from marin.steps.context import Context
 from marin.steps.resources import Size
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.store.files.directory import Directory
 from marin.text.overlap_rule import Overlap
 

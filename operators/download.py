@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from marin.data.artifacts import Documents, Items, RawFiles
 from marin.data.http_file import HttpFile
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision
-from marin.steps.context import Context
 from marin.steps.resources import Size
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution, value
 from marin.store.files.directory import Directory
 

@@ -9,8 +9,7 @@ from enum import Enum
 from marin.data.artifacts import Checkpoint, Documents, Items, Scores, Tokenizer
 from marin.errors import BadField
 from marin.evaluation.formats import Format
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import value
 
 

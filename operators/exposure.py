@@ -9,8 +9,7 @@ from marin.data.artifacts import Items, Report, Tokenizer, Tokens
 from marin.data.mixture import source_name
 from marin.data.order_spec import OrderSpec
 from marin.errors import BadField
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.store.files.directory import Directory
 from marin.text.overlap_rule import Overlap
 

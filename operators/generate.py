@@ -10,8 +10,7 @@ from marin.data.artifacts import Documents, Items
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

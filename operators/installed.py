@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from marin.data.artifacts import Documents, RawFiles
 from marin.data.installation import Share
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.text.docstrings import DocstringForm
 
 if TYPE_CHECKING:

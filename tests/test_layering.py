@@ -31,6 +31,7 @@ LIBRARY_MAY_IMPORT = {
     "marin.steps.resources",
     "marin.steps.scale",
     "marin.steps.value",
+    "marin.store.files.checksums",
     "marin.store.files.directory",
 }
 DRAWS = "marin.report.page.content"  # the one module of the engine that draws pages

@@ -2,7 +2,7 @@
 
 A mark tells whether a file is still the same, without reading it where the place where it lies can tell: the checksum
 or etag of an object store or web server; on this machine a digest of the content, remembered as long as nobody
-touches the file (see marin.data.checksums), so that neither a copy nor another modification time is a change.
+touches the file (see marin.store.files.checksums), so that neither a copy nor another modification time is a change.
 """
 
 # pyright: basic
@@ -18,8 +18,8 @@ from typing import Any
 
 import xxhash
 
-from marin.data.checksums import content_digest, content_digests
 from marin.errors import InputError
+from marin.store.files.checksums import content_digest, content_digests
 from marin.store.files.directory import Directory
 
 CHUNK = 1 << 20

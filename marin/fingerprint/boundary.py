@@ -17,13 +17,13 @@ CONTRACT = frozenset(
         "fingerprint.observation.observation",
         "fingerprint.observation.origin",
         "steps.artifact",
-        "steps.context",
         "steps.lifetime",
         "steps.reaches",
         "steps.resources",
         "steps.scale",
         "steps.step",
         "steps.value",
+        "store.files.checksums",
         "store.files.directory",
     }
 )

@@ -20,7 +20,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from marin.data.checksums import content_digests
 from marin.errors import InputChanged
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.import_path import Locator
@@ -29,6 +28,7 @@ from marin.fingerprint.observation.observation import Observation, Scope, stamp_
 from marin.fingerprint.observation.origin import is_local
 from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
+from marin.store.files.checksums import content_digests
 from marin.store.process import this_process
 from marin.store.record import Observed, RanCode
 

@@ -6,8 +6,7 @@ import re
 
 from marin.errors import BadField, StepFailed
 from marin.steps.artifact import Artifact
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep, Pin
+from marin.steps.step import Context, ExecutorStep, Pin
 from marin.steps.value import execution
 
 

@@ -1,12 +1,12 @@
-"""ExecutorStep: what to make, and from what. Building one does no I/O."""
+"""ExecutorStep: what to make, and from what; Context: what it is given to make it. Building a step does no I/O."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, dataclass_transform
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, dataclass_transform
 
 from marin.errors import BadField, ExperimentError
 from marin.steps.artifact import Artifact
@@ -19,7 +19,8 @@ from marin.steps.resources import CPU, Resources, Size, Work
 from marin.steps.value import execution, freeze_fields, since
 
 if TYPE_CHECKING:
-    from marin.steps.context import Context
+    from marin.data.artifacts import Checkpoint
+    from marin.store.files.directory import Directory
 
 
 _MADE = "__marin_made__"  # on a class: what __marin_makes__ found
@@ -172,6 +173,45 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
 dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(ExecutorStep)
 setattr(ExecutorStep, STEP_ATTRIBUTE, True)
+
+
+class Context(Protocol):
+    """Handed to ``run()``. Inputs come by ``ctx[self.field]``; everything written goes below ``out``.
+
+    out: this attempt's own directory; becomes the committed output.
+    milestones: optimizer steps at which somebody waits for a checkpoint of this step, ascending.
+    """
+
+    out: Directory
+    milestones: Sequence[int]
+
+    @property
+    def state(self) -> Directory:
+        """Survives failed attempts of this step, for work in progress (training checkpoints); gone after the commit."""
+        ...
+
+    def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
+        """The committed artifact of a dependency. Raises KeyError for a step that is not one."""
+        ...
+
+    def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """``[work(item) for item in items]``, spread over the cluster when there is one.
+
+        work must be a top-level function; items and results must pickle.
+        """
+        ...
+
+    def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
+        """Say how far the step is; shown live. Cheap: call it as often as you like."""
+        ...
+
+    def log(self, message: str) -> None:
+        """One line into this attempt's log."""
+        ...
+
+    def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
+        """Commit a milestone now, from the files below ``source``, while this step runs on."""
+        ...
 
 
 def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None:

@@ -24,8 +24,7 @@ from marin.fingerprint.stored import store_code
 from marin.numbers import write_bytes
 from marin.plan.outside_data import outside_of
 from marin.steps.artifact import KINDS, Artifact, artifact_from
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution
 from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry, content_digest, root_digest

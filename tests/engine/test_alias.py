@@ -9,7 +9,7 @@ import pytest
 
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import Action, OnDrift
-from marin.steps.context import Context
+from marin.steps.step import Context
 from marin.store.files.verify import Check
 from marin.store.store import Store
 from tests.engine.aging import rewrite_record

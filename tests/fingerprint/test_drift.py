@@ -28,7 +28,7 @@ from marin.steps.step import ExecutorStep
 from marin.steps.value import execution, since, value
 
 if TYPE_CHECKING:
-    from marin.steps.context import Context
+    from marin.steps.step import Context
 
 LIMIT = 10
 THRESHOLD = 3
@@ -178,9 +178,7 @@ EDITS = [
     Edit("annotation of a local", "op.py", "words: Words = []", "words: list[Any] = []"),
     Edit("type alias", "op.py", "type Words = list[str]", "type Words = list[int]"),
     Edit("type of a cast", "op.py", "cast(Any, ", "cast(Tokens, "),
-    Edit(
-        "type-only import", "op.py", "    from marin.steps.context import Context", "    from lib.never import Context"
-    ),
+    Edit("type-only import", "op.py", "    from marin.steps.step import Context", "    from lib.never import Context"),
     Edit("import order", "op.py", "import json\nimport logging\n", "import logging\nimport json\n"),
     Edit("unused import", "op.py", "import logging\n", "import logging\nfrom lib.never import never\n"),
     Edit("two imports on one line", "op.py", "import json\nimport logging\n", "import json, logging\n"),

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from marin.data.artifacts import Checkpoint, Documents
 from marin.data.documents import Document, write_documents
 from marin.steps.artifact import Artifact
-from marin.steps.context import Context
-from marin.steps.step import ExecutorStep
+from marin.steps.step import Context, ExecutorStep
 from marin.store.files.directory import Directory
 from tests.fingerprint.traced import executed, unseen
 
@@ -36,7 +35,7 @@ class Given(ExecutorStep[Any], op="given"):
 
 @dataclasses.dataclass
 class RunningStep:
-    """marin.steps.context.Context, for one step."""
+    """marin.steps.step.Context, for one step."""
 
     out: Directory
     state: Directory

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from marin.data.checksums import memory_folder
 from marin.errors import PatchedCode
 from marin.fingerprint.live.fresh_process import Descriptions, NotImported, Question, ask
 from marin.fingerprint.live.module_state import described
@@ -29,6 +28,7 @@ from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import Trait
 from marin.steps.step import ExecutorStep
 from marin.steps.value import digest
+from marin.store.files.checksums import memory_folder
 
 _SEEDS = (1, 2, 3)  # for the hashes of new processes: what follows from the order of a set is nobody's change
 _SHOWN = 3  # differences of one function, class or variable; steps that a note is about

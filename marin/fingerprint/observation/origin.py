@@ -13,7 +13,6 @@ LIBRARY = frozenset({"data", "evaluation", "text", "training"})
 _INSTALLED = {"site-packages", "dist-packages"}
 _MARIN = f"{Path(__file__).parents[2]}{os.sep}"
 _OPENS_FOR_OTHERS = f"store{os.sep}files{os.sep}"  # of the engine: opens what it is told to
-_REMEMBERS = f"data{os.sep}checksums.py"  # of the library: keeps digests, which no result depends on
 
 
 class Origin(Enum):
@@ -49,7 +48,7 @@ def origin_of(filename: str) -> Origin:
         if inside.startswith(_OPENS_FOR_OTHERS):
             return Origin.GENERATED
         part = inside.split(os.sep)[0].removesuffix(".py")
-        return Origin.PROJECT if part in LIBRARY and inside != _REMEMBERS else Origin.ENGINE
+        return Origin.PROJECT if part in LIBRARY else Origin.ENGINE
     if is_local(filename):
         return Origin.PROJECT
     return Origin.PYTHON if not any(name in filename for name in _INSTALLED) else Origin.PACKAGE

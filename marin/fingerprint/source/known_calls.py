@@ -1,6 +1,6 @@
 """What analysis must know by name: calls that find code, text or files in ways that names alone do not tell.
 
-Each is followed as far as possible. What remains is seen while it runs (see marin.fingerprint.observation.listening) or else refused, because
+Each is followed as far as possible. What remains is seen while it runs (see fingerprint.observation.listening) or else refused, because
 a change could be missed: the author then says with ``@reaches(...)`` what it can be.
 """
 
