@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -125,11 +126,13 @@ BOUNDARIES = {  # (operation, on what, after which other): it strikes before the
 
 
 class Struck(Project):
-    """A project in which the first step's worker strikes at a boundary."""
+    """A project in which the first step's worker strikes at a boundary. unobserved: a folder whose reads are not noted."""
+
+    unobserved: Path
 
     def __init__(self, folder: Path, boundary: str, *victims: str) -> None:
         super().__init__(folder, EXPERIMENT)
-        self.strike = folder / "strike.json"
+        self.strike = self.unobserved / "strike.json"
         (folder / "lib/operators.py").write_text(OPERATORS.format(strike=str(self.strike)))
         verb, path, after = BOUNDARIES[boundary]
         told = {"verb": verb, "path": path, "after": after, "victims": victims, "store": str(self.store)}
@@ -147,7 +150,7 @@ class Struck(Project):
 
     def workers(self) -> list[psutil.Process]:
         """Those that struck, while they are there."""
-        pids = [int(path.name.rpartition("-")[2]) for path in self.folder.glob("strike.json.worker-*")]
+        pids = [int(path.name.rpartition("-")[2]) for path in self.strike.parent.glob("strike.json.worker-*")]
         return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
 
     def visible(self) -> dict[str, Record]:
@@ -159,6 +162,13 @@ class Struck(Project):
             "say/say": "hello",
             "repeat/end": "hellohello",
         }
+
+
+@pytest.fixture(autouse=True)
+def _shared_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        monkeypatch.setattr(Struck, "unobserved", Path(folder), raising=False)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """What analysis must know by name: calls that find code, text or files in ways that names alone do not tell.
 
-Each is followed as far as possible. What remains is seen while it runs (see fingerprint.observation.listening) or else refused, because
-a change could be missed: the author then says with ``@reaches(...)`` what it can be.
+Each is followed as far as possible. What remains is seen while it runs (see fingerprint.observation.listening) or else
+refused, because a change could be missed: the author then says with ``@reaches(...)`` what it can be.
 """
 
 from __future__ import annotations
