@@ -4,24 +4,25 @@ Issues 1295 and 1395. Optimizer steps are counted over the whole run, as the ret
 https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
+from experiments.datasets import gsm8k, held_out
+from experiments.pipeline import Pipeline, TokenMix
 from infra.hardware import tpu
-from marin.data.artifacts import Tokens
-from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
-from marin.steps.resources import Resources
-from marin.steps.scale import Scale
-from marin.steps.step import ExecutorStep
+from marin import CPU, BatchSchedule, Checkpoint, ExecutorStep, Items, Resources, Scale, Shuffle, Stages, Tokens
 from marin.training.model import Architecture, ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
-from marin.training.schedule import Rewarmup, Schedule
-from operators.train import Milestone, Train, WarmStart
+from marin.training.schedule import Decay, Rewarmup, Schedule
+from operators.evaluate import Evaluate
+from operators.exposure import Exposure
+from operators.train import Fork, Milestone, Train, WarmStart
 
-PLANNED = 1_000_000  # optimizer steps that warmup and hold were laid out for; never reached
+WARMUP = 10_000  # optimizer steps: a hundredth of the million that were planned, and never reached
+REWARMUP = 1_000  # after the switch of architecture
 QK_NORM_FROM = 80_000
 BATCH = BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})
+# Held-out text that bits per byte are measured on.
+DOMAINS = {Scale.FULL: ("web", "prose"), Scale.REHEARSAL: ("web", "code", "prose", "reference", "math")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,6 @@ class Size:
 
     def step(self, published: int) -> int:
         return published // self.steps
-
-    def optimizer(self, *, adamc: bool = False) -> Adam:
-        """The recipe's table is Adam's defaults. adamc: in the cooldown's decay."""
-        return Adam(peak_lr=self.peak_lr, adamc=adamc)
 
     def model(self, architecture: Architecture) -> ModelShape:
         return ModelShape(
@@ -98,35 +95,88 @@ SIZES = {
 }
 
 
-def pretrained(size: Size, mix: Mixture[ExecutorStep[Tokens]], vocabulary: int, until: int) -> Milestone:
-    """The checkpoint that the cooldowns start from. until: published optimizer step."""
-    switch, end = size.step(QK_NORM_FROM), size.step(until)
-    batch = BATCH.scaled(steps=size.steps, batch=size.batch)
-    warmup = size.step(PLANNED // 100)
+@dataclass(frozen=True)
+class Marin32B:
+    """The run on this data, with steps as published: the scale's size says how many that are here."""
 
-    def phase(label: str, architecture: Architecture, first: int, end: int, start: WarmStart | None) -> Train:
-        again = (Rewarmup(at=switch, steps=max(1, size.step(1000))),) if start else ()
+    data: Pipeline
+
+    @property
+    def size(self) -> Size:
+        return SIZES[self.data.scale]
+
+    def pretrained(self, mix: TokenMix, until: int) -> Milestone:
+        """The checkpoint that cooldowns start from: Llama, then Qwen3 with its weights."""
+        llama = self.train(
+            "32b-llama", steps=(0, QK_NORM_FROM), data={0: mix}, architecture=Architecture.LLAMA, warmup=WARMUP
+        )
+        switched = WarmStart(llama.at(self.size.step(QK_NORM_FROM)))
+        qwen = self.train("32b-qwen3", steps=(QK_NORM_FROM, until), start=switched, data={0: mix}, warmup=WARMUP)
+        return qwen.at(self.size.step(until))
+
+    def train(
+        self,
+        name: str,
+        *,
+        steps: tuple[int, int],
+        data: dict[int, TokenMix],
+        start: WarmStart | Fork | None = None,
+        architecture: Architecture = Architecture.QWEN3,
+        shuffle: Shuffle = Shuffle.LINEAR,  # as it was; Feistel came with Mantis
+        warmup: int = 0,
+        cooldown: bool = False,
+        allow_starved: tuple[str, ...] = (),
+    ) -> Train:
+        """steps: the first one, and the one before which it ends. data: mixtures by the step from which they are read.
+
+        cooldown: the learning rate decays to zero, with AdamC's weight decay.
+        """
+        size, (first, end) = self.size, map(self.size.step, steps)
+        again = (Rewarmup(at=first, steps=max(1, size.step(REWARMUP))),) if isinstance(start, WarmStart) else ()
         return Train(
-            label=label,
+            label=name,
             model=size.model(architecture),
-            vocabulary=vocabulary,
-            optimizer=size.optimizer(),
-            schedule=Schedule(warmup=warmup, rewarmups=again),
-            data=Stages({0: mix}),
-            batch=batch,
+            vocabulary=self.data.vocabulary,
+            optimizer=Adam(peak_lr=size.peak_lr, adamc=cooldown),  # the recipe's table is Adam's defaults
+            schedule=Schedule(warmup=size.step(warmup), rewarmups=again, decay=Decay(first, end) if cooldown else None),
+            data=Stages({size.step(at): mix for at, mix in data.items()}),
+            batch=BATCH.scaled(steps=size.steps, batch=size.batch),
             seq_len=size.seq_len,
-            shuffle=Shuffle.LINEAR,  # as it was; Feistel came with Mantis
+            shuffle=shuffle,
             seed=0,
             block=size.block,
             first_step=first,
             end_step=end,
             start=start,
+            allow_starved=allow_starved,
             precision=size.precision,
             recompute=size.recompute,
             checkpoint_every=size.checkpoint_every,
             resources=size.resources,
         )
 
-    llama = phase("32b-llama", Architecture.LLAMA, 0, switch, None)
-    qwen = phase("32b-qwen3", Architecture.QWEN3, switch, end, WarmStart(llama.at(switch)))
-    return qwen.at(end)
+    def score(self, name: str, checkpoint: ExecutorStep[Checkpoint], items: ExecutorStep[Items]) -> Evaluate:
+        """The evaluation that all checkpoints of the run get: bits per byte by domain, and the items in each format."""
+        scale, window = self.data.scale, self.size.seq_len
+        return Evaluate(
+            label=name,
+            checkpoint=checkpoint,
+            tokenizer=self.data.tokenizer(),
+            domains=held_out.domains(scale, DOMAINS[scale]),
+            tasks={"gsm": items},
+            references={"gsm_reference": gsm8k.reference_items()},
+            window=window,
+            stride=window * 3 // 4,
+            resources=tpu("v4-8") if scale is Scale.FULL else CPU,
+        )
+
+    def exposure(self, arm: Train, items: ExecutorStep[Items], suspects: tuple[ExecutorStep[Tokens], ...]) -> Exposure:
+        """Which of these items the arm really read, of these sources."""
+        return Exposure(
+            label=arm.label,
+            arm=arm.label,
+            order=arm.order,
+            suspects=suspects,
+            tokenizer=self.data.tokenizer(),
+            items=items,
+        )

@@ -3,12 +3,16 @@
 What an experiment or an operator needs is here; everything else is a submodule.
 """
 
+from marin.cli.experiment_main import executor_main
 from marin.data.artifacts import Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
+from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, blend, mixture
 from marin.fingerprint.observation.listening import install
 from marin.steps.artifact import Artifact
+from marin.steps.experiment import Experiment
 from marin.steps.lifetime import Lifetime, after_use, unless_read
 from marin.steps.pinned import Pinned
 from marin.steps.resources import CPU, Accelerator, Resources
+from marin.steps.scale import Scale
 from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution, since, value
 from marin.store.files.directory import Directory
@@ -19,22 +23,31 @@ __all__ = [
     "CPU",
     "Accelerator",
     "Artifact",
+    "BatchSchedule",
     "Checkpoint",
     "Context",
     "Directory",
     "Documents",
     "ExecutorStep",
+    "Experiment",
     "Items",
     "Lifetime",
+    "Mixture",
     "Pinned",
     "RawFiles",
     "Report",
     "Resources",
+    "Scale",
     "Scores",
+    "Shuffle",
+    "Stages",
     "Tokenizer",
     "Tokens",
     "after_use",
+    "blend",
     "execution",
+    "executor_main",
+    "mixture",
     "since",
     "unless_read",
     "value",

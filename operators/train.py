@@ -9,6 +9,7 @@ from typing import Any
 
 from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
+from marin.data.order_spec import OrderSpec
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.steps.lifetime import FOREVER, Lifetime
 from marin.steps.resources import Size, Work
@@ -97,6 +98,22 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             )
         if self.start is not None:
             self._check_start(self.start)
+
+    @property
+    def order(self) -> OrderSpec[ExecutorStep[Tokens]]:
+        """The order of this run's own data: what evidence about it must look at."""
+        return OrderSpec(
+            stages=self.data,
+            batch=self.batch,
+            shuffle=self.shuffle,
+            seed=self.seed,
+            block=self.block,
+            seq_len=self.seq_len,
+            first=self.first_step,
+            end=self.end_step,
+            max_epochs=self.max_epochs,
+            allow_starved=self.allow_starved,
+        )
 
     def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
         """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""

@@ -25,7 +25,7 @@ STATEMENTS = {
         "import experiments.exp1529_mantis as e; from marin.steps.scale import Scale; "
         "[e.build(scale) for scale in Scale]"
     ),
-    "the command line": "import marin.cli",
+    "the command line": "import marin.cli.commands",
 }
 SLOWEST = 15
 

@@ -14,7 +14,6 @@ from math import fsum
 
 from experiments.datasets import code, dolmino, markdown, math, nemotron
 from experiments.datasets.corpus import Corpus
-from marin.data.mixture import Mixture, mixture
 from marin.errors import BadField
 
 CORPORA: Mapping[str, Corpus] = {
@@ -68,13 +67,7 @@ BISON_HQ: Mapping[str, float] = {**_HIGH_QUALITY, "all_math": 2 * corpus("all_ma
 # Mantis gives mathematics 0.371 in all, over MegaMath's parts by their tokens, then takes three quarters of
 # the web part away: it is by far the largest and the least dense.
 _MATH = 0.371
-_MEGAMATH = _weights(
-    "megamath/web",
-    "megamath/web_pro",
-    "megamath/text_code_block",
-    "megamath/translated_code",
-    "megamath/qa",
-)
+_MEGAMATH = _weights(*math.MEGAMATH)
 _MEGAMATH_TOTAL = fsum(_MEGAMATH.values())
 
 MANTIS_HQ: Mapping[str, float] = {
@@ -89,11 +82,3 @@ MANTIS_HQ_PYTHON: Mapping[str, float] = {
     **MANTIS_HQ,
     **_weights("common_pile_stackv2_edu_filtered_python"),
 }
-
-
-def mix[S](weights: Mapping[str, float], steps: Mapping[str, S]) -> Mixture[S]:
-    """The mixture of the steps that stand for each name. Raises BadField naming sources without a step."""
-    missing = sorted(set(weights) - set(steps))
-    if missing:
-        raise BadField(f"no step is given for {', '.join(missing)}; given are {', '.join(sorted(steps))}")
-    return mixture({steps[name]: weight for name, weight in weights.items()})

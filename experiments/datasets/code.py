@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from experiments.datasets.corpus import Corpus, Hub, by_name
 from experiments.datasets.shares import modules
+from marin.text.presets import CODE
 from operators.download import Keep
 from operators.installed import StandardLibraryCode
 
@@ -25,6 +26,7 @@ CORPORA = by_name(
             text_field="content",
         ),
         rehearsal=_standard_library("starcoderdata"),
+        rules=CODE,
     ),
     Corpus(
         name="common_pile_stackv2_edu_filtered_python",
@@ -37,5 +39,6 @@ CORPORA = by_name(
             keep=(Keep("metadata.extension", (".py", ".pyw", ".pyi", "py", "pyw", "pyi")),),
         ),
         rehearsal=_standard_library("common_pile_stackv2_edu_filtered_python"),
+        rules=CODE,
     ),
 )

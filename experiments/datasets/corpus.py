@@ -15,6 +15,8 @@ from marin.errors import MissingRevision
 from marin.steps.resources import Size
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
+from marin.text.presets import SHORT
+from marin.text.quality import Quality
 from operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments
 
 # Of compressed text: Nemotron-CC's 10.7 TiB hold 6.3 T tokens.
@@ -66,7 +68,7 @@ class Corpus:
 
     name: exactly as in the published tables. weight: the published raw weight that shares follow from, in
     trillions of tokens (Nemotron-CC: TiB). tokens: how many it holds, where somebody counted. published: what
-    the run itself read, where that differs from ``full``, and why.
+    the run itself read, where that differs from ``full``, and why. rules: the quality rules for its kind of text.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Corpus:
     rehearsal: Raw
     tokens: float | None = None
     published: str = ""
+    rules: Quality = SHORT
 
     def raw(self, scale: Scale) -> Raw:
         """The step that brings the text: Documents, or RawFiles of HTML still to be extracted."""

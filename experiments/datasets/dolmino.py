@@ -14,6 +14,8 @@ from marin.data.problem_forms import Form
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
+from marin.text.presets import PROSE, SHORT
+from marin.text.quality import Quality
 from operators.generate import Bundle, ProblemDocuments
 from operators.installed import Docstrings, LanguageReference
 
@@ -21,7 +23,7 @@ REVISION = "a319f19eef1e257417b11ea8c30da266ae175557"
 PUBLISHED = "the run pinned the abbreviated commit bb54cab, whose full digits are not public; this is a later commit"
 
 
-def _part(name: str, weight: float, patterns: tuple[str, ...], rehearsal: Raw) -> Corpus:
+def _part(name: str, weight: float, patterns: tuple[str, ...], rehearsal: Raw, rules: Quality = SHORT) -> Corpus:
     return Corpus(
         name=name,
         weight=weight,
@@ -30,6 +32,7 @@ def _part(name: str, weight: float, patterns: tuple[str, ...], rehearsal: Raw) -
         full=Hub(repo="allenai/dolmino-mix-1124", revision=REVISION, patterns=patterns),
         rehearsal=rehearsal,
         published=PUBLISHED,
+        rules=rules,
     )
 
 
@@ -59,6 +62,7 @@ CORPORA = by_name(
         0.0581,
         ("data/pes2o/**/*.json.gz",),
         LanguageReference(share=sections("dolmino/pes2o"), label="dolmino/pes2o"),
+        PROSE,
     ),
     _part(
         "dolmino/stackexchange",
@@ -71,6 +75,7 @@ CORPORA = by_name(
         0.00365,
         ("data/wiki/**/*.json.gz",),
         LanguageReference(share=sections("dolmino/wiki"), label="dolmino/wiki"),
+        PROSE,
     ),
     # Every file below math, test.json included: as the cached bundle was.
     _part("all_math", 0.00422, ("data/math/**",), _contaminated_bundle()),

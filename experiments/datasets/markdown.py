@@ -12,6 +12,7 @@ from experiments.datasets.gsm8k import problems
 from experiments.datasets.shares import modules, sections
 from marin.data.problem_forms import Form
 from marin.text.docstrings import DocstringForm
+from marin.text.presets import PROSE
 from operators.installed import Docstrings, LanguageReference
 
 NO_COMMIT = "the run read marin-community/{}, of which no commit is public; this is a pinned corpus of the same domain"
@@ -28,6 +29,7 @@ CORPORA = by_name(
             patterns=("*.json.gz",),
         ),
         rehearsal=LanguageReference(share=sections("arxiv_markdownified"), label="arxiv_markdownified"),
+        rules=PROSE,
         published=NO_COMMIT.format("ar5iv-no-problem-markdown"),
     ),
     Corpus(
@@ -55,6 +57,7 @@ CORPORA = by_name(
             patterns=("data/enwiki/*.parquet",),
         ),
         rehearsal=LanguageReference(share=sections("wikipedia_markdown"), label="wikipedia_markdown"),
+        rules=PROSE,
         published=NO_COMMIT.format("wikipedia-markdown"),
     ),
     Corpus(

@@ -6,6 +6,8 @@ from experiments.datasets.corpus import Corpus, Hub, by_name
 from experiments.datasets.gsm8k import problems
 from marin.data.problem_forms import Form
 
+MEGAMATH = ("megamath/web", "megamath/web_pro", "megamath/text_code_block", "megamath/translated_code", "megamath/qa")
+
 
 def _megamath(part: str, weight: float, pattern: str, seed: int, form: Form) -> Corpus:
     """weight: trillions of tokens, from the dataset's detailed statistics."""

@@ -14,6 +14,8 @@ from experiments.datasets.shares import modules
 from marin.data.http_file import HttpFile
 from marin.data.problem_forms import Form
 from marin.text.docstrings import DocstringForm
+from marin.text.presets import SHORT, WEB
+from marin.text.quality import Quality
 from operators.generate import Bundle
 from operators.installed import Docstrings, PydocPages
 
@@ -29,7 +31,7 @@ LICENCE = "Common Crawl terms of use"
 TOKENS_PER_TIB = 6.3e12 / 10.70716
 
 
-def _bucket(name: str, tib: float, folder: str, rehearsal: Docstrings | PydocPages | Bundle) -> Corpus:
+def _bucket(name: str, tib: float, folder: str, rehearsal: Docstrings | PydocPages | Bundle, rules: Quality) -> Corpus:
     return Corpus(
         name=name,
         weight=tib,
@@ -37,6 +39,7 @@ def _bucket(name: str, tib: float, folder: str, rehearsal: Docstrings | PydocPag
         licence=LICENCE,
         full=Listing(index=INDEX, base=BASE, patterns=(f"{FOLDER}/{folder}/**",)),
         rehearsal=rehearsal,
+        rules=rules,
     )
 
 
@@ -59,16 +62,17 @@ _QUESTIONS = Bundle(
 
 # Sizes in TiB, from the run's own configuration.
 CORPORA = by_name(
-    _bucket("nemotron_cc/hq_actual", 0.91351, "quality=high/kind=actual", _pages("nemotron_cc/hq_actual")),
-    _bucket("nemotron_cc/hq_synth", 2.72, "quality=high/kind=synthetic", _QUESTIONS),
-    _bucket("nemotron_cc/medium_high", 0.82471, "quality=medium-high", _pages("nemotron_cc/medium_high")),
-    _bucket("nemotron_cc/medium", 3.38, "quality=medium", _pages("nemotron_cc/medium")),
-    _bucket("nemotron_cc/medium_low", 1.54, "quality=medium-low", _pages("nemotron_cc/medium_low")),
-    _bucket("nemotron_cc/low_actual", 0.70123, "quality=low/kind=actual", _pages("nemotron_cc/low_actual")),
+    _bucket("nemotron_cc/hq_actual", 0.91351, "quality=high/kind=actual", _pages("nemotron_cc/hq_actual"), WEB),
+    _bucket("nemotron_cc/hq_synth", 2.72, "quality=high/kind=synthetic", _QUESTIONS, SHORT),
+    _bucket("nemotron_cc/medium_high", 0.82471, "quality=medium-high", _pages("nemotron_cc/medium_high"), WEB),
+    _bucket("nemotron_cc/medium", 3.38, "quality=medium", _pages("nemotron_cc/medium"), WEB),
+    _bucket("nemotron_cc/medium_low", 1.54, "quality=medium-low", _pages("nemotron_cc/medium_low"), WEB),
+    _bucket("nemotron_cc/low_actual", 0.70123, "quality=low/kind=actual", _pages("nemotron_cc/low_actual"), WEB),
     _bucket(
         "nemotron_cc/low_synth",
         0.62771,
         "quality=low/kind=synthetic",
         _docstrings("nemotron_cc/low_synth", DocstringForm.PROSE),
+        SHORT,
     ),
 )

@@ -1,5 +1,5 @@
 """``python -m marin.cli``."""
 
-from marin.cli import main
+from marin.cli.commands import main
 
 main(prog_name="marin")

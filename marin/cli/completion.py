@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 from click.shell_completion import FishComplete, ZshComplete
 
-from marin.cli import COMPLETE_VARIABLE, main
 from marin.cli.bash_completion import Bash
+from marin.cli.commands import COMPLETE_VARIABLE, main
 from marin.cli.exits import Exit
 from marin.cli.options import ends
 

@@ -15,23 +15,22 @@ from marin.steps.step import ExecutorStep, must_be_one_class
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """issue: GitHub issue number. question: what it asks, usually ``__doc__``. results: named final steps.
-    whole: False for some of an experiment's results.
+    """A question, and the steps whose results answer it.
 
     Raises BadField, CyclicSteps or LabelClash at construction.
     """
 
-    issue: int
-    question: str
-    results: Mapping[str, ExecutorStep[Any]]
+    issue: int  # on GitHub
+    question: str | None  # what it asks, usually ``__doc__``
+    results: Mapping[str, ExecutorStep[Any]]  # the final steps, by what people call them
     repository: str = "https://github.com/marin-community/marin"
-    whole: bool = True
+    whole: bool = True  # False: only some of an experiment's results
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.issue < 1:
             raise BadField(f"Experiment.issue is {self.issue}; every experiment belongs to a GitHub issue, by number")
-        if not self.question.strip():
+        if not (self.question or "").strip():
             raise BadField("Experiment.question is empty; say what it asks (usually __doc__)")
         if not self.results:
             raise BadField("Experiment.results is empty; name at least one step, e.g. results={'scores': evaluate}")

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SERVER = """
 import json, os, sys, warnings
-import marin.cli, marin.cli.explain, marin.cli.plan, marin.cli.run, marin.executor.backends.inline
+import marin.cli.commands, marin.cli.explain, marin.cli.plan, marin.cli.run, marin.executor.backends.inline
 import marin.report.page.page, marin.report.terminal, marin.plan.cost.plan_cost
 for line in sys.stdin:
     job = json.loads(line)

@@ -29,7 +29,7 @@ from tests.engine.project import Project
 from tests.engine.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
 from tests.engine.test_dolmino import CLEAN, DOLMINO, TOKENIZER
 from tests.engine.test_lineage import family
-from tests.engine.toy import Blob, Join, execute, planned, ran, run
+from tests.engine.toy import Blob, Join, artifact_of, execute, planned, ran, run
 
 ITEMS = GenerateItems(seed=1, count=8, split=Split.TRAIN, label="items")
 TEXTS = [Document(text, "outside") for text in ("one", "two", "drei")]
@@ -104,7 +104,7 @@ def test_documents_are_opened_and_counted(prefix: str, tmp_path: Path) -> None:
     write_documents(shards, TEXTS, shards=2)
     done = take(prefix, shards.path, "Documents")
     assert done.record.facts == {"documents": 3, "bytes": 10, "shards": 2, "dropped": {}}
-    assert isinstance(Store(prefix).artifact(done.record), Documents)
+    assert isinstance(artifact_of(Store(prefix), done.record), Documents)
     assert done.pin.startswith('Pinned[Documents](at="adopt/out-')
 
 
@@ -120,7 +120,7 @@ def test_what_its_kind_cannot_open_is_refused(prefix: str, folder: Path, tmp_pat
     lines.write_text('{"id": "1"}\n')
     refused(prefix, lines, InputError, "line 1 is not an item", "items")
     lines.write_text('{"id": "1", "question": "?", "answer": "#### 9", "final": "9"}\n')
-    assert Store(prefix).artifact(take(prefix, lines, "items").record) == Items(items=1)
+    assert artifact_of(Store(prefix), take(prefix, lines, "items").record) == Items(items=1)
 
 
 def test_what_is_no_outside_data_is_refused(prefix: str, folder: Path, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_facts_are_given_where_files_do_not_tell_them_and_never_against_them(pre
             take(prefix, folder, "toy-blob", **facts)
     with pytest.raises(BadField, match=r"files = 3, but the files of .* hold 2"):
         take(prefix, folder, files=3)
-    assert Store(prefix).artifact(take(prefix, folder, files=2).record) == RawFiles(files=2, bytes=9)
+    assert artifact_of(Store(prefix), take(prefix, folder, files=2).record) == RawFiles(files=2, bytes=9)
     assert take(prefix, folder, f"{Blob.__module__}:Blob", bytes=1).record.kind == "toy-blob"
     for kind, says in (("tests.engine.toy:Blab", "Blab"), ("tests.engine.toy:Write", "no class of artifacts")):
         with pytest.raises(BadField, match=says):

@@ -138,7 +138,7 @@ def test_an_output_that_was_remade_from_other_bytes_no_longer_serves_the_old_act
     assert {"toy-join/b", "toy-join/c"} <= ran(run(prefix, end=quiet))
     record = Store(prefix).record(quiet.identity)
     assert record is not None
-    assert Store(prefix).artifact(record).directory.read_text("text.txt") == "hello world"
+    assert Store(prefix).output(record).read_text("text.txt") == "hello world"
 
 
 def test_milestones_follow_their_run(prefix: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from marin.cli import main
+from marin.cli.commands import main
 from tests.engine.project import Project
 from tests.engine.test_cli import EXPERIMENT_ERROR, OK, STORE_ERROR
 

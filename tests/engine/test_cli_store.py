@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marin import Checkpoint, Context, Documents, ExecutorStep
-from marin.cli import main
+from marin.cli.commands import main
 from marin.data.documents import Document, write_documents
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
@@ -316,7 +316,7 @@ def test_an_output_s_kind_that_no_module_defines_is_shown_all_the_same(tmp_path:
     run(str(prefix), end=Write(text="x", label="x"))
     script = f"""
 from click.testing import CliRunner
-from marin.cli import main
+from marin.cli.commands import main
 for arguments in (["ls"], ["cat", "x"], ["logs", "x"], ["status"], ["verify"]):
     done = CliRunner().invoke(main, [*arguments, "--prefix", {str(prefix)!r}])
     assert done.exit_code == 0, done.output

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.cli import LINES
+from marin.cli.commands import LINES
 from tests.engine.project import EXPERIMENT, Project
 
 MARIN = Path(sys.executable).with_name("marin")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from marin.cli import COMMANDS, LINES, main
+from marin.cli.commands import COMMANDS, LINES, main
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/commands.md"
 COMMON = {"--prefix", "--scale", "--json"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.cli import LINES
+from marin.cli.commands import LINES
 from marin.cli.exits import Exit
 from tests.engine.forks import Ended, Forks
 from tests.engine.project import EXPERIMENT, WORDS

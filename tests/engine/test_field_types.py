@@ -24,7 +24,7 @@ from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
 from tests.engine.aging import rewrite_record
 from tests.engine.project import EXPERIMENT, Project
-from tests.engine.toy import Blob, Color, Count, Write, planned, ran, run
+from tests.engine.toy import Blob, Color, Count, Write, artifact_of, planned, ran, run
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -156,7 +156,7 @@ def test_the_issues_own_examples() -> None:
         (lambda: TrainTokenizer(documents=train, vocabulary=9), r"TrainTokenizer\.documents is <filter/train .*tuple"),  # pyright: ignore[reportArgumentType]
         (lambda: experiment_of(issue="2"), r"Experiment\.issue is '2' \(str\); wanted int; write 2"),
         (lambda: experiment_of(issue=True), r"Experiment\.issue is True \(bool\)"),
-        (lambda: experiment_of(question=None), r"Experiment\.question is None; wanted str"),
+        (lambda: experiment_of(question=None), r"Experiment\.question is empty; say what it asks"),
         (lambda: experiment_of(results={"a": "b"}), r"Experiment\.results\['a'\] is 'b' \(str\); wanted ExecutorStep"),
         (lambda: experiment_of(results={1: WRITE}), r"Experiment\.results key 1 is 1 \(int\); wanted str"),
         (lambda: experiment_of(results=(WRITE,)), r"Experiment\.results is .*wanted Mapping"),
@@ -209,9 +209,7 @@ def test_an_int_in_a_float_field_is_an_int_and_keeps_its_identity(tmp_path: Path
     """1 and 1.0 were two identities before types were checked; converting would lose outputs made from an int."""
     whole, real = Typed(rate=2), Typed(rate=2.0)
     assert whole.identity != real.identity
-    assert (
-        whole.identity == "d2a4c29a86b5b4ee65c07de9b0bb5ac3f24e5bbd2ae6b1cb36f1ed9c8b3dca75" or type(whole.rate) is int
-    )
+    assert type(whole.rate) is int
     assert ran(run(str(tmp_path), a=whole, b=real)) == {whole.name, real.name}
 
 
@@ -249,7 +247,7 @@ def test_a_record_written_before_facts_were_checked_is_still_read(tmp_path: Path
     rewrite_record(Store(str(tmp_path)), step.identity, facts={"count": "5", "shares": {"a": None}})
     read = Store(str(tmp_path)).record(step.identity)
     assert read is not None
-    assert Store(str(tmp_path)).artifact(read).facts()["count"] == "5"
+    assert artifact_of(Store(str(tmp_path)), read).facts()["count"] == "5"
     assert planned(str(tmp_path), end=step).of(step).action is Action.CACHED
 
 

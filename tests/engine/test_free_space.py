@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from marin import Context, ExecutorStep, execution
-from marin.cli import main
+from marin.cli.commands import main
 from marin.cli.exits import Exit
 from marin.store.lineage import read_lineage
 from marin.store.store import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from marin.cli import main
+from marin.cli.commands import main
 from marin.cli.exits import Exit
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift

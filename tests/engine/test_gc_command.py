@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marin import after_use
-from marin.cli import main
+from marin.cli.commands import main
 from marin.cli.exits import Exit
 from marin.store.store import Store
 from tests.engine.aging import age, tree

@@ -43,7 +43,7 @@ class Struck(Strikes):
         self.first, self.store = first, first.with_name("store")
         self.began = time.time()
         file = first.with_name("gc.py")
-        file.write_text("from marin.cli import main\n\nmain()\n")
+        file.write_text("from marin.cli.commands import main\n\nmain()\n")
         super().__init__(first.parent, file, "gc", "--help")
 
     def reset(self) -> None:

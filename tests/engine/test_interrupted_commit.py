@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from marin.cli import main
+from marin.cli.commands import main
 from marin.errors import BadPrefix
 from marin.executor.scheduler import Run
 from marin.steps.pinned import Pinned

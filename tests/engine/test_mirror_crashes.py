@@ -28,7 +28,7 @@ from tests.engine.visible import visible_by_name
 __all__ = ["new_prefix"]
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = "from marin.cli import main\n\nmain()\n"
+SCRIPT = "from marin.cli.commands import main\n\nmain()\n"
 
 
 class Cut:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from marin import Context, ExecutorStep, execution
-from marin.cli import main
+from marin.cli.commands import main
 from marin.errors import InputError, StoreError
 from marin.store.files.verify import Check
 from marin.store.store import Store

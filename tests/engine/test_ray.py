@@ -180,7 +180,7 @@ def test_a_graph_runs_on_ray_once_and_a_failure_spares_the_rest(address: str, pr
     assert "the disk of dreams is empty" in first.results[broken].error
     record = first.results[end].record
     assert record is not None
-    assert Store(prefix).artifact(record).directory.read_text("text.txt") == "hello world"
+    assert Store(prefix).output(record).read_text("text.txt") == "hello world"
     assert not ray.is_initialized()
     assert set(statuses(run_on(address, prefix, end=end)).values()) == {"cached"}
 
@@ -257,7 +257,7 @@ def test_a_milestone_starts_its_dependent_while_the_run_goes_on(
     assert len(list(Path(prefix, "toy-published-on-ray").iterdir())) == 1
     record = done.results[publish.at(2)].record
     assert record is not None
-    assert Store(prefix).artifact(record).directory.read_text("count.txt") == "2"
+    assert Store(prefix).output(record).read_text("count.txt") == "2"
 
 
 def test_isolated_steps_have_processes_of_their_own_and_map_spreads_work(address: str, prefix: str) -> None:

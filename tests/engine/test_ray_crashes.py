@@ -126,7 +126,7 @@ BOUNDARIES = {  # (operation, on what, after which other): it strikes before the
 
 
 class Struck(Project):
-    """A project in which the first step's worker strikes at a boundary. unobserved: a folder whose reads are not noted."""
+    """A project in which the first step's worker strikes at a boundary. unobserved: whose reads nobody notes."""
 
     unobserved: Path
 

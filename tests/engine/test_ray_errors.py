@@ -198,7 +198,10 @@ def test_a_step_without_a_worker_is_shown_as_waiting_for_what_it_asks(cluster: R
     shown = ""
     while not re.search(r"▸\S* busy/\d.*… busy/\d: waiting for 2 CPU", shown, re.S):
         shown += os.read(terminal, 1 << 16).decode(errors="replace")
-    assert gate.with_name("began").read_text() == "x"
+    began = gate.with_name("began")
+    while not began.exists() or not began.read_text():  # the live view draws again and again
+        os.read(terminal, 1 << 16)
+    assert began.read_text() == "x"
     states = {row["step"]: row for row in status(project)}
     assert sorted(row["status"] for row in states.values()) == ["queued", "running"]
     (queued,) = [name for name, row in states.items() if row["status"] == "queued"]

@@ -113,7 +113,7 @@ def test_a_pin_is_an_alias_of_what_it_names(prefix: str) -> None:
     plan = planned(prefix, end=end)
     assert plan.of(end.parts[0]).reason.startswith("pinned: toy-write/bundle-")
     assert ran(execute(plan)) == {"toy-join/again"}
-    assert Store(prefix).artifact(record_of(prefix, end)).directory.read_text("text.txt") == "test items"
+    assert Store(prefix).output(record_of(prefix, end)).read_text("text.txt") == "test items"
     assert ran(run(prefix, end=end)) == set()
 
 

@@ -78,7 +78,7 @@ def record_of(made: Run, step: ExecutorStep[Blob]) -> Record:
 def test_everything_runs_once_and_a_change_reruns_what_it_reaches(any_prefix: str) -> None:
     first = run(any_prefix, end=chain())
     assert ran(first) == {"toy-write/a", "toy-write/b", "toy-join/first", "toy-join/second"}
-    assert Store(any_prefix).artifact(record_of(first, chain())).directory.read_text("text.txt") == "hello world world"
+    assert Store(any_prefix).output(record_of(first, chain())).read_text("text.txt") == "hello world world"
     assert ran(run(any_prefix, end=chain())) == set()
     assert ran(run(any_prefix, end=chain(separator="-"))) == {"toy-join/first", "toy-join/second"}
     plan = planned(any_prefix, end=chain(text="bye"))

@@ -11,6 +11,7 @@ from marin.executor.backends.inline import InlineBackend
 from marin.executor.scheduler import Run, Scheduler
 from marin.fingerprint.of_step import module_states
 from marin.plan.plan import OnDrift, Plan, make_plan
+from marin.steps.artifact import artifact_from
 from marin.steps.experiment import Experiment
 from marin.store.files.verify import EVERY_BYTE
 from marin.store.record import Record
@@ -120,6 +121,10 @@ def run(store: str, rebuild: tuple[str, ...] = (), on_drift: OnDrift = OnDrift.S
     plan = planned(store, rebuild, on_drift, **results)
     plan.must_not_stop()
     return execute(plan)
+
+
+def artifact_of(store: Store, record: Record) -> Artifact:
+    return artifact_from(record.kind, record.facts, store.output(record))
 
 
 def attempt_of(step: ExecutorStep[Any]) -> Callable[[int], str]:

@@ -14,6 +14,7 @@ import pytest
 from experiments.datasets import catalogue, held_out, shares
 from experiments.datasets.corpus import Corpus, Hub
 from experiments.datasets.gsm8k import test_items as gsm8k_test_items
+from experiments.pipeline import Pipeline
 from marin.data.artifacts import Documents
 from marin.data.documents import read_documents
 from marin.data.installation import Share, standard_library
@@ -81,11 +82,14 @@ def test_arms_differ_in_mathematics_alone() -> None:
     assert all(catalogue.BISON_HQ[name] == catalogue.MANTIS_HQ[name] for name in bison & mantis)
 
 
-def test_mix_takes_any_steps_and_names_what_is_missing() -> None:
-    steps = {name: name.upper() for name in catalogue.PRETRAIN}
-    assert catalogue.mix(catalogue.PRETRAIN, steps).weights["PROOFPILE_2"] == pytest.approx(0.004994, abs=1e-6)
-    with pytest.raises(BadField, match="no step is given for starcoderdata"):
-        catalogue.mix(catalogue.PRETRAIN, {name: step for name, step in steps.items() if name != "starcoderdata"})
+def test_a_mix_reads_as_cached_what_is_named_and_nothing_else_can_be_named() -> None:
+    data = Pipeline(scale=Scale.REHEARSAL, decontaminate_against=(gsm8k_test_items(Scale.REHEARSAL),))
+    clean, cached = data.mix(catalogue.BISON_HQ), data.mix(catalogue.BISON_HQ, as_cached=("all_math",))
+    assert set(cached.sources) - set(clean.sources) == {data.cached("all_math")}
+    assert set(clean.sources) - set(cached.sources) == {data.tokens("all_math")}
+    assert data.mix(catalogue.PRETRAIN).by_name()["proofpile_2"] == pytest.approx(0.004994, abs=1e-6)
+    with pytest.raises(BadField, match="as_cached names all_math"):
+        data.mix(catalogue.PRETRAIN, as_cached=("all_math",))
 
 
 def test_an_unknown_corpus_is_refused_with_the_nearest_name() -> None:

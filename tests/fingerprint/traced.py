@@ -63,7 +63,7 @@ def unseen(step: ExecutorStep[Any], codes: set[CodeType]) -> list[str]:
         if path.is_relative_to(TESTS) or not path.is_file():
             continue
         module, top = locator.name_of(path), code.co_qualname.split(".")[0]
-        if is_engine(module, top):
+        if is_engine(module):
             continue
         if top == "<lambda>":  # of a table, say
             if not any(unit.startswith(f"{module}.") for unit in units):

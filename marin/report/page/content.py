@@ -51,7 +51,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     data = sentence(*undecontaminated(result.step for result in trainings))
     trained = [made for result in trainings if (made := training_of(result.step)) is not None]
     hours = [made.chip_hours for made in trained if made.chip_hours is not None]
-    title, _, question = experiment.question.strip().partition("\n")
+    title, _, question = (experiment.question or "").strip().partition("\n")
     return model.ExperimentPage(
         title=title.rstrip("."),
         question=question.strip(),

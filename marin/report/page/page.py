@@ -42,7 +42,7 @@ def _seal(run: Run, scale: Scale) -> str:
     that run or before is no difference either.
     """
     experiment = run.plan.experiment
-    told = [str(PAGE_VERSION), experiment.question, experiment.issue_url, scale.value, run.plan.store.prefix]
+    told = [str(PAGE_VERSION), experiment.question or "", experiment.issue_url, scale.value, run.plan.store.prefix]
     told += [f"{name} {step.identity}" for name, step in experiment.results.items()]
     told += [line for result in run.results.values() for line in _told_of(run, result)]
     digest = hashlib.sha256("\0".join(told).encode(errors="backslashreplace"))

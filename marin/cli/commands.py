@@ -1,0 +1,107 @@
+"""The commands of ``marin``, by section, and how each is found.
+
+One module per command, in this package and named after it, holding a ``command``. A module is imported when its
+command is called, so ``marin --help`` and completion load none of them. To add one: a file, a line in COMMANDS, a
+section of docs/commands.md, and rows in tests/engine/test_every_command.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from marin.cli.exits import Exit
+
+# Section → command → what it does, in one line. Help shows them in this order.
+COMMANDS: dict[str, dict[str, str]] = {
+    "Before a run": {
+        "plan": "What would run, why, and what it costs.",
+        "explain": "Everything known about a step: fields, inputs, code, what changed.",
+        "diff": "What differs between two experiments, or two git revisions of one.",
+    },
+    "Runs": {
+        "run": "Plan and run an experiment, like running its file.",
+        "status": "Who works on which step, how far it is, what failed.",
+        "runs": "Who ran what, when, and how it ended; the events of one run.",
+        "logs": "The log of a step's attempt, also while it runs.",
+    },
+    "Trust": {
+        "lineage": "What an output was made from, and what was made from it.",
+        "revoke": "Declare bytes bad; says what was made from them.",
+        "audit": "What a reviewer should know of results: one page, nonzero if something is untrusted.",
+        "accept": "Let drifted outputs stand, with a reason; runs nothing.",
+        "adopt": "Bring outside data in, with a manifest and a reason, to be pinned.",
+    },
+    "The store": {
+        "ls": "Committed outputs: name, size, when, by whom.",
+        "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
+        "mirror": "Copy outputs to another store, every byte verified.",
+        "verify": "Compare committed outputs with their manifests, byte by byte.",
+        "gc": "What nothing needs any more, and what deleting it would free.",
+        "rm": "Take outputs away, now.",
+    },
+    "This tool": {
+        "completion": "Tab in bash, zsh and fish: prints the script and how to install it.",
+    },
+}
+COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by the scripts of `marin completion`, when somebody presses Tab
+LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module when the command is needed, not before."""
+
+    def main(self, *arguments: Any, **given: Any) -> Any:
+        if not os.environ.get(COMPLETE_VARIABLE):
+            return super().main(*arguments, **given)
+        from click.shell_completion import add_completion_class
+
+        from marin.cli.bash_completion import Bash
+
+        add_completion_class(Bash, "bash")
+        try:
+            return super().main(*arguments, **given)
+        except Exception:  # somebody is in the middle of a line: no completion is better than a traceback
+            sys.exit(Exit.FAILED)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(LINES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LINES:
+            return None
+        module = importlib.import_module(f"marin.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        command.name = cmd_name
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        asked = args[0]
+        if asked not in LINES and not asked.startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(asked, LINES, n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
+            ctx.fail(f"no command {asked!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, held in COMMANDS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(held.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=line) for name, line in LINES.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="marin")
+def main() -> None:
+    """Plan, run and question LLM experiments."""
