@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Python with everything this project needs: makes .venv on first use, then runs what it is given in it.
+# Python with everything that this project needs. On first use, and when pyproject.toml has changed, it makes .venv
+# (about 2.5 GB from the package index); then it runs what it is given, with this project's modules to import.
 #   ./py experiments/exp1529_mantis.py      ./py -m marin.cli plan experiments/exp1529_mantis.py
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 venv="$here/.venv"
 stamp="$venv/.installed"
+uv=0.13.9  # installs the packages; one version for everybody
 
 # A Python >= 3.12 that really starts (a shim on the PATH may not).
 find_python() {
@@ -49,7 +51,7 @@ MISSING
   fi
   echo "setting up .venv with $("$python" --version) (once; about 2.5 GB)" >&2
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-  "$venv/bin/python" -m pip install -q uv >&2
+  "$venv/bin/python" -m pip install -q "uv==$uv" >&2
   # copy: the cache may lie on another file system, and a warning per file would hide what matters.
   UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" -e "$here[dev]" >&2
   echo "$wanted" >"$stamp"
