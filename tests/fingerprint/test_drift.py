@@ -318,7 +318,7 @@ def test_all_that_is_reached_and_nothing_else(fingerprints):
         *(f"op.{name}" for name in ("limited", "decorated", "outer", "even", "odd")),
         *("lib.text.clean", "lib.deep.deeper", "lib.rules.keep", "lib.rules.times", "lib.rules.FLOOR"),
         *("lib.shapes.Square", "lib.shapes.Shape", "lib.stars.starred", "lib.wrap.loud", "lib.lazy.late"),
-        "marin.steps.artifact.Tokens",
+        "marin.data.artifacts.Tokens",
     }
     assert fingerprints[""].opaque == ()
     assert set(fingerprints[""].packages) == {"numpy", "python"}
