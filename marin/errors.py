@@ -11,8 +11,8 @@ MarinError
 ├── PlanError                the experiment and the store do not fit together; nothing was started
 │   ├── Drift                a committed output was made by other code than today's
 │   ├── Revoked              an output that is needed was declared bad, or was made from one that was
-│   ├── Outdated             what the plan relies on was made again or taken away since
-│   ├── OtherBytes           a store to mirror to holds other bytes under the same identity
+│   ├── StalePlan             what the plan relies on was made again or taken away since
+│   ├── IdentityConflict           a store to mirror to holds other bytes under the same identity
 │   ├── EgressOverBudget     more bytes would cross regions than the budget allows
 │   ├── UnknownRegion        a store does not say where it is, and nobody else did
 │   ├── UnknownStep          `--only`, `--rebuild` or a command names a step that is not there
@@ -90,10 +90,10 @@ class Drift(PlanError): ...
 class Revoked(PlanError): ...
 
 
-class Outdated(PlanError): ...
+class StalePlan(PlanError): ...
 
 
-class OtherBytes(PlanError): ...
+class IdentityConflict(PlanError): ...
 
 
 class EgressOverBudget(PlanError): ...

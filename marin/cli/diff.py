@@ -15,7 +15,7 @@ from marin.cli.options import JSON, echo_json, ends, experiment_argument, scale_
 from marin.errors import ExperimentError
 from marin.report.diff.cost import to_run, trained_anew, training_sum
 from marin.report.diff.difference import Difference, StepDifference, compare_sides
-from marin.report.diff.experiments import Place, read_sides
+from marin.report.diff.experiments import Source, read_sides
 from marin.report.diff.revisions import base_of, commit_of, top_of
 from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
@@ -92,7 +92,7 @@ def command(
     return Exit.OK
 
 
-def _places(file: Path, other: Path | None, old: str | None, new: str | None) -> tuple[Place, Place]:
+def _places(file: Path, other: Path | None, old: str | None, new: str | None) -> tuple[Source, Source]:
     """Raises ExperimentError for a file or revision that is not there."""
     if other is not None:
         for path, revision in ((file, old), (other, new)):
@@ -102,18 +102,18 @@ def _places(file: Path, other: Path | None, old: str | None, new: str | None) ->
     top = top_of(file)
     if old is None:
         commit, what = base_of(top)
-        before = Place(file=file, commit=commit, named=f"{commit[:8]} ({what})")
+        before = Source(file=file, commit=commit, named=f"{commit[:8]} ({what})")
     else:
         before = _place(file, old, "")
-    return before, _place(file, new, "") if new else Place(file=file, commit="", named=WORKING_TREE)
+    return before, _place(file, new, "") if new else Source(file=file, commit="", named=WORKING_TREE)
 
 
-def _place(file: Path, revision: str | None, named: str) -> Place:
+def _place(file: Path, revision: str | None, named: str) -> Source:
     if revision is None:
-        return Place(file=file, commit="", named=named)
+        return Source(file=file, commit="", named=named)
     commit = commit_of(top_of(file), revision)
     shown = revision if commit.startswith(revision) else f"{revision} ({commit[:8]})"
-    return Place(file=file, commit=commit, named=f"{named} at {shown}" if named else shown)
+    return Source(file=file, commit=commit, named=f"{named} at {shown}" if named else shown)
 
 
 def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[str, Any]:

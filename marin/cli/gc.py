@@ -23,25 +23,25 @@ from marin.report.typed import marin
 from marin.steps.scale import Scale
 from marin.store.inventory import must_exist
 from marin.store.store import Store, open_store
-from marin.upkeep.gc.garbage import Piece, PieceKind
-from marin.upkeep.gc.select import OLDER_THAN, Asked, Garbage, Roots, roots_of
-from marin.upkeep.gc.sweep import Swept, look, sweep
+from marin.upkeep.gc.garbage import Garbage, GarbageKind
+from marin.upkeep.gc.select import OLDER_THAN, GcOptions, Roots, Selection, roots_of
+from marin.upkeep.gc.sweep import SweepResult, look, sweep
 
 if TYPE_CHECKING:
     from marin.steps.experiment import Experiment
 
 NAMED = 8  # pieces of a kind, the largest
 HEADINGS = {
-    PieceKind.EXPIRED: ("output whose lifetime is over", "outputs whose lifetime is over"),
-    PieceKind.UNREACHABLE: (
+    GarbageKind.EXPIRED: ("output whose lifetime is over", "outputs whose lifetime is over"),
+    GarbageKind.UNREACHABLE: (
         "output that no named experiment reaches",
         "outputs that no named experiment reaches",
     ),
-    PieceKind.NAMED: ("output that was named", "outputs that were named"),
-    PieceKind.REPLACED: ("attempt whose output was replaced", "attempts whose outputs were replaced"),
-    PieceKind.UNFINISHED: ("attempt that never committed", "attempts that never committed"),
-    PieceKind.WORK: ("step's work in progress", "steps' work in progress"),
-    PieceKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
+    GarbageKind.NAMED: ("output that was named", "outputs that were named"),
+    GarbageKind.REPLACED: ("attempt whose output was replaced", "attempts whose outputs were replaced"),
+    GarbageKind.UNFINISHED: ("attempt that never committed", "attempts that never committed"),
+    GarbageKind.WORK: ("step's work in progress", "steps' work in progress"),
+    GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
 COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Column())
 
@@ -65,7 +65,7 @@ COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Colum
     "--only",
     "kinds",
     multiple=True,
-    type=click.Choice([kind for kind in PieceKind if kind is not PieceKind.NAMED], case_sensitive=False),
+    type=click.Choice([kind for kind in GarbageKind if kind is not GarbageKind.NAMED], case_sensitive=False),
     help="Only this (repeatable).",
 )
 @click.option(
@@ -87,7 +87,7 @@ def command(
     experiments: tuple[str, ...],
     unreachable: bool,
     scale: Scale | None,
-    kinds: tuple[PieceKind, ...],
+    kinds: tuple[GarbageKind, ...],
     older_than: float,
     at_once: bool,
     delete: bool,
@@ -103,22 +103,22 @@ def command(
 
     Exit code 5 if the store did not let something go.
     """
-    unreachable = unreachable or PieceKind.UNREACHABLE in kinds
+    unreachable = unreachable or GarbageKind.UNREACHABLE in kinds
     if unreachable and not experiments:
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
     store = open_store(prefix)
     must_exist(store)
-    asked = Asked(
+    asked = GcOptions(
         roots=_roots(experiments, scale),
         older_than=older_than,
         unreachable=unreachable,
-        kinds=frozenset(kinds or PieceKind),
+        kinds=frozenset(kinds or GarbageKind),
         at_once=at_once,
     )
     return take_away(store, asked, delete=delete, every=every, as_json=as_json)[0]
 
 
-def take_away(store: Store, asked: Asked, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Garbage]:
+def take_away(store: Store, asked: GcOptions, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Selection]:
     """Say what goes, and let it go if that is asked for. Returns the exit code, and what was said."""
     console = open_console()
     if not delete:
@@ -131,16 +131,16 @@ def take_away(store: Store, asked: Asked, *, delete: bool, every: bool, as_json:
                 again = marin(str(click.get_current_context().info_name), *sys.argv[2:], "--delete")
                 console.print(Text(f"nothing was deleted; to do it: {again}"), soft_wrap=True)
         return Exit.OK, found
-    said: list[Garbage] = []
+    said: list[Selection] = []
 
-    def tell(found: Garbage) -> None:
+    def tell(found: Selection) -> None:
         said.append(found)
         if not as_json:
             _print(console, found, store.prefix, every=every)
 
     with _Progress() as progress:
 
-        def begin(found: Garbage) -> None:
+        def begin(found: Selection) -> None:
             tell(found)
             progress.begin(found)
 
@@ -172,12 +172,12 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def begin(self, found: Garbage) -> None:
+    def begin(self, found: Selection) -> None:
         if self._bar is not None and found.goes:
             self._stack.enter_context(self._bar)
             self._bar.add_task("", total=sum(piece.bytes for piece in found.goes))
 
-    def done(self, piece: Piece) -> None:
+    def done(self, piece: Garbage) -> None:
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0], piece.bytes)
 
@@ -192,8 +192,8 @@ def _roots(files: Sequence[str], scale: Scale | None) -> Roots:
     return roots_of(built)
 
 
-def _print(console: Console, found: Garbage, prefix: str, *, every: bool) -> None:
-    for kind in PieceKind:
+def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> None:
+    for kind in GarbageKind:
         pieces = sorted((piece for piece in found.goes if piece.kind is kind), key=lambda piece: -piece.bytes)
         if not pieces:
             continue
@@ -225,7 +225,7 @@ def _print(console: Console, found: Garbage, prefix: str, *, every: bool) -> Non
     console.print(Text(f"{frees} — store {prefix}", style="bold"), soft_wrap=True)
 
 
-def _row(piece: Piece, why: str) -> list[Text | str]:
+def _row(piece: Garbage, why: str) -> list[Text | str]:
     identity = piece.identities[0][:12] if len(piece.identities) == 1 else ""
     return [
         f"  {piece.name}",
@@ -236,16 +236,16 @@ def _row(piece: Piece, why: str) -> list[Text | str]:
     ]
 
 
-def _day(piece: Piece) -> str:
+def _day(piece: Garbage) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(piece.since)) if piece.since else ""
 
 
-def _amount(pieces: Sequence[Piece]) -> str:
+def _amount(pieces: Sequence[Garbage]) -> str:
     files = sum(piece.files for piece in pieces)
     return f"{write_bytes(sum(piece.bytes for piece in pieces))} in {files:,} file{'' if files == 1 else 's'}"
 
 
-def _as_json(prefix: str, found: Garbage, swept: Swept | None) -> dict[str, Any]:
+def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[str, Any]:
     gone = None if swept is None else {piece.key for piece in swept.gone}
     return {
         "store": prefix,

@@ -13,8 +13,8 @@ from marin.cli.completions import complete_held, complete_output, complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import PREFIX, echo_json, ends, scale_option
 from marin.errors import BadField
-from marin.report.lineage_tree import Branch, Direction, Family
-from marin.report.marks import BAD, Mark, MarkKind, Marks
+from marin.report.lineage_tree import Direction, LineageTree, Node
+from marin.report.marks import BAD, Annotation, MarkKind, Marks
 from marin.report.table import Column, open_console, print_table
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
@@ -81,7 +81,7 @@ def command(
     lineage = read_lineage(store)
     _check_kinds(kinds, lineage)
     starts = outputs_named(lineage, store, step) if experiment is None else _in(experiment, scale, step, lineage)
-    family = Family(direction, starts, lineage, Marks(store, lineage, revoked(store)))
+    family = LineageTree(direction, starts, lineage, Marks(store, lineage, revoked(store)))
     if as_json:
         told = family.to_json()
         told["outputs"] = [node for node in told["outputs"] if not kinds or node.get("kind") in kinds]
@@ -112,7 +112,7 @@ def _check_kinds(kinds: tuple[str, ...], lineage: Lineage) -> None:
             raise BadField(f"--kind {kind}: this store has no such artifact; {hint(kind, known)}")
 
 
-def _print(console: Console, family: Family, kinds: tuple[str, ...], depth: int, *, every: bool) -> None:
+def _print(console: Console, family: LineageTree, kinds: tuple[str, ...], depth: int, *, every: bool) -> None:
     if kinds:
         _print_list(console, family, kinds)
         return
@@ -124,13 +124,13 @@ def _print(console: Console, family: Family, kinds: tuple[str, ...], depth: int,
         console.print(f"{further} more are further away: --depth {depth * 4}, or --json", style="dim")
 
 
-def _say_tally(console: Console, family: Family) -> None:
+def _say_tally(console: Console, family: LineageTree) -> None:
     verb = "was made from" if family.direction is Direction.UP else "made from it"
     empty = "nothing of the store: it is where its lineage begins" if family.direction is Direction.UP else "nothing"
     console.print(Text(f"{verb}: {family.tally() if family.found else empty}"), soft_wrap=True)
 
 
-def _print_list(console: Console, family: Family, kinds: tuple[str, ...]) -> None:
+def _print_list(console: Console, family: LineageTree, kinds: tuple[str, ...]) -> None:
     records = family.of_kind(kinds)
     rows: list[list[Text | str]] = []
     for record in records:
@@ -150,7 +150,7 @@ def _print_list(console: Console, family: Family, kinds: tuple[str, ...]) -> Non
     console.print(Text(f"{verb}: {len(records)} {' or '.join(kinds)}, of {family.tally()}"), soft_wrap=True)
 
 
-def _tree(family: Family, root: Branch) -> Tree:
+def _tree(family: LineageTree, root: Node) -> Tree:
     """Without recursion: chains are as deep as experiments are."""
     top = Tree(_label(family, root), guide_style="dim")
     pending = [(root, top)]
@@ -160,7 +160,7 @@ def _tree(family: Family, root: Branch) -> Tree:
     return top
 
 
-def _label(family: Family, branch: Branch) -> Text:
+def _label(family: LineageTree, branch: Node) -> Text:
     lines = list(_lines(family, branch, lambda text: text))
     label = Text.assemble((lines[0][0], "bold"), "  ", (lines[0][1], "dim"))
     for text, style in lines[1:]:
@@ -168,10 +168,10 @@ def _label(family: Family, branch: Branch) -> Text:
     return label
 
 
-def _markdown(family: Family, kinds: tuple[str, ...], depth: int, *, every: bool) -> Iterator[str]:
+def _markdown(family: LineageTree, kinds: tuple[str, ...], depth: int, *, every: bool) -> Iterator[str]:
     if kinds:
         for record in family.of_kind(kinds):
-            yield from _bullets(family, Branch([Output(record.identity, record.root)]), 0)
+            yield from _bullets(family, Node([Output(record.identity, record.root)]), 0)
     else:
         roots, further = family.tree(depth=depth, every=every)
         pending = [(root, 0) for root in reversed(roots)]
@@ -185,7 +185,7 @@ def _markdown(family: Family, kinds: tuple[str, ...], depth: int, *, every: bool
     yield f"{'Made from' if family.direction is Direction.UP else 'From it were made'}: {family.tally()}."
 
 
-def _bullets(family: Family, branch: Branch, level: int) -> Iterator[str]:
+def _bullets(family: LineageTree, branch: Node, level: int) -> Iterator[str]:
     (name, about), *marks = _lines(family, branch, _escaped)
     yield f"{'  ' * level}- **{name}** {about}" + "".join(f"<br>*{text}*" for text, _ in marks)
 
@@ -194,7 +194,7 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{letter}" if letter in r"\`*_{}[]<>#|~" else letter for letter in text)
 
 
-def _lines(family: Family, branch: Branch, clean: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _lines(family: LineageTree, branch: Node, clean: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """(name, about), then (mark, style) of each mark."""
     output, lineage = branch.outputs[0], family.lineage
     record, name = lineage.records.get(output), lineage.name_of(output)
@@ -207,7 +207,7 @@ def _lines(family: Family, branch: Branch, clean: Callable[[str], str]) -> Itera
         labels = list(dict.fromkeys(lineage.name_of(held).removeprefix(f"{op}/") for held in branch.outputs))
         names = ", ".join(labels[:NAMES]) + (" …" if len(labels) > NAMES else "")
         yield clean(f"{op}/… × {len(branch.outputs)}"), clean(f"{_kind(record)}{names}{further}")
-        marks = [mark if _alike(family, branch, mark) else Mark(mark.kind, "") for mark in marks]
+        marks = [mark if _alike(family, branch, mark) else Annotation(mark.kind, "") for mark in marks]
     else:
         yield clean(name), clean(f"{output.identity[:12]}  {_kind(record)}{_made(family, output)}{further}")
     for mark in marks:
@@ -216,7 +216,7 @@ def _lines(family: Family, branch: Branch, clean: Callable[[str], str]) -> Itera
         yield clean(also), "dim"
 
 
-def _made(family: Family, output: Output) -> str:
+def _made(family: LineageTree, output: Output) -> str:
     """When; by whom and for what only where it is not as at the start."""
     record, start = family.lineage.records.get(output), family.lineage.records.get(family.starts[0])
     if record is None:
@@ -230,7 +230,7 @@ def _by(record: Record) -> tuple[str, str]:
     return record.provenance.who, record.provenance.experiment
 
 
-def _also(family: Family, outputs: list[Output], aliases: list[Output]) -> str:
+def _also(family: LineageTree, outputs: list[Output], aliases: list[Output]) -> str:
     """Other names of these bytes."""
     names = {family.lineage.name_of(output) for output in outputs}
     others = {family.lineage.name_of(held): held for held in aliases if family.lineage.name_of(held) not in names}
@@ -242,7 +242,7 @@ def _kind(record: Record | None) -> str:
     return f"{record.kind}, " if record is not None else ""
 
 
-def _alike(family: Family, branch: Branch, mark: Mark) -> bool:
+def _alike(family: LineageTree, branch: Node, mark: Annotation) -> bool:
     return all(mark in family.marks[output] for output in branch.outputs)
 
 

@@ -21,7 +21,7 @@ from marin.report.table import Column, open_console, print_table
 from marin.store.record import Record
 from marin.store.region import MACHINE, bucket_region
 from marin.store.store import open_store
-from marin.upkeep.mirror.copy import Brought, mirror
+from marin.upkeep.mirror.copy import MirroredOutput, mirror
 from marin.upkeep.mirror.plan import Mirroring, plan_mirroring
 
 COLUMNS = (
@@ -59,7 +59,7 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
         else:
             console.print("dry run: nothing was copied")
         return Exit.OK
-    began, done = time.monotonic(), list[Brought]()
+    began, done = time.monotonic(), list[MirroredOutput]()
     # Where both are one terminal, one console keeps the bar below the lines.
     for held in _with_progress(plan, console if console.is_terminal and not as_json else open_console(stderr=True)):
         done.append(held)
@@ -79,7 +79,7 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
     return Exit.OK
 
 
-def _with_progress(plan: Mirroring, watched: Console) -> Iterator[Brought]:
+def _with_progress(plan: Mirroring, watched: Console) -> Iterator[MirroredOutput]:
     """By bytes, on a terminal that somebody looks at; not in a pipe."""
 
     def tell(text: str) -> None:
@@ -148,7 +148,7 @@ def _shares(plan: Mirroring, record: Record) -> bool:
     return bool(record.alias_of) and record.alias_of in {held.identity for held in (*plan.todo, *plan.there)}
 
 
-def _line(held: Brought) -> str:
+def _line(held: MirroredOutput) -> str:
     name, tally = held.record.name, held.tally
     if not held.copied:
         return f"· {name}  another call brought it meanwhile"
@@ -162,7 +162,7 @@ def _count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def _as_json(plan: Mirroring, where: _Where, done: list[Brought], *, dry_run: bool) -> dict[str, Any]:
+def _as_json(plan: Mirroring, where: _Where, done: list[MirroredOutput], *, dry_run: bool) -> dict[str, Any]:
     brought = {held.record.identity: held for held in done}
 
     def described(record: Record, state: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from marin.store.inventory import Inventory, output_called, read_inventory
 from marin.store.lineage import ADOPT
 from marin.store.record import Record
 from marin.store.store import open_store
-from marin.upkeep.gc.garbage import PieceKind
-from marin.upkeep.gc.select import Asked, Stays
+from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.select import GcOptions, KeepReason
 
 READERS = 5  # outputs made from it that are named
 
@@ -40,20 +40,26 @@ def command(steps: tuple[str, ...], even_if_read: bool, latest: bool, delete: bo
     adopted = [record.name for record in asked.values() if record.op == ADOPT]
     if adopted and not even_if_read:
         raise BadField(f"{', '.join(adopted)}: nobody can make adopted data again; take it away with --even-if-read")
-    about = Asked(kinds=frozenset({PieceKind.NAMED}), at_once=True, named=frozenset(asked), though_read=even_if_read)
+    about = GcOptions(
+        kinds=frozenset({GarbageKind.NAMED}), at_once=True, named=frozenset(asked), though_read=even_if_read
+    )
     code, found = take_away(inventory.store, about, delete=delete, every=True, as_json=as_json)
     if not as_json:
         _print(inventory, asked, found.named)
     return code or (Exit.EXPERIMENT if found.named else Exit.OK)
 
 
-def _print(inventory: Inventory, asked: dict[str, Record], stays: dict[str, Stays]) -> None:
+def _print(inventory: Inventory, asked: dict[str, Record], stays: dict[str, KeepReason]) -> None:
     console = open_console()
     for identity, record in asked.items():
         readers = [reader.name for reader in inventory.records if _reads(reader, record)]
         names = ", ".join(readers[:READERS]) + (f" and {len(readers) - READERS} more" if readers[READERS:] else "")
         if identity in stays:
-            why = f"{stays[identity]} ({names}); --even-if-read" if stays[identity] is Stays.READ else stays[identity]
+            why = (
+                f"{stays[identity]} ({names}); --even-if-read"
+                if stays[identity] is KeepReason.READ
+                else stays[identity]
+            )
             console.print(Text(f"stays: {record.name}: {why}", style="yellow"), soft_wrap=True)
         elif readers:
             line = f"was made from {record.name} and stays: {names}"

@@ -18,7 +18,7 @@ from rich.console import Console
 from marin.cli.completions import complete_path, complete_result, complete_step
 from marin.cli.exits import Exit
 from marin.cli.region_options import Parsed, region_options
-from marin.errors import BadPrefix, ClusterLost, Outdated, StoreFull
+from marin.errors import BadPrefix, ClusterLost, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend, BackendName
 from marin.executor.backends.cluster import NamedCluster, named_cluster
 from marin.executor.backends.private_ray import stay_on_this_machine
@@ -154,7 +154,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     egress = _allowed_egress(costs, options, regions)
     try:
         run = execute(plan, store, source, options, console, egress, regions)
-    except Outdated as error:
+    except StalePlan as error:
         console.print(f"planning again: {error}", highlight=False, markup=False, soft_wrap=True)
         plan = _planned(experiment, store, options)
         plan.must_not_stop()

@@ -26,7 +26,7 @@ from marin.steps.step import ExecutorStep
 from marin.store.files.directory import Directory
 from marin.store.files.regular import must_hold_files
 from marin.store.lease import LOOK_SECONDS, Held, Lease, Watch
-from marin.store.record import LOG, Begun, Observed, Record
+from marin.store.record import LOG, Observed, Record, WorkInProgress
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
@@ -46,7 +46,7 @@ class StepContext:
         self.used_state = False
         self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
         self._staging: Staging | None = None
-        self._begun: Begun
+        self._begun: WorkInProgress
         self._noted = -NOTE_SECONDS
         self.milestones: Sequence[int] = sorted(job.milestones)
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
@@ -59,7 +59,7 @@ class StepContext:
         if self.used_state:
             return self._state
         job, identity = self._job, self._job.step.identity
-        begun = Begun(
+        begun = WorkInProgress(
             code=job.code,
             inputs={held.identity: held.root for held in job.inputs.values()},
             outside=job.outside,
@@ -194,7 +194,7 @@ class StepContext:
         while isinstance(lease := take_lease(self._store, job), Held):
             self._still_ours()
             if watch.is_dead(job.step.identity, lease.by):
-                job = replace(job, presumed_dead=(lease.by.token, lease.by.beat))
+                job = replace(job, dead_lease=(lease.by.token, lease.by.beat))
             else:
                 time.sleep(LOOK_SECONDS)
         return lease

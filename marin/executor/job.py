@@ -28,7 +28,7 @@ class Job:
     restores: Record | None = None  # record of a deleted output, whose bytes must come out again
     milestones: dict[int, Job] = field(default_factory=dict["int", "Job"])  # what to commit on the way, by step number
     keep_state: bool = False  # go on with work that other code began (a person accepted it); else it is thrown away
-    presumed_dead: tuple[int, int] | None = None  # token and beat of a foreign lease that was seen to stand still
+    dead_lease: tuple[int, int] | None = None  # token and beat of a foreign lease that was seen to stand still
     expiry: float = EXPIRY  # seconds after which a lease that stands still is dead
     lifetime: str = ""  # see steps.lifetime; "" for good
     state: str = ""  # see plan.drift.Today
@@ -40,7 +40,7 @@ class Job:
     scale: str = ""  # "" where no experiment makes it
 
     def may_take_over(self, lease: LeaseDocument) -> bool:
-        return lease.holder.is_gone() or (lease.token, lease.beat) == self.presumed_dead
+        return lease.holder.is_gone() or (lease.token, lease.beat) == self.dead_lease
 
 
 class Ending(StrEnum):

@@ -16,7 +16,7 @@ from marin.store.process import this_process
 from marin.store.record import Acceptance, Record
 
 
-def may_be_taken(plan: Plan, step: ExecutorStep[Any], record: Record, inputs: Mapping[str, Record]) -> bool:
+def accept_or_raise(plan: Plan, step: ExecutorStep[Any], record: Record, inputs: Mapping[str, Record]) -> bool:
     """False if it is to be made again, because today's code or inputs would make another one.
 
     inputs: what this driver would make it from, by identity. Raises Drift, Revoked where nobody has said what to do.

@@ -11,12 +11,12 @@ from marin.store.lease import LOOK_SECONDS
 from marin.store.record import Record
 from marin.store.revocation import FOLDER, Revocations, revoked
 from marin.store.store import Store
-from marin.store.trust import Judge
+from marin.store.trust import TrustChecker
 
 READ_AGAIN = 30.0  # seconds: what is there already may have been withdrawn, or revoked once more
 
 
-class Lookout:
+class RevocationWatch:
     """Lists the revocations at most once in LOOK_SECONDS, and reads them when there are new ones.
 
     records: known already, by identity.
@@ -28,7 +28,7 @@ class Lookout:
         self._store, self._records, self._clock = store, records, clock
         self._names: frozenset[str] = frozenset()
         self._next_look = self._next_reading = float("-inf")
-        self._judge = Judge(store, records, Revocations())
+        self._judge = TrustChecker(store, records, Revocations())
 
     def untrusted(self, record: Record) -> str:
         """Why these bytes are not to be used by now; "" if they may be. Raises StoreError."""
@@ -53,4 +53,4 @@ class Lookout:
         if names == self._names and (not names or now < self._next_reading):
             return
         self._names, self._next_reading = names, now + READ_AGAIN
-        self._judge = Judge(self._store, self._records, revoked(self._store))
+        self._judge = TrustChecker(self._store, self._records, revoked(self._store))

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from marin.errors import BadPrefix, CorruptRecord, MarinError, Outdated, PlanError, StoreFull
+from marin.errors import BadPrefix, CorruptRecord, MarinError, PlanError, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend
 from marin.executor.commit import commit_alias
 from marin.executor.job import Ending, Job, Outcome
-from marin.executor.other_drivers import may_be_taken
-from marin.executor.revocation_watch import Lookout
+from marin.executor.other_drivers import accept_or_raise
+from marin.executor.revocation_watch import RevocationWatch
 from marin.executor.run_results import Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
 from marin.fingerprint.stored import store_code
@@ -56,7 +56,7 @@ class Scheduler:
         self.watch = watch if watch is not None else Watch()
         self.results = set(plan.experiment.results.values())  # kept for good, whatever lifetime is declared
         self.uses = Uses(self.store, experiment, tell, self.watch)
-        self.lookout = Lookout(self.store, plan.snapshot.records)
+        self.lookout = RevocationWatch(self.store, plan.snapshot.records)
         self.check_inputs, self.id = check_inputs, uuid.uuid4().hex
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
@@ -119,7 +119,7 @@ class Scheduler:
             self.store.make_visible(record)
 
     def _say_needs(self) -> None:
-        """Raises Outdated if something that the plan relies on is gone."""
+        """Raises StalePlan if something that the plan relies on is gone."""
         needed = {*self.todo, *self.results, *(read for step in self.todo for read in step.dependencies)}
         decisions = [self.plan.of(step) for step in needed]
         there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
@@ -198,9 +198,9 @@ class Scheduler:
             result.reason = "an input has other bytes now"
         self._begin(step)
 
-    def _begin(self, step: ExecutorStep[Any], presumed_dead: tuple[int, int] | None = None) -> None:
+    def _begin(self, step: ExecutorStep[Any], dead_lease: tuple[int, int] | None = None) -> None:
         """Every input is there: share an output of the same action, or make one."""
-        result, job = self.run.results[step], replace(self._job(step), presumed_dead=presumed_dead)
+        result, job = self.run.results[step], replace(self._job(step), dead_lease=dead_lease)
         try:
             self.lookout.must_trust(job, self.plan.of(step).same_as)
             if self._shared(job):
@@ -242,7 +242,7 @@ class Scheduler:
             return False
         try:
             self.uses.add(needs_of((), [original], ()), [original])
-        except Outdated:
+        except StalePlan:
             return False
         accepted = None if step.pin is not None else self.plan.aliases.stands(original, self.plan.today[step])[1]
         if step.pin is not None or original.identity in self.plan.snapshot.committed.invisible:
@@ -304,7 +304,7 @@ class Scheduler:
         """Else the step has failed, or is to be made again."""
         result = self.run.results[step]
         try:
-            if may_be_taken(self.plan, step, record, inputs):
+            if accept_or_raise(self.plan, step, record, inputs):
                 return True
         except PlanError as error:
             result.error, result.undecided = f"{type(error).__name__}: {error}", True

@@ -8,7 +8,7 @@ import threading
 import time
 from types import FrameType
 
-ONE_WISH = 0.5  # seconds; a terminal and a wrapper both pass one Ctrl-C on
+DEBOUNCE_SECONDS = 0.5  # seconds; a terminal and a wrapper both pass one Ctrl-C on
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -42,7 +42,7 @@ class Signals:
         if self.first is None:
             self.first, self.number = now, signal.Signals(number)
             raise KeyboardInterrupt
-        if now - self.first > ONE_WISH:
+        if now - self.first > DEBOUNCE_SECONDS:
             os.write(2, b"stopped at once; the next run takes over what this one held\n")
             os._exit(128 + number)
 

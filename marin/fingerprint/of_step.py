@@ -18,7 +18,7 @@ from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.live.patched import Compared, ModuleStates, Reached
 from marin.fingerprint.live.process import Live, Process
-from marin.fingerprint.live.sourceless import Conjured, file_of
+from marin.fingerprint.live.sourceless import SourcelessCode, file_of
 from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.packages import python_version, versions
 from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key, Weight
@@ -149,7 +149,7 @@ class Fingerprinter:
     def _make(self, question: _Question) -> CodeFingerprint:
         cls = question.cls
         packages = {"python": python_version()}
-        conjured = Conjured(self._shows)
+        conjured = SourcelessCode(self._shows)
         roots: list[Key] = []
         # Bases too, by what Python made of them: a computed base is not seen in the source.
         classes = {base for kind in (cls, *question.values, *question.also) for base in kind.__mro__}
@@ -193,7 +193,7 @@ class Fingerprinter:
             readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON),
         )
 
-    def _refuse(self, cls: type, parts: Mapping[Key, Part], conjured: Conjured) -> None:
+    def _refuse(self, cls: type, parts: Mapping[Key, Part], conjured: SourcelessCode) -> None:
         notes = {text for part in parts.values() for text, weight in part.unit.notes if weight is Weight.REFUSED}
         if notes or conjured.problems:
             lines = [*sorted(notes), *dict.fromkeys(conjured.problems)]

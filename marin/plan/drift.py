@@ -10,7 +10,7 @@ from marin.fingerprint.fingerprint import compare as compare_code
 from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Present, differences
 from marin.plan.outside_data import outside_changes, whole
-from marin.store.record import MadeBy, Observed
+from marin.store.record import BuiltFrom, Observed
 from marin.store.store import Store
 
 PACKAGE = "package "  # how a note about one begins
@@ -35,7 +35,9 @@ class Today:
         return self.present.of(then) if self.present is not None else then
 
 
-def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+def changes(
+    store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]
+) -> list[str]:
     """One line per change since ``then``. inputs, names: today's root and the name of each input, by identity."""
     found = code_changes(store, then.code, today.code) if then.code != today.code.digest else []
     if then.outside != today.outside:
@@ -48,7 +50,7 @@ def changes(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str],
     ]
 
 
-def same(store: Store, then: MadeBy, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
+def same(store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
     """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them. seen: what the
     output's own run read."""
     alike = then.outside == today.outside and not _code_changed(store, then.code, today.code)

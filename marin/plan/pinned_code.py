@@ -12,7 +12,7 @@ from marin.fingerprint.stored import stored_code
 from marin.store.lineage import ADOPT, PINNED
 from marin.store.record import Record
 from marin.store.store import Store
-from marin.store.trust import Judge
+from marin.store.trust import TrustChecker
 
 NAMED = 3  # outputs that one change, or one note, names
 
@@ -29,7 +29,7 @@ class PinnedCode:
     """Compares the sources that records name with those of the same names today. Reads the ancestors' records, and the
     stored code of each once."""
 
-    def __init__(self, store: Store, judge: Judge) -> None:
+    def __init__(self, store: Store, judge: TrustChecker) -> None:
         self._store, self._judge = store, judge
         self._units = units_by_name(Path.cwd() / "pinned.py")
         self._compared: dict[str, _Compared] = {}

@@ -13,7 +13,7 @@ from marin.store.committed import Committed
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
-from marin.store.trust import Judge
+from marin.store.trust import TrustChecker
 
 
 class Snapshot:
@@ -51,8 +51,8 @@ class Snapshot:
         return self.store.actions()
 
     @functools.cached_property
-    def judge(self) -> Judge:
-        return Judge(self.store, self.records, revoked(self.store))
+    def judge(self) -> TrustChecker:
+        return TrustChecker(self.store, self.records, revoked(self.store))
 
     @functools.cached_property
     def code_of_pins(self) -> PinnedCode:

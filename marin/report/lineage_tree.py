@@ -23,15 +23,15 @@ class Direction(StrEnum):
 
 
 @dataclass
-class Branch:
+class Node:
     """One output, or several like ones. elsewhere: how many of the next ones stand nearer to the start."""
 
     outputs: list[Output]  # without those that only share another's bytes
-    children: list[Branch] = field(default_factory=list["Branch"])
+    children: list[Node] = field(default_factory=list["Node"])
     elsewhere: int = 0
 
 
-class Family:
+class LineageTree:
     """starts: what was asked about; downwards, every output with the same bytes. found: the others, with how far
     away each is, nearest first."""
 
@@ -85,23 +85,23 @@ class Family:
         count = f"{len(originals)} output{'' if len(originals) == 1 else 's'}"
         return count + (f": {parts}" if parts else "") + (f"; {bad} not to be trusted" if bad else "")
 
-    def tree(self, *, depth: int, every: bool) -> tuple[list[Branch], int]:
+    def tree(self, *, depth: int, every: bool) -> tuple[list[Node], int]:
         """(from the starts, how many outputs are further away). depth: levels. every: fold nothing.
 
         Each output once, level by level, so that it stands where it was used most directly.
         """
         starts = list(dict.fromkeys(self.original(output) for output in self.starts))
         shown = set(starts)
-        roots = [Branch(held) for held in self._folded(starts, every)]
+        roots = [Node(held) for held in self._folded(starts, every)]
         level = roots
         for _ in range(depth):
-            below: list[Branch] = []
+            below: list[Node] = []
             for branch in level:
                 following = dict.fromkeys(held for output in branch.outputs for held in self.next_to(output))
                 fresh = [output for output in following if output not in shown]
                 branch.elsewhere = len(following) - len(fresh)
                 shown.update(fresh)
-                branch.children = [Branch(held) for held in self._folded(fresh, every)]
+                branch.children = [Node(held) for held in self._folded(fresh, every)]
                 below += branch.children
             level = below
         return roots, len({self.original(output) for output in self.found} - shown)

@@ -35,7 +35,7 @@ class MarkKind(StrEnum):
 BAD = (MarkKind.REVOKED, MarkKind.UNTRUSTED)
 
 
-class Mark(NamedTuple):
+class Annotation(NamedTuple):
     kind: MarkKind
     text: str
 
@@ -48,7 +48,7 @@ class Marks:
         self.ways = lineage.untrusted(revocations)
         self._collected: dict[str, str] = {}
 
-    def of(self, outputs: Iterable[Output]) -> dict[Output, list[Mark]]:
+    def of(self, outputs: Iterable[Output]) -> dict[Output, list[Annotation]]:
         """Worst first."""
         asked = list(outputs)
         drifted = self.store.accepted_identities() if asked else set[str]()
@@ -59,26 +59,31 @@ class Marks:
         """Did ``marin gc`` take it away? Known of what ``of`` was asked about."""
         return output.identity in self._collected
 
-    def _marks(self, output: Output, accepted: bool) -> list[Mark]:
+    def _marks(self, output: Output, accepted: bool) -> list[Annotation]:
         found = self._trust(output)
         record = self.lineage.records.get(output)
         if record is None:
-            return [*found, Mark(MarkKind.GONE, "its record is gone; what read it still knows its bytes")]
+            return [*found, Annotation(MarkKind.GONE, "its record is gone; what read it still knows its bytes")]
         if record.mirrored and record.identity not in self.lineage.current:
             origin = record.mirrored[-1].origin
-            return [*found, Mark(MarkKind.ELSEWHERE, f"only its record is in this store; its bytes were at {origin}")]
+            return [
+                *found,
+                Annotation(MarkKind.ELSEWHERE, f"only its record is in this store; its bytes were at {origin}"),
+            ]
         if self.lineage.is_superseded(output):
-            found.append(Mark(MarkKind.SUPERSEDED, self._successor(record)))
+            found.append(Annotation(MarkKind.SUPERSEDED, self._successor(record)))
         elif accepted:
-            found += [Mark(MarkKind.ACCEPTED, text) for text in self._acceptances(record)]
+            found += [Annotation(MarkKind.ACCEPTED, text) for text in self._acceptances(record)]
         if record.provenance.because and record.op != ADOPT:
-            found.append(Mark(MarkKind.REMADE, f"{record.provenance.started}: {record.provenance.because}"))
+            found.append(Annotation(MarkKind.REMADE, f"{record.provenance.started}: {record.provenance.because}"))
         if record.op == ADOPT:
-            found.append(Mark(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {record.provenance.because}"))
+            found.append(Annotation(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {record.provenance.because}"))
         if record.alias_of:
             kind = MarkKind.PINNED if record.op == PINNED else MarkKind.ALIAS
-            found.append(Mark(kind, f"the bytes are those of {record.attempt}"))
-        found += [Mark(MarkKind.MIRRORED, held.describe().removeprefix("mirrored ")) for held in record.mirrored[-1:]]
+            found.append(Annotation(kind, f"the bytes are those of {record.attempt}"))
+        found += [
+            Annotation(MarkKind.MIRRORED, held.describe().removeprefix("mirrored ")) for held in record.mirrored[-1:]
+        ]
         return found
 
     def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
@@ -92,7 +97,7 @@ class Marks:
                     found[names[name]] = why
         return found
 
-    def _trust(self, output: Output) -> list[Mark]:
+    def _trust(self, output: Output) -> list[Annotation]:
         origin = self.ways.origin(output)
         if origin is None:
             return []
@@ -100,9 +105,9 @@ class Marks:
         revocation = self.revocations.of(origin.root, record.content if record is not None else "")
         said = self.revocations.describe(revocation) if revocation is not None else "revoked"
         way = self.ways.told(output, self.lineage.name_of)
-        return [
-            Mark(MarkKind.UNTRUSTED, f"{way}, {said}") if way else Mark(MarkKind.REVOKED, said.removeprefix("revoked "))
-        ]
+        if way:
+            return [Annotation(MarkKind.UNTRUSTED, f"{way}, {said}")]
+        return [Annotation(MarkKind.REVOKED, said.removeprefix("revoked "))]
 
     def _successor(self, record: Record) -> str:
         current = self.lineage.current.get(record.identity)

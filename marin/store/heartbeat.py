@@ -10,7 +10,7 @@ from collections.abc import Callable
 IDLE = 2.0  # seconds between looks when nothing beats
 
 
-class Heart:
+class HeartbeatThread:
     """Calls each of its beats again and again, one after the other, until it says no or is removed."""
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Heart:
                 self._wake.wait(self._until - now)
 
 
-_heart = Heart()
+_heart = HeartbeatThread()
 
 
-def heart() -> Heart:
+def heart() -> HeartbeatThread:
     """This process's own."""
     return _heart
 
@@ -66,7 +66,7 @@ def heart() -> Heart:
 def _renew() -> None:
     """The leases of a process are not its child's, and its threads do not run there."""
     global _heart
-    _heart = Heart()
+    _heart = HeartbeatThread()
 
 
 os.register_at_fork(after_in_child=_renew)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from marin.errors import CorruptRecord, MarinError, Outdated
+from marin.errors import CorruptRecord, MarinError, StalePlan
 from marin.store.documents import BadDocument, Document
 from marin.store.lease import LOOK_SECONDS, Held, LeaseDocument, State, Watch, acquire, parse_lease, read_lease
 from marin.store.process import this_process
@@ -137,7 +137,7 @@ class Uses:
     def add(self, needs: Needs, records: Collection[Record]) -> None:
         """From now on gc leaves these alone. records: what must be there, by the directory that the plan saw.
 
-        Waits while gc is taking some of it away. Raises Outdated if some of it is gone.
+        Waits while gc is taking some of it away. Raises StalePlan if some of it is gone.
         """
         if not self.needs.holds(needs):
             self.needs |= needs
@@ -148,7 +148,7 @@ class Uses:
             self._let_pass(needs)
         gone = _gone(self.store, records)
         if gone:
-            raise Outdated(
+            raise StalePlan(
                 f"{', '.join(record.name for record in gone[:3])}{' …' if len(gone) > 3 else ''}: made again or taken "
                 f"away by `marin gc` since this was planned ({gone[0].attempt}); run again"
             )

@@ -223,7 +223,7 @@ class Lease:
 
     def _replace(self, new: LeaseDocument) -> None:
         """Raises LeaseLost if the lease is not ours any more."""
-        if self.objects.swap(lease_name(self.identity), self.document.to_bytes(), new.to_bytes()):
+        if self.objects.compare_and_swap(lease_name(self.identity), self.document.to_bytes(), new.to_bytes()):
             self.document = new
             return
         try:
@@ -285,7 +285,7 @@ def acquire_after(
         collected=collecting,
     )
     try:
-        won = objects.swap(lease_name(identity), content, mine.to_bytes())
+        won = objects.compare_and_swap(lease_name(identity), content, mine.to_bytes())
     except MarinError:
         _abandoned.add(mine)  # it may have been written all the same
         raise

@@ -24,7 +24,7 @@ class Output(NamedTuple):
     root: str
 
 
-class Ways:
+class Taint:
     """Outputs that cannot be trusted, and how each was made from what is revoked."""
 
     def __init__(self) -> None:
@@ -116,9 +116,9 @@ class Lineage:
             alike |= dict.fromkeys(self._by_content[record.content])
         return list(alike)
 
-    def untrusted(self, revoked: Revocations) -> Ways:
+    def untrusted(self, revoked: Revocations) -> Taint:
         """Every output that is revoked or was made from one."""
-        ways = Ways()
+        ways = Taint()
         pending: list[Output] = []
         for output in {**self.records, **self.readers} if revoked else ():
             record = self.records.get(output)

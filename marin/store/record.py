@@ -90,7 +90,7 @@ class Observed(Document, frozen=True, kw_only=True):
 _NOTHING = Observed()
 
 
-class MadeBy(Versioned, frozen=True, kw_only=True):
+class BuiltFrom(Versioned, frozen=True, kw_only=True):
     """What something was made by, as today's plan would be compared with it: code, root of each input, outside data,
     and what else was seen to be read."""
 
@@ -100,7 +100,7 @@ class MadeBy(Versioned, frozen=True, kw_only=True):
     observed: Observed = msgspec.field(default_factory=Observed)
 
 
-class Begun(MadeBy, frozen=True, kw_only=True):
+class WorkInProgress(BuiltFrom, frozen=True, kw_only=True):
     """Kept beside work in progress, because going on with it under other code would mix the two.
 
     replaces: the committed attempt that the work is to replace ("" if none): what a finished attempt left is not
@@ -110,7 +110,7 @@ class Begun(MadeBy, frozen=True, kw_only=True):
     replaces: str = ""
 
 
-class Acceptance(MadeBy, frozen=True, kw_only=True):
+class Acceptance(BuiltFrom, frozen=True, kw_only=True):
     """Somebody declared: this output stands, although what would make it now is this.
 
     changes: what had changed, one line each, as the person who accepted it saw it.
@@ -182,9 +182,9 @@ class Record(Versioned, frozen=True, kw_only=True):
         return f"{self.op}/{self.label or self.identity[:8]}"
 
     @property
-    def made_by(self) -> MadeBy:
+    def made_by(self) -> BuiltFrom:
         inputs = {held.identity: held.root for held in self.inputs}
-        return MadeBy(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
+        return BuiltFrom(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
 
     def to_bytes(self) -> bytes:
         """One field a line, and below them their digest. Written twice for every commit."""

@@ -127,7 +127,9 @@ def bring_revocations(source: Store, target: Store) -> bool:
             both = _merged(ours, theirs)
             if both == ours:
                 break
-            if target.objects.swap(name, old, b"".join(entry.to_json() + b"\n" for entry in both), lasting=True):
+            if target.objects.compare_and_swap(
+                name, old, b"".join(entry.to_json() + b"\n" for entry in both), lasting=True
+            ):
                 news = True
                 break
     return news
@@ -196,7 +198,7 @@ def _append(store: Store, key: str, entry: Revocation) -> Revocation:
     while True:
         old = store.objects.read(name)
         _entries(old, f"{store.prefix}/{name}")
-        if store.objects.swap(name, old, entry.added_to(old), lasting=True):
+        if store.objects.compare_and_swap(name, old, entry.added_to(old), lasting=True):
             return entry
 
 

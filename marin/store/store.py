@@ -35,7 +35,7 @@ from marin.store.files.manifest import MANIFEST, FileEntry, parse_manifest, root
 from marin.store.files.verify import EVERY_BYTE, Check, Checked, Examined, examine
 from marin.store.lease import LeaseDocument, State, lease_name, read_lease
 from marin.store.objects.objects import open_objects
-from marin.store.record import FAILURE, RECORD, Acceptance, Begun, Failure, Record, parse_failure, parse_record
+from marin.store.record import FAILURE, RECORD, Acceptance, Failure, Record, WorkInProgress, parse_failure, parse_record
 from marin.store.record_packs import RECORDS, WORTH_PACKING, RecordIndex
 from marin.store.redaction import is_address_with_credentials, redacted, redacted_bytes
 
@@ -122,7 +122,7 @@ class Store:
         content: the record's bytes, if the caller has them.
         """
         name, new = record_name(record.identity), content or record.to_bytes()
-        if record.token == 1 and self.objects.swap(name, None, new):
+        if record.token == 1 and self.objects.compare_and_swap(name, None, new):
             return  # nearly every time
         while True:
             old = self.objects.read(name)
@@ -132,7 +132,7 @@ class Store:
                     return
                 token = f"{replaced.token:04d}" if replaced is not None else f"garbled-before-{record.token:04d}"
                 self.objects.write(f".marin/superseded/{record.identity}.{token}.json", old)
-            if self.objects.swap(name, old, new):
+            if self.objects.compare_and_swap(name, old, new):
                 return
 
     def _replaced(self, identity: str, content: bytes) -> Record | None:
@@ -313,26 +313,26 @@ class Store:
         while True:
             old = self.objects.read(name)
             self._accepted(name, old)
-            if self.objects.swap(name, old, acceptance.added_to(old), lasting=True):
+            if self.objects.compare_and_swap(name, old, acceptance.added_to(old), lasting=True):
                 return
 
     def state(self, identity: str) -> Directory:
-        """Work in progress of a step, across attempts; see Begun."""
+        """Work in progress of a step, across attempts; see WorkInProgress."""
         return self.directory / f".marin/state/{identity}"
 
     def state_identities(self) -> set[str]:
         """Steps with work in progress: one listing."""
         return set(self.objects.names(".marin/state"))
 
-    def state_marker(self, identity: str) -> Begun | None:
+    def state_marker(self, identity: str) -> WorkInProgress | None:
         """What made the work in progress; None if there is none. Raises CorruptRecord."""
         name = f".marin/state/{identity}/{MARKER}"
         content = self.objects.read(name)
         remedy = "delete that folder and the step starts over"
         # A power cut leaves empty ones.
-        return Begun.parse_file(content, f"{self.prefix}/{name}", "state marker", remedy) if content else None
+        return WorkInProgress.parse_file(content, f"{self.prefix}/{name}", "state marker", remedy) if content else None
 
-    def mark_state(self, identity: str, marker: Begun) -> None:
+    def mark_state(self, identity: str, marker: WorkInProgress) -> None:
         self.objects.write(f".marin/state/{identity}/{MARKER}", marker.to_json())
 
     def clear_state(self, identity: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from marin.errors import CorruptRecord
-from marin.store.lineage import ADOPT, Lineage, Output, Ways, read_lineage
+from marin.store.lineage import ADOPT, Lineage, Output, Taint, read_lineage
 from marin.store.record import Record, parse_record
 from marin.store.revocation import Revocation, Revocations
 from marin.store.store import Store, record_name
@@ -14,7 +14,7 @@ from marin.store.store import Store, record_name
 PATIENCE = 6  # rounds of reads, each a step further up, before every record is read at once
 
 
-class Judge:
+class TrustChecker:
     """Reads no more of the store than the ancestors of what it is asked about, and nothing if nothing is revoked.
 
     records: known already, by identity.
@@ -25,11 +25,11 @@ class Judge:
         self._known = {Output(record.identity, record.root): record for record in records.values()}
         self._unknown: set[Output] = set()
         self._names: dict[Output, str] = {}
-        self._ways = Ways()
+        self._ways = Taint()
         self._trusted: set[Output] = set()
         self._superseded: dict[str, list[str]] | None = None
         self._lineage: Lineage | None = None
-        self._ways_of_all = Ways()
+        self._ways_of_all = Taint()
 
     def untrusted(self, record: Record) -> tuple[str, bool]:
         """(why these bytes are not to be used, or ""; are they revoked themselves rather than made from such)."""

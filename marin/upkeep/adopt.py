@@ -37,7 +37,7 @@ from marin.store.record import RECORD, Record, parse_record
 from marin.store.redaction import redacted
 from marin.store.revocation import revoked
 from marin.store.store import Store
-from marin.store.trust import Judge
+from marin.store.trust import TrustChecker
 from marin.upkeep.adopted_facts import facts_of
 
 LARGE = 1 << 30  # bytes: from here on the caller is told what takes so long
@@ -257,7 +257,7 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
     record = parse_record(folder.read_bytes(RECORD), f"{source}/{RECORD}")
     prefix = source.removesuffix(f"/{record.attempt}")
     if prefix != source and (other := Store(prefix)).objects.names(".marin"):
-        why, _ = Judge(other, {}, revoked(other)).untrusted(record)
+        why, _ = TrustChecker(other, {}, revoked(other)).untrusted(record)
         if why:
             raise Revoked(f"{source} is not to be used: in its own store it was {why}. Nothing was adopted")
         raise BadField(
@@ -317,7 +317,7 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
     if not store.objects.names(".marin"):
         return None, None
     inventory = read_inventory(store)
-    judge = Judge(store, inventory.by_identity(), standing)
+    judge = TrustChecker(store, inventory.by_identity(), standing)
     damaged: Record | None = None
     for record in inventory.records:
         if record.root != root and (not content or record.content != content):
@@ -354,7 +354,7 @@ def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tel
             told = outcome.held_by
         lease = read_lease(store.objects, step.identity)
         if lease is not None and watch.is_dead(step.identity, lease):
-            job = dataclasses.replace(job, presumed_dead=(lease.token, lease.beat))
+            job = dataclasses.replace(job, dead_lease=(lease.token, lease.beat))
         time.sleep(LOOK_SECONDS)
     if outcome.record is None:
         raise StepFailed(

@@ -79,7 +79,7 @@ def test_bytes_are_on_the_disk_before_they_take_the_place_of_others(
     monkeypatch.setattr(os, "fsync", lambda handle: order.append("sync") or sync(handle))
     monkeypatch.setattr(os, "replace", lambda *names: order.append("replace") or replace(*names))
     objects = LocalObjects(tmp_path)
-    assert objects.swap("folder/name", None, b"content", lasting=True)
+    assert objects.compare_and_swap("folder/name", None, b"content", lasting=True)
     assert order.index("sync") < order.index("replace")
     assert "sync" in order[order.index("replace") :]
 

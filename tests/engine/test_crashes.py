@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.store.record import Begun, Record
+from marin.store.record import Record, WorkInProgress
 from marin.store.store import Store
 from tests.engine.faults.client import Ended
 from tests.engine.faults.hook import Strike
@@ -136,7 +136,7 @@ def test_kill_9_while_work_of_other_code_is_thrown_away(struck: Struck, operatio
     struck.run(strike=Strike.KILL, at=begun)
     store = Store(str(struck.store))
     (training,) = store.state_identities()
-    store.mark_state(training, Begun(code="0" * 64, inputs={}, outside={}))
+    store.mark_state(training, WorkInProgress(code="0" * 64, inputs={}, outside={}))
     half = shutil.copytree(struck.store, struck.folder / f"half-{part}")
     struck.set_flavour("B")
     ended = struck.run("--rebuild", "say/say", *again)

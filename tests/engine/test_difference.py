@@ -14,8 +14,8 @@ from marin import Checkpoint, Context, ExecutorStep, execution
 from marin.data.mixture import Mixture, Stages, mixture
 from marin.report.diff.cost import to_run, trained_anew, training_sum
 from marin.report.diff.describe import describe_step
-from marin.report.diff.difference import Difference, Fate, compare_sides
-from marin.report.diff.experiments import Side
+from marin.report.diff.difference import Difference, StepChange, compare_sides
+from marin.report.diff.experiments import DescribedExperiment
 from marin.report.diff.field_changes import NOTHING
 from marin.report.diff.report import Grid, Heading, Line, report
 from marin.report.diff.text import markdown
@@ -48,12 +48,12 @@ class Judge(ExecutorStep[Blob], op="toy-judge"):
         raise AssertionError("only described")
 
 
-def side(codes: Mapping[str, str] | None = None, **results: ExecutorStep[Any]) -> Side:
+def side(codes: Mapping[str, str] | None = None, **results: ExecutorStep[Any]) -> DescribedExperiment:
     """codes: the digest of one unit ("lib.f"), by operator."""
     built = experiment(**results)
     units = {op: {"lib.f": digest} for op, digest in (codes or {}).items()}
     described = [describe_step(step, json.dumps(units.get(step.op, {}))) for step in built.steps()]
-    return Side.model_validate(
+    return DescribedExperiment.model_validate(
         {
             "experiment": "exp1_toy",
             "issue": 1,
@@ -113,9 +113,9 @@ def test_unlabelled_steps_are_paired_by_what_they_have_in_common() -> None:
     old = [Join(parts=(Write(text=text, label=text),), separator="-") for text in "ab"]
     new = [Join(parts=(Write(text=text, label=text),), separator="+") for text in "ab"]
     difference = compare_sides(side(a=old[0], b=old[1]), side(a=new[0], b=new[1]))
-    changed = difference.having(Fate.CHANGED)
+    changed = difference.having(StepChange.CHANGED)
     assert len(changed) == 2
-    assert not difference.having(Fate.NEW, Fate.GONE)
+    assert not difference.having(StepChange.NEW, StepChange.GONE)
     for step in changed:
         assert step.old is not None
         assert step.new is not None
@@ -128,7 +128,7 @@ def test_what_reads_a_renamed_and_changed_step_only_follows() -> None:
     new = Learn(data=stages({0: {"a": 1}}), steps=1, shape={"x": 2}, label="new name")
     difference = compare_sides(side(end=Judge(checkpoints=(old,))), side(end=Judge(checkpoints=(new,))))
     assert sorted(step.fate for step in difference.steps) == ["changed", "follows", "reused"]
-    [changed] = difference.having(Fate.CHANGED)
+    [changed] = difference.having(StepChange.CHANGED)
     assert changed.renamed == "toy-learn/old name"
     assert [(change.place, change.old, change.new) for change in changed.changes] == [("shape.x", 1, 2)]
 
@@ -147,7 +147,7 @@ def learn(at: Mapping[int, Mapping[str, float]], **fields: Any) -> Learn:
 class TestMixtures:
     def test_shares_are_compared_by_source(self) -> None:
         before, after = learn({0: {"web": 3, "code": 1}}), learn({0: {"web": 2, "code": 1, "math": 1}})
-        [changed] = compare_sides(side(end=before), side(end=after)).having(Fate.CHANGED)
+        [changed] = compare_sides(side(end=before), side(end=after)).having(StepChange.CHANGED)
         assert changed.changes == ()
         [mix] = changed.mixtures
         assert mix.rows() == [("web", 0.75, 0.5), ("math", 0.0, 0.25)]
@@ -162,7 +162,7 @@ class TestMixtures:
     def test_a_stage_that_begins_at_another_step_has_moved(self) -> None:
         before = learn({0: {"a": 1}, 50: {"a": 1, "b": 1}})
         after = learn({0: {"a": 1}, 60: {"a": 1, "b": 3}})
-        [changed] = compare_sides(side(end=before), side(end=after)).having(Fate.CHANGED)
+        [changed] = compare_sides(side(end=before), side(end=after)).having(StepChange.CHANGED)
         assert [(change.place, change.old, change.new) for change in changed.changes] == [("data.at from step", 50, 60)]
         [mix] = changed.mixtures
         assert mix.place == "data.at.60.weights"
@@ -170,12 +170,12 @@ class TestMixtures:
 
     def test_a_stage_that_is_new_shows_its_shares(self) -> None:
         before, after = learn({0: {"a": 1}}), learn({0: {"a": 1}, 60: {"a": 1, "b": 3}})
-        [changed] = compare_sides(side(end=before), side(end=after)).having(Fate.CHANGED)
+        [changed] = compare_sides(side(end=before), side(end=after)).having(StepChange.CHANGED)
         [mix] = changed.mixtures
         assert (mix.old, mix.new) == ({}, {"a": 0.25, "b": 0.75})
 
     def test_the_same_mixture_elsewhere_is_told_once(self) -> None:
-        def judged(at: Mapping[int, Mapping[str, float]], strict: int) -> Side:
+        def judged(at: Mapping[int, Mapping[str, float]], strict: int) -> DescribedExperiment:
             arm = learn(at)
             one = Judge(checkpoints=(arm,), order=stages(at), label="one")
             return side(one=one, two=Judge(checkpoints=(arm,), order=stages(at), label="two", strict=strict))
@@ -201,7 +201,7 @@ class TestMixtures:
 )
 def test_fields(old: dict[str, Any], new: dict[str, Any], said: list[Any]) -> None:
     before, after = (learn({0: {"a": 1}}, **fields) for fields in (old, new))
-    [changed] = compare_sides(side(end=before), side(end=after)).having(Fate.CHANGED)
+    [changed] = compare_sides(side(end=before), side(end=after)).having(StepChange.CHANGED)
     assert [(change.place, change.old, change.new) for change in changed.changes] == said
 
 
@@ -297,13 +297,15 @@ def test_any_two_graphs(one: list[Any], other: list[Any]) -> None:
     before, after = side(**graph(one)), side(**graph(other))
     difference = compare_sides(before, after)
     old, new = ({step.identity for step in held.steps} for held in (before, after))
-    assert {step.new.identity for step in difference.having(Fate.REUSED) if step.new} == old & new
+    assert {step.new.identity for step in difference.having(StepChange.REUSED) if step.new} == old & new
     assert sorted(step.new.identity for step in difference.steps if step.new) == sorted(new)
     assert sorted(step.old.identity for step in difference.steps if step.old) == sorted(old)
-    for step in difference.having(Fate.CHANGED):
+    for step in difference.having(StepChange.CHANGED):
         assert step.changes
     assert compare_sides(before, before).is_empty
     backwards = compare_sides(after, before)
-    counts = [len(held.having(fate)) for held, fate in ((difference, Fate.REUSED), (backwards, Fate.REUSED))]
+    counts = [
+        len(held.having(fate)) for held, fate in ((difference, StepChange.REUSED), (backwards, StepChange.REUSED))
+    ]
     assert counts[0] == counts[1]
     markdown("t", report(difference))

@@ -7,7 +7,7 @@ from marin import Checkpoint, Context, ExecutorStep, Pinned, Tokens
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.plan.decision import Action
-from marin.report.lineage_tree import Direction, Family
+from marin.report.lineage_tree import Direction, LineageTree
 from marin.report.marks import MarkKind, Marks
 from marin.store.lineage import Output, read_lineage
 from marin.store.record import Record
@@ -67,7 +67,9 @@ def test_every_checkpoint_is_named_and_both_experiments_refuse(tmp_path: Path) -
     revoke(store, bad, "holds GSM8K test items", fixed)
 
     lineage = read_lineage(store)
-    family = Family(Direction.DOWN, [Output(bad.identity, bad.root)], lineage, Marks(store, lineage, revoked(store)))
+    family = LineageTree(
+        Direction.DOWN, [Output(bad.identity, bad.root)], lineage, Marks(store, lineage, revoked(store))
+    )
     checkpoints = {
         lineage.records[output].name: family.marks[output][0].kind
         for output in family.found

@@ -12,8 +12,8 @@ from marin.cli.commands import main
 from marin.cli.exits import Exit
 from marin.store.lineage import read_lineage
 from marin.store.store import Store
-from marin.upkeep.gc.garbage import PieceKind
-from marin.upkeep.gc.select import Asked
+from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.select import GcOptions
 from marin.upkeep.gc.sweep import look, sweep
 from tests.engine.aging import tree
 from tests.engine.project import wait_for
@@ -88,8 +88,10 @@ def test_neither_takes_what_a_run_under_way_needs(prefix: str, tmp_path: Path) -
 def test_a_named_output_goes_if_nothing_that_stays_was_made_from_it(any_prefix: str) -> None:
     run(any_prefix, end=END, other=Write(text="b", label="other"))
     store = Store(any_prefix)
-    asked = Asked(kinds=frozenset({PieceKind.NAMED}), at_once=True, named=frozenset({SOURCE.identity, END.identity}))
-    first = Asked(kinds=frozenset({PieceKind.NAMED}), at_once=True, named=frozenset({SOURCE.identity}))
+    asked = GcOptions(
+        kinds=frozenset({GarbageKind.NAMED}), at_once=True, named=frozenset({SOURCE.identity, END.identity})
+    )
+    first = GcOptions(kinds=frozenset({GarbageKind.NAMED}), at_once=True, named=frozenset({SOURCE.identity}))
     assert not look(store, first).goes
     assert {piece.name for piece in sweep(store, asked).gone} == {"toy-write/source", "toy-join/end"}
     assert {record.name for record in visible(store).values()} == {"toy-write/other"}

@@ -19,7 +19,7 @@ from marin.plan.plan import make_plan
 from marin.steps.experiment_file import built_by, load_build
 from marin.steps.scale import Scale
 from marin.store.in_use import BATCH, NOTHING
-from marin.store.record import Begun, Record
+from marin.store.record import Record, WorkInProgress
 from marin.store.revocation import revoke
 from marin.store.store import Store
 from tests.engine.project import Project
@@ -166,7 +166,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     record = plan.of(many).record
     assert isinstance(record, Record)
     read = {held.identity: made.root for held in fail.dependencies if (made := plan.of(held).record) is not None}
-    store.mark_state(fail.identity, Begun(code=plan.today[fail].code.digest, inputs=read, outside={}))
+    store.mark_state(fail.identity, WorkInProgress(code=plan.today[fail].code.digest, inputs=read, outside={}))
     store.objects.write(BATCH, NOTHING.to_json())
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
     assert CliRunner().invoke(main, ["verify", "--prefix", prefix]).exit_code == Exit.OK

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
-from marin.errors import BadField, CorruptRecord, Outdated, StoreError
+from marin.errors import BadField, CorruptRecord, StalePlan, StoreError
 from marin.fingerprint.stored import store_code, stored_code
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift
@@ -29,10 +29,10 @@ from marin.store.record import RECORD, Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store, record_name
 from marin.upkeep.adopt import adopt
-from marin.upkeep.gc.garbage import PieceKind
-from marin.upkeep.gc.select import Asked, Roots, Stays, roots_of
-from marin.upkeep.gc.survey import Holdings
-from marin.upkeep.gc.sweep import Clock, Swept, look, sweep
+from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.select import GcOptions, KeepReason, Roots, roots_of
+from marin.upkeep.gc.survey import StoreSurvey
+from marin.upkeep.gc.sweep import Clock, SweepResult, look, sweep
 from tests.engine.aging import DAY, age, tree
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.test_random_graphs import Graph, graphs, numbers
@@ -58,11 +58,11 @@ def in_days(days: float) -> Clock:
 
 
 def directories(store: Store) -> set[str]:
-    return {each.directory for each in Holdings(store).attempts}
+    return {each.directory for each in StoreSurvey(store).attempts}
 
 
-def collect(store: Store, days: float, **asked: Any) -> Swept:
-    return sweep(store, Asked(**asked), clock=in_days(days))
+def collect(store: Store, days: float, **asked: Any) -> SweepResult:
+    return sweep(store, GcOptions(**asked), clock=in_days(days))
 
 
 def test_what_nothing_needs_goes_and_everything_else_stays(any_prefix: str) -> None:
@@ -75,10 +75,10 @@ def test_what_nothing_needs_goes_and_everything_else_stays(any_prefix: str) -> N
     gone = first.results[source].record
     assert gone is not None
     assert gone.lifetime
-    assert not look(store, Asked()).goes, "nothing is old yet"
+    assert not look(store, GcOptions()).goes, "nothing is old yet"
     assert not collect(store, 6).gone
     swept = collect(store, 40)
-    assert {piece.kind for piece in swept.gone} >= {PieceKind.EXPIRED, PieceKind.REPLACED, PieceKind.UNFINISHED}
+    assert {piece.kind for piece in swept.gone} >= {GarbageKind.EXPIRED, GarbageKind.REPLACED, GarbageKind.UNFINISHED}
     assert visible(store).keys() == {end.identity, other.identity}
     assert directories(store) == {record.attempt for record in visible(store).values()}
     assert not store.output(gone).exists()
@@ -131,7 +131,7 @@ def test_a_look_at_many_outputs_is_a_few_listings(server: StoreServer, remote_pr
     many: dict[str, Any] = {f"r{n}": Write(text=str(n), label=str(n)) for n in range(10)}
     run(remote_prefix, **many)
     server.obey()
-    look(Store(remote_prefix), Asked())
+    look(Store(remote_prefix), GcOptions())
     counts = server.counts(remote_prefix)
     assert counts[Operation.READ] <= 10 + 16 + 2  # each record, the packs there could be, the needs of one run
     assert counts[Operation.LIST] <= 16
@@ -160,7 +160,7 @@ def test_a_look_changes_nothing_at_all(tmp_path: Path) -> None:
     run(store.prefix, end=Join(parts=(source,), label="end"))
     run(store.prefix, broken=Fail(source=source, label="broken"))
     before = tree(tmp_path)
-    assert look(store, Asked(), in_days(30)).goes
+    assert look(store, GcOptions(), in_days(30)).goes
     assert tree(tmp_path) == before
 
 
@@ -172,7 +172,7 @@ def test_an_output_goes_only_if_nothing_that_stays_was_made_from_it(tmp_path: Pa
     two = Join(parts=(one,), separator="-", label="two", lifetime=after_use(days=20))
     end = Join(parts=(two, kept), label="end")
     run(store.prefix, end=end)
-    assert not collect(store, 10, kinds=frozenset({PieceKind.EXPIRED})).gone
+    assert not collect(store, 10, kinds=frozenset({GarbageKind.EXPIRED})).gone
     collect(store, 30)
     assert visible(store).keys() == {kept.identity, end.identity}
 
@@ -184,9 +184,9 @@ def test_use_counts_from_the_last_commit_that_read_it(tmp_path: Path) -> None:
     age(tmp_path / "store", 40)
     run(store.prefix, later=Join(parts=(source,), separator="-", label="later"))
     age(tmp_path / "store", 10)  # made 50 days ago, read 10 days ago
-    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records]
     age(tmp_path / "store", 25)
-    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
 
 
 def test_use_by_what_was_collected_itself_counts_from_when_that_was_made(tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_use_by_what_was_collected_itself_counts_from_when_that_was_made(tmp_pat
     reader = Join(parts=(source,), separator="-", label="reader", lifetime=after_use(days=1))
     run(store.prefix, later=Join(parts=(reader,), separator="+", label="later"))
     age(tmp_path / "store", 5)
-    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-join/reader"]
-    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-join/reader"]
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records]
 
 
 def test_outputs_that_share_files_stay_together(tmp_path: Path) -> None:
@@ -210,9 +210,9 @@ def test_outputs_that_share_files_stay_together(tmp_path: Path) -> None:
     alias = done.results[ends[1]].record
     assert alias is not None
     assert alias.alias_of == ends[0].identity
-    found = look(store, Asked(), in_days(30))
+    found = look(store, GcOptions(), in_days(30))
     assert not [piece for piece in found.goes if piece.records]
-    assert found.stays[Stays.SHARED] == 1
+    assert found.stays[KeepReason.SHARED] == 1
     collect(store, 30)
     assert visible(store).keys() >= {end.identity for end in ends}
 
@@ -247,10 +247,10 @@ def test_what_an_experiment_names_stays(tmp_path: Path) -> None:
     pinned = made[other].record
     assert pinned is not None
     roots = roots_of([experiment(mid=mid, pin=Pinned[Blob](at=pinned.attempt, digest=pinned.root, label="pin"))])
-    found = look(store, Asked(roots=roots, unreachable=True), in_days(30))
+    found = look(store, GcOptions(roots=roots, unreachable=True), in_days(30))
     assert {piece.name for piece in found.goes if piece.records} == {"toy-join/top", "toy-write/loose"}
-    assert found.stays == {Stays.RESULT: 1, Stays.PINNED: 1, Stays.REACHED: 1}
-    sweep(store, Asked(roots=roots, unreachable=True), clock=in_days(30))
+    assert found.stays == {KeepReason.RESULT: 1, KeepReason.PINNED: 1, KeepReason.REACHED: 1}
+    sweep(store, GcOptions(roots=roots, unreachable=True), clock=in_days(30))
     assert visible(store).keys() == {part.identity, mid.identity, other.identity}
 
 
@@ -262,9 +262,9 @@ def test_data_that_a_pin_names_stays_after_a_rebuild(tmp_path: Path) -> None:
     assert old is not None
     pin = Pinned[Blob](at=old.attempt, digest=old.root, label="pin")
     roots = roots_of([experiment(pin=pin)])
-    sweep(store, Asked(roots=roots), clock=in_days(30))
+    sweep(store, GcOptions(roots=roots), clock=in_days(30))
     assert ran(run(store.prefix, end=Join(parts=(pin,), label="end"))) == {"toy-join/end"}
-    sweep(store, Asked(), clock=in_days(30))  # now a record points at it
+    sweep(store, GcOptions(), clock=in_days(30))  # now a record points at it
     assert store.output(old).exists("text.txt")
     visible(store)
 
@@ -318,7 +318,7 @@ def test_what_cannot_be_read_stops_it(tmp_path: Path, folder: str) -> None:
     before = directories_on_disk(tmp_path / "store")
     for act in (look, sweep):
         with pytest.raises(CorruptRecord, match=f"{folder}/.*(?s:.)*Nothing was deleted"):
-            act(store, Asked(), clock=in_days(30))
+            act(store, GcOptions(), clock=in_days(30))
     assert directories_on_disk(tmp_path / "store") == before
 
 
@@ -338,13 +338,13 @@ def test_an_attempt_under_a_live_lease_stays_and_a_dead_one_cannot_commit(tmp_pa
     )
     assert isinstance(lease, Lease)
     elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
-    assert store.objects.swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
+    assert store.objects.compare_and_swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
     lease.document = elsewhere
     (store.directory / elsewhere.attempt).write_text("half.txt", "half")
     age(tmp_path / "store/toy-write", 30)
-    assert not sweep(store, Asked()).gone
+    assert not sweep(store, GcOptions()).gone
     age(tmp_path / "store/.marin/leases", 1)
-    assert [piece.folders for piece in sweep(store, Asked()).gone] == [(elsewhere.attempt,)]
+    assert [piece.folders for piece in sweep(store, GcOptions()).gone] == [(elsewhere.attempt,)]
     with pytest.raises(StoreError, match="taken over"):
         lease.commit()
 
@@ -354,7 +354,7 @@ def test_a_commit_that_is_not_visible_yet_stays(tmp_path: Path) -> None:
     source = Write(text="a", label="source", lifetime=after_use(days=1))
     run(store.prefix, end=Join(parts=(source,), label="end"))
     store.objects.remove([record_name(source.identity)])
-    assert look(store, Asked(), in_days(30)).stays[Stays.UNSEEN] == 1
+    assert look(store, GcOptions(), in_days(30)).stays[KeepReason.UNSEEN] == 1
     collect(store, 30)
     assert source.identity in visible(store)
 
@@ -393,7 +393,7 @@ def test_what_is_committed_at_the_last_moment_stays(tmp_path: Path) -> None:
         store.objects.write(f"{attempt}/{RECORD}", new.to_bytes())
         lease.commit()
 
-    swept = sweep(store, Asked(), commit, in_days(30))
+    swept = sweep(store, GcOptions(), commit, in_days(30))
     assert swept.left == {"toy-write/source": "committed meanwhile"}
     assert visible(store)[source.identity].token == 2
 
@@ -409,11 +409,11 @@ def test_an_output_that_is_being_made_again_stays(tmp_path: Path) -> None:
         lambda _: False,
     )
     assert isinstance(lease, Lease)
-    found = look(store, Asked(), in_days(30))
+    found = look(store, GcOptions(), in_days(30))
     assert not [piece for piece in found.goes if piece.records]
-    assert found.stays[Stays.NEEDED] == 1
+    assert found.stays[KeepReason.NEEDED] == 1
     lease.release()
-    assert [piece for piece in look(store, Asked(), in_days(30)).goes if piece.records]
+    assert [piece for piece in look(store, GcOptions(), in_days(30)).goes if piece.records]
 
 
 def test_a_rebuild_that_is_not_visible_yet_stays_with_what_it_replaces(tmp_path: Path) -> None:
@@ -441,15 +441,15 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
     with uses:
         uses.add(needs_of([], [made], []), [made])
         age(tmp_path / "store/.marin/uses", 2)
-        assert not [piece for piece in sweep(store, Asked()).gone if piece.records], "it stands still, but is there"
+        assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it stands still, but is there"
         there = store.objects.read(f"{FOLDER}/{uses.run}.beat")
     assert there is not None
     beat = parse_lease(there, "a test")
     elsewhere = replace(beat, holder=replace(this_process(), host="elsewhere"))
     store.objects.write(f"{FOLDER}/{uses.run}.beat", elsewhere.to_bytes())
-    assert not [piece for piece in sweep(store, Asked()).gone if piece.records], "it was heard of a moment ago"
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it was heard of a moment ago"
     age(tmp_path / "store/.marin/uses", 2)
-    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
 
 
 def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
@@ -463,10 +463,10 @@ def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
         uses.add(needs_of([], [made], []), [made])
     for _ in range(2):
         age(tmp_path / "store/.marin/uses", 0.2)
-        swept = sweep(store, Asked(older_than=0.1))
+        swept = sweep(store, GcOptions(older_than=0.1))
         assert not [piece for piece in swept.gone if piece.records], "also after a gc that takes what is hours old"
     age(tmp_path / "store/.marin/uses", 2)
-    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
 
 
 def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> None:
@@ -490,9 +490,9 @@ def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> N
         lambda _: False,
     )
     assert isinstance(working, Lease)
-    assert not [piece for piece in sweep(store, Asked()).gone if piece.records]
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records]
     working.release()
-    assert [piece.name for piece in sweep(store, Asked()).gone if piece.records] == ["toy-write/source"]
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
 
 
 def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
@@ -505,7 +505,7 @@ def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
     uses = Uses(store, "a test")
     looks = 0
 
-    def clock(held: Holdings) -> float:
+    def clock(held: StoreSurvey) -> float:
         nonlocal looks
         looks += 1
         batch = read_batch(store)
@@ -517,7 +517,7 @@ def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
         return time.time()
 
     try:
-        swept = sweep(store, Asked(), clock=clock)
+        swept = sweep(store, GcOptions(), clock=clock)
     finally:
         uses.__exit__()
     assert looks == 2
@@ -532,16 +532,16 @@ def test_an_alias_that_came_in_between_keeps_what_it_shares(tmp_path: Path) -> N
     ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
     run(store.prefix, top=Join(parts=(ends[0],), separator="-", label="top"), two=two)
     age(tmp_path / "store", 30)
-    looks: list[Holdings] = []
+    looks: list[StoreSurvey] = []
 
-    def clock(held: Holdings) -> float:
+    def clock(held: StoreSurvey) -> float:
         looks.append(held)
         if len(looks) == 1:
             run(store.prefix, alias=ends[1])
             age(tmp_path / "store/.marin/uses", 2)
         return time.time()
 
-    sweep(store, Asked(), clock=clock)
+    sweep(store, GcOptions(), clock=clock)
     assert visible(store)[ends[1].identity].alias_of == ends[0].identity
 
 
@@ -552,9 +552,9 @@ def test_one_gc_at_a_time(tmp_path: Path) -> None:
     assert isinstance(turn, Lease)
     turn.start_beating(lambda: None, every=0.05)
     with pytest.raises(StoreError, match="at work"):
-        sweep(store, Asked())
+        sweep(store, GcOptions())
     turn.release()
-    sweep(store, Asked())
+    sweep(store, GcOptions())
 
 
 def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> None:
@@ -563,9 +563,9 @@ def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> N
     turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
     assert isinstance(turn, Lease)
     elsewhere = replace(turn.document, holder=replace(this_process(), host="elsewhere"))
-    assert store.objects.swap(lease_name(TURN), turn.document.to_bytes(), elsewhere.to_bytes())
+    assert store.objects.compare_and_swap(lease_name(TURN), turn.document.to_bytes(), elsewhere.to_bytes())
     told: list[str] = []
-    sweep(store, Asked(), wait=told.append, watch=Watch(expiry=0.1))
+    sweep(store, GcOptions(), wait=told.append, watch=Watch(expiry=0.1))
     assert len(told) == 1
     assert "elsewhere" in told[0]
 
@@ -597,7 +597,7 @@ def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path, monkeypatch: pytest.Mon
         turn.release()
 
     with pytest.raises(StoreError, match="taken over"):
-        sweep(store, Asked(), end_turn, in_days(30))
+        sweep(store, GcOptions(), end_turn, in_days(30))
     assert source.identity in visible(store)
 
 
@@ -678,7 +678,7 @@ def test_lists_of_outside_data_go_with_the_last_that_names_them(tmp_path: Path) 
     (tmp_path / "store/.marin/outside/.half.123").write_text("half")
     assert len(lists() - {".half"}) == 4
     age(tmp_path / "store", 0.2)
-    assert not look(store, Asked(older_than=0.1)).goes, "a run of the last day needed it: it may go on"
+    assert not look(store, GcOptions(older_than=0.1)).goes, "a run of the last day needed it: it may go on"
     names = {listing(first.outside), listing(last.outside), listing(accepted.entry.outside)}
     swept = collect(store, 30)
     assert "lists of outside data of nothing that is known" in {piece.name for piece in swept.gone}
@@ -696,7 +696,7 @@ def test_what_was_never_leased_here_stays_and_is_named(tmp_path: Path) -> None:
     (foreign / "weights").write_text("precious")
     (tmp_path / "store/notes").mkdir()
     (tmp_path / "store/notes/paper.md").write_text("precious")
-    found = look(store, Asked(), in_days(400))
+    found = look(store, GcOptions(), in_days(400))
     assert found.unknown == ("train/mine-0123456789ab.0001",)
     collect(store, 400)
     assert (foreign / "weights").exists()
@@ -796,7 +796,7 @@ def test_any_history_keeps_exactly_what_the_rules_say(
         assert ran(run(store.prefix, **results)) == set()
         named = {record.attempt for record in after.values()}
         own = {(record.identity[:12], record.token) for record in after.values()}
-        left = Holdings(store).attempts
+        left = StoreSurvey(store).attempts
         assert all(each.directory in named or (each.short, each.token) in own for each in left)
         assert not collect(store, 10, roots=roots, unreachable=unreachable).gone
 
@@ -824,7 +824,7 @@ def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None
 
     def gc() -> None:
         try:
-            sweep(store, Asked(), tell)
+            sweep(store, GcOptions(), tell)
         except BaseException as error:
             failed.append(error)
 
@@ -833,7 +833,7 @@ def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None
     assert batch_announced.wait(60)
     plan = planned(store.prefix, later=Join(parts=(source,), separator="-", label="later"))
     plan_made.set()
-    with pytest.raises(Outdated):
+    with pytest.raises(StalePlan):
         execute(plan)
     thread.join()
     assert not failed

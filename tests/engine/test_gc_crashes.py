@@ -73,7 +73,7 @@ def make_store(prefix: str) -> None:
     )
     assert isinstance(lease, Lease)
     elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
-    assert store.objects.swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
+    assert store.objects.compare_and_swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
     (store.directory / elsewhere.attempt).write_text("half.txt", "half")
     long_ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - 60 * DAY))
     records = visible(store)

@@ -18,7 +18,7 @@ RUN = """
 import sys, time
 from pathlib import Path
 from marin import after_use, unless_read
-from marin.errors import Outdated
+from marin.errors import StalePlan
 from tests.engine.toy import Join, Write, run
 
 prefix, sweeping, name, runs = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
@@ -31,7 +31,7 @@ for number in range(runs):
         try:
             done = run(prefix, end=end)
             break
-        except Outdated:
+        except StalePlan:
             print("planned again")
     bad = done.having("failed", "skipped")
     assert not bad, bad
@@ -44,13 +44,13 @@ for number in range(runs):
 GC = """
 import sys, time
 from pathlib import Path
-from marin.upkeep.gc.select import Asked
+from marin.upkeep.gc.select import GcOptions
 from marin.store.store import Store
 from marin.upkeep.gc.sweep import sweep
 
 store, sweeping, stop, gone = Store(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), 0
 while not stop.exists():
-    swept = sweep(store, Asked(), clock=lambda _: time.time() + 10 * 86400)
+    swept = sweep(store, GcOptions(), clock=lambda _: time.time() + 10 * 86400)
     gone += len([each for each in swept.gone if each.records])
     sweeping.write_text(sweeping.read_text() + ".")
 print(gone)

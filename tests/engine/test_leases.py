@@ -51,8 +51,8 @@ class LostAnswers(LocalObjects):
 
     broken = False
 
-    def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
-        swapped = super().swap(name, old, new)
+    def compare_and_swap(self, name: str, old: bytes | None, new: bytes) -> bool:
+        swapped = super().compare_and_swap(name, old, new)
         if self.broken:
             self.broken = False
             raise StoreError(f"{name}: the connection broke")
@@ -62,9 +62,9 @@ class LostAnswers(LocalObjects):
 class RetriedWrites(LocalObjects):
     """Every write is sent twice, as a client does that got no answer: the second time its precondition fails."""
 
-    def swap(self, name: str, old: bytes | None, new: bytes) -> bool:
-        super().swap(name, old, new)
-        return super().swap(name, old, new)
+    def compare_and_swap(self, name: str, old: bytes | None, new: bytes) -> bool:
+        super().compare_and_swap(name, old, new)
+        return super().compare_and_swap(name, old, new)
 
 
 def test_a_lease_whose_answer_was_lost_can_be_taken_by_the_same_process(tmp_path: Path) -> None:

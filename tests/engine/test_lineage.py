@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from marin.errors import BadField, UnknownStep
-from marin.report.lineage_tree import Direction, Family
+from marin.report.lineage_tree import Direction, LineageTree
 from marin.report.marks import Marks
 from marin.steps.pinned import Pinned
 from marin.store.lineage import Output, read_lineage
@@ -17,7 +17,7 @@ from marin.store.lookup import bytes_named, outputs_named
 from marin.store.record import Input, Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
-from marin.store.trust import Judge
+from marin.store.trust import TrustChecker
 from tests.engine.project import Project
 from tests.engine.test_cli import EXPERIMENT_ERROR, STORE_ERROR, Command
 from tests.engine.toy import Blob, Count, Join, Write, run, runs_otherwise
@@ -37,13 +37,13 @@ def output(record: Record) -> Output:
     return Output(record.identity, record.root)
 
 
-def family(prefix: str, direction: Direction, name: str) -> Family:
+def family(prefix: str, direction: Direction, name: str) -> LineageTree:
     store = Store(prefix)
     lineage = read_lineage(store)
-    return Family(direction, outputs_named(lineage, store, name), lineage, Marks(store, lineage, revoked(store)))
+    return LineageTree(direction, outputs_named(lineage, store, name), lineage, Marks(store, lineage, revoked(store)))
 
 
-def names(held: Family) -> dict[str, int]:
+def names(held: LineageTree) -> dict[str, int]:
     return {held.lineage.name_of(one): distance for one, distance in held.found.items()}
 
 
@@ -172,7 +172,11 @@ def test_a_chain_of_thousands_needs_no_recursion(prefix: str) -> None:
         f"made from toy-write/a {A.identity[:12]} (through 2996 more → toy-write/n2996 → "
     )
     assert root.outputs == [output(before)]
-    assert Judge(store, {}, revoked(store)).untrusted(before)[0].startswith(f"made from toy-write/a {A.identity[:12]}")
+    assert (
+        TrustChecker(store, {}, revoked(store))
+        .untrusted(before)[0]
+        .startswith(f"made from toy-write/a {A.identity[:12]}")
+    )
 
 
 def test_bytes_are_named_or_the_candidates_are(prefix: str) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from marin import Pinned
-from marin.executor.revocation_watch import READ_AGAIN, Lookout
+from marin.executor.revocation_watch import READ_AGAIN, RevocationWatch
 from marin.plan.decision import Action
 from marin.store.lease import LOOK_SECONDS
 from marin.store.revocation import history, revoke, revoked, withdraw
@@ -91,7 +91,7 @@ def test_withdrawals_and_second_revocations_are_seen_in_time(tmp_path: Path) -> 
     step = Write(text="a", label="a")
     run(prefix, end=step)
     store, record = Store(prefix), of(prefix, step)
-    eye = Lookout(store, {}, lambda: now[0])
+    eye = RevocationWatch(store, {}, lambda: now[0])
     assert eye.untrusted(record) == ""
     revoke(store, record, "bad")
     assert eye.untrusted(record) == ""  # it has just looked

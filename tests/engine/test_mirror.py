@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from marin import Context, ExecutorStep
-from marin.errors import BadField, BadPrefix, CorruptOutput, CorruptRecord, OtherBytes, Revoked, UnknownStep
+from marin.errors import BadField, BadPrefix, CorruptOutput, CorruptRecord, IdentityConflict, Revoked, UnknownStep
 from marin.executor.scheduler import Run
 from marin.fingerprint.stored import stored_code
 from marin.plan.acceptance import accept_planned
@@ -22,7 +22,7 @@ from marin.store.files.verify import Check
 from marin.store.record import LOG, Record
 from marin.store.revocation import revoke, withdraw
 from marin.store.store import Store
-from marin.upkeep.mirror.copy import Brought, mirror
+from marin.upkeep.mirror.copy import MirroredOutput, mirror
 from marin.upkeep.mirror.plan import plan_mirroring
 from tests.engine.servers import Act, Operation, Rule, StoreServer
 from tests.engine.toy import Blob, Count, Join, Outside, Write, planned, ran, run, statuses
@@ -75,7 +75,7 @@ def chain(separator: str = " ") -> Join:
     return Join(parts=(Join(parts=(a, b), separator=separator, label="first"), b), label="second")
 
 
-def mirrored(source: str, target: str, *names: str, with_inputs: bool = False) -> list[Brought]:
+def mirrored(source: str, target: str, *names: str, with_inputs: bool = False) -> list[MirroredOutput]:
     return list(mirror(plan_mirroring(Store(source), Store(target), names, with_inputs=with_inputs)))
 
 
@@ -287,7 +287,7 @@ def test_other_bytes_under_the_same_identity_stay_as_they_are(two: tuple[str, st
         file.write_text(text)
         run(prefix, end=step)
     before = committed(target, step)
-    with pytest.raises(OtherBytes, match="with other bytes"):
+    with pytest.raises(IdentityConflict, match="with other bytes"):
         mirrored(source, target, "o")
     assert committed(target, step) == before
 
@@ -322,7 +322,7 @@ def test_two_at_once_copy_once(new_prefix: Any, request: pytest.FixtureRequest) 
     run(source, end=Shards(files=4, size=100, label="shards"))
     server: StoreServer = request.getfixturevalue("_s3")
     server.obey(Rule(Act.DELAY, name="shard-", operations=[Operation.READ], seconds=0.2))
-    found: list[Brought] = []
+    found: list[MirroredOutput] = []
     threads = [threading.Thread(target=lambda: found.extend(mirrored(source, target, "shards"))) for _ in range(2)]
     for thread in threads:
         thread.start()

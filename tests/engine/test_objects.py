@@ -63,7 +63,7 @@ def test_an_object_may_be_empty(objects: Objects) -> None:
     objects.write("folder/a", b"")
     assert objects.read("folder/a") == b""
     assert objects.names("folder") == ["a"]
-    assert objects.swap("folder/a", b"", b"1")
+    assert objects.compare_and_swap("folder/a", b"", b"1")
 
 
 def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> None:
@@ -88,20 +88,20 @@ def test_a_stamp_changes_with_every_write_and_with_nothing_else(objects: Objects
 
 
 def test_a_swap_is_refused_unless_the_content_is_the_expected(objects: Objects) -> None:
-    assert not objects.swap("x", b"old", b"new")
-    assert objects.swap("x", None, b"one")
-    assert not objects.swap("x", None, b"two")
-    assert objects.swap("x", b"one", b"two")
-    assert not objects.swap("x", b"one", b"three")
+    assert not objects.compare_and_swap("x", b"old", b"new")
+    assert objects.compare_and_swap("x", None, b"one")
+    assert not objects.compare_and_swap("x", None, b"two")
+    assert objects.compare_and_swap("x", b"one", b"two")
+    assert not objects.compare_and_swap("x", b"one", b"three")
     assert objects.read("x") == b"two"
 
 
 def test_swaps_by_two_who_write_in_turn(any_prefix: str) -> None:
     ours, theirs = open_objects(any_prefix), open_objects(any_prefix)
-    assert ours.swap("x", None, b"1")
-    assert theirs.swap("x", b"1", b"2")
-    assert not ours.swap("x", b"1", b"3")  # although 1 was the last that this one wrote
-    assert ours.swap("x", b"2", b"4")
+    assert ours.compare_and_swap("x", None, b"1")
+    assert theirs.compare_and_swap("x", b"1", b"2")
+    assert not ours.compare_and_swap("x", b"1", b"3")  # although 1 was the last that this one wrote
+    assert ours.compare_and_swap("x", b"2", b"4")
     assert ours.read("x") == theirs.read("x") == b"4"
 
 
@@ -111,7 +111,7 @@ def test_of_many_racers_on_one_swap_one_wins(any_prefix: str) -> None:
     def race(racer: int) -> bool:
         mine = open_objects(any_prefix)
         start.wait()
-        return mine.swap("x", expected, f"{turn}: written by {racer}".encode())
+        return mine.compare_and_swap("x", expected, f"{turn}: written by {racer}".encode())
 
     expected = None
     for turn in range(2):
@@ -193,7 +193,7 @@ def test_odd_names_are_names_like_others(objects: Objects, name: str) -> None:
     assert objects.read(f"folder/{name}") == b"1"
     assert objects.read_many([f"folder/{name}"]) == {f"folder/{name}": b"1"}
     assert objects.names("folder") == [name.split("/")[0]]
-    assert objects.swap(f"folder/{name}", b"1", b"2")
+    assert objects.compare_and_swap(f"folder/{name}", b"1", b"2")
 
 
 def test_a_refused_read_among_many_names_the_file(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, rem
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_store_is_asked_again(server: StoreServer, remote_prefix: str, status: int) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.swap("x", None, b"1")
+    assert objects.compare_and_swap("x", None, b"1")
     server.obey(Rule(act=Act.ANSWER, name="/x$|records/", status=status, times=1))
-    assert objects.swap("x", b"1", b"2")
+    assert objects.compare_and_swap("x", b"1", b"2")
     server.obey(Rule(act=Act.ANSWER, name="/x$", operations=[Operation.READ], status=status, times=1))
     assert objects.read("x") == b"2"
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST], status=status, times=1))
@@ -234,26 +234,26 @@ def test_a_cut_connection_is_made_again(server: StoreServer, remote_prefix: str)
     server.obey(Rule(act=Act.CUT, name="/x$", times=1))
     assert objects.read("x") == b"1"
     server.obey(Rule(act=Act.CUT, name="/x$", times=1))
-    assert objects.swap("x", b"1", b"2")
+    assert objects.compare_and_swap("x", b"1", b"2")
 
 
 def test_our_own_write_is_known_as_ours_when_its_answer_was_lost(server: StoreServer, remote_prefix: str) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.swap("x", None, b"1")
+    assert objects.compare_and_swap("x", None, b"1")
     writes = [Operation.WRITE]
     server.obey(Rule(act=Act.LOSE, name="/x$", operations=writes, times=1))
-    assert objects.swap("x", b"1", b"2")
+    assert objects.compare_and_swap("x", b"1", b"2")
     assert (Operation.WRITE, f"{remote_prefix.split('/', 3)[3]}/x", 412) in server.calls()  # the client asked again
     server.obey(Rule(act=Act.LOSE, name="/y$", operations=writes, times=1))
-    assert objects.swap("y", None, b"1")
+    assert objects.compare_and_swap("y", None, b"1")
     assert objects.read_many(["x", "y"]) == {"x": b"2", "y": b"1"}
 
 
 def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, remote_prefix: str) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.swap("x", None, b"1")
+    assert objects.compare_and_swap("x", None, b"1")
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=403))
-    for change in (lambda: objects.write("x", b"2"), lambda: objects.swap("x", b"1", b"2")):
+    for change in (lambda: objects.write("x", b"2"), lambda: objects.compare_and_swap("x", b"1", b"2")):
         with pytest.raises(BadPrefix, match=r"store/x: the store refused to write it \(.*told by a test.*\); check"):
             change()
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST, Operation.READ], status=403))
@@ -265,7 +265,11 @@ def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, re
 
 def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
     objects = open_objects(f"{server.kind}://nobodys/store")
-    for use in (lambda: objects.names(""), lambda: objects.write("x", b"1"), lambda: objects.swap("x", None, b"1")):
+    for use in (
+        lambda: objects.names(""),
+        lambda: objects.write("x", b"1"),
+        lambda: objects.compare_and_swap("x", None, b"1"),
+    ):
         with pytest.raises(BadPrefix, match=f"there is no bucket {server.kind}://nobodys; create it or fix --prefix"):
             use()
 
@@ -288,14 +292,14 @@ def test_a_store_that_ignores_a_condition_is_refused(
     server.obey(Rule(act=act))
     for _ in range(2):
         with pytest.raises(BadPrefix, match=rf"{remote_prefix}: this store ignores {CONDITIONS[act, server.kind]} \("):
-            open_objects(remote_prefix).swap("x", None, b"1")
+            open_objects(remote_prefix).compare_and_swap("x", None, b"1")
     assert open_objects(remote_prefix).read("x") is None
 
 
 def test_a_store_is_asked_for_its_conditions_once_in_a_process(server: StoreServer, remote_prefix: str) -> None:
-    assert open_objects(remote_prefix).swap("x", None, b"1")
+    assert open_objects(remote_prefix).compare_and_swap("x", None, b"1")
     server.obey()
-    assert open_objects(remote_prefix).swap("y", None, b"1")
+    assert open_objects(remote_prefix).compare_and_swap("y", None, b"1")
     assert not [name for _, name, _ in server.calls() if name.endswith(".marin/conditions")]
 
 
@@ -313,13 +317,13 @@ def test_a_kind_of_store_that_cannot_be_is_refused() -> None:
 @pytest.mark.slow  # the clients wait half a minute before they give up
 def test_a_store_that_is_away_is_named_once_the_client_gives_up(server: StoreServer, remote_prefix: str) -> None:
     objects = open_objects(remote_prefix)
-    assert objects.swap("x", None, b"1")
+    assert objects.compare_and_swap("x", None, b"1")
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=503))
     with pytest.raises(StoreError, match="store/x: could not write it, also after waiting and trying again"):
-        objects.swap("x", b"1", b"2")
+        objects.compare_and_swap("x", b"1", b"2")
     server.obey()
     assert objects.read("x") == b"1"
-    assert objects.swap("x", b"1", b"2")
+    assert objects.compare_and_swap("x", b"1", b"2")
 
 
 def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remote_prefix: str) -> None:
@@ -330,7 +334,7 @@ def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remot
     child = os.fork()
     if not child:
         try:
-            os._exit(0 if objects.read("x") == b"1" and objects.swap("y", None, b"2") else 1)
+            os._exit(0 if objects.read("x") == b"1" and objects.compare_and_swap("y", None, b"2") else 1)
         except MarinError:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
@@ -341,10 +345,10 @@ def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remot
 def test_what_is_removed_is_gone_and_can_be_made_again(objects: Objects) -> None:
     for name in ("f/a", "f/b c", "f/ü"):
         objects.write(name, b"1")
-    assert objects.swap("f/a", b"1", b"2")
+    assert objects.compare_and_swap("f/a", b"1", b"2")
     objects.remove(["f/a", "f/ü", "f/never"])
     assert objects.names("f") == ["b c"]
     assert objects.read("f/a") is None
-    assert not objects.swap("f/a", b"2", b"3")
-    assert objects.swap("f/a", None, b"4")
+    assert not objects.compare_and_swap("f/a", b"2", b"3")
+    assert objects.compare_and_swap("f/a", None, b"4")
     assert objects.read("f/a") == b"4"

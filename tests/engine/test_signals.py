@@ -12,9 +12,9 @@ import pytest
 from marin.report.status import Standing, store_statuses
 from marin.store.lease import State, read_lease
 from marin.store.store import Store
-from marin.upkeep.gc.garbage import PieceKind
+from marin.upkeep.gc.garbage import GarbageKind
 from marin.upkeep.gc.select import Asked
-from marin.upkeep.gc.survey import Holdings
+from marin.upkeep.gc.survey import StoreSurvey
 from marin.upkeep.gc.sweep import look
 from tests.engine.drivers import Drivers, Where
 from tests.engine.racing import Race, all_right
@@ -27,7 +27,7 @@ def stopped_by(number: signal.Signals) -> str:
     return "stopped by Ctrl-C" if number is signal.SIGINT else f"stopped by {number.name}"
 
 
-def an_hour_later(_: Holdings) -> float:
+def an_hour_later(_: StoreSurvey) -> float:
     return time.time() + 3600
 
 
@@ -52,7 +52,7 @@ def test_a_driver_that_is_told_to_stop_gives_its_lease_back_and_says_so(
     event = last_event(store)
     assert event["event"] == "stopped"
     assert event["error"] == stopped_by(number)
-    garbage = look(Store(str(store)), Asked(at_once=True, kinds=frozenset({PieceKind.UNFINISHED})), an_hour_later)
+    garbage = look(Store(str(store)), Asked(at_once=True, kinds=frozenset({GarbageKind.UNFINISHED})), an_hour_later)
     assert [piece.why for piece in garbage.goes] == ["stopped"]
     race.gate.unlink()
     other, began = drivers.start(race.file, str(store), where=ELSEWHERE), time.monotonic()

@@ -6,7 +6,7 @@ import pytest
 
 from marin.errors import Drift
 from marin.plan.plan import OnDrift
-from marin.store.record import Begun
+from marin.store.record import WorkInProgress
 from marin.store.store import Store
 from tests.engine.toy import Slowly, planned, ran, run, statuses
 
@@ -39,7 +39,7 @@ def begun_by_other_code(prefix: str, step: Slowly) -> None:
     store = Store(prefix)
     marker = store.state_marker(step.identity)
     assert marker is not None
-    store.mark_state(step.identity, Begun(code="0" * 64, inputs={}, outside={}))
+    store.mark_state(step.identity, WorkInProgress(code="0" * 64, inputs={}, outside={}))
     Path(step.switch).touch()
 
 

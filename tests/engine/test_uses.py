@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
-from marin.errors import BadField, Outdated
+from marin.errors import BadField, StalePlan
 from marin.steps.lifetime import FOREVER, parse_lifetime
 from marin.store.in_use import BATCH, NOTHING, TURN, Needs, Uses, needs_of, read_runs
 from marin.store.lease import acquire
@@ -55,7 +55,7 @@ def test_a_run_whose_inputs_were_taken_away_since_it_was_planned_starts_nothing(
     plan = planned(any_prefix, end=Join(parts=(source,), label="end"))
     Store(any_prefix).objects.remove([record_name(source.identity)])
     Store(any_prefix).output(made).remove()
-    with pytest.raises(Outdated, match="toy-write/source"):
+    with pytest.raises(StalePlan, match="toy-write/source"):
         execute(plan)
 
 

@@ -32,7 +32,7 @@ _GENERATED = frozenset(
 
 
 @dataclass
-class Conjured:
+class SourcelessCode:
     """shows: whether a file of source shows a function or class. texts: by the name under which they count.
 
     roots: functions, classes and modules with source that it leads to. problems: what cannot be counted.

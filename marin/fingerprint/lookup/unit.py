@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from marin.fingerprint.source.module import Module
-from marin.fingerprint.source.unit_source import Piece
+from marin.fingerprint.source.unit_source import UnitSource
 
 CONTENT = "<content>"  # of a file as it is
 
@@ -64,7 +64,7 @@ class Unit:
     """
 
     text: str
-    piece: Piece
+    piece: UnitSource
     leads: tuple[Key, ...] = ()
     named: tuple[Key, ...] = ()
     handed: tuple[Key, ...] = ()

@@ -11,7 +11,7 @@ from marin.fingerprint.lookup.packages import versions
 from marin.fingerprint.lookup.unit import CONTENT, INDIFFERENT, Key, Unit, Weight
 from marin.fingerprint.source.module import Chain, Module
 from marin.fingerprint.source.scopes import Reference, Role
-from marin.fingerprint.source.unit_source import AS_SCRIPT, Piece, Trait, analyse
+from marin.fingerprint.source.unit_source import AS_SCRIPT, Trait, UnitSource, analyse
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
 
@@ -22,7 +22,7 @@ class Units:
     def __init__(self) -> None:
         self.resolver = Resolver()
         self._units: dict[Key, Unit] = {}
-        self._pieces: dict[Key, Piece] = {}
+        self._pieces: dict[Key, UnitSource] = {}
         self._steps: dict[Key, bool] = {}
         self._files: dict[Path, Module] = {}
 
@@ -31,7 +31,7 @@ class Units:
             self._units[key] = _file_unit(key.module.path) if key.name == CONTENT else _Resolved(self, key).unit()
         return self._units[key]
 
-    def piece(self, key: Key) -> Piece:
+    def piece(self, key: Key) -> UnitSource:
         if key not in self._pieces:
             self._pieces[key] = analyse(key.module, key.name)
         return self._pieces[key]
@@ -84,7 +84,7 @@ def _file_unit(path: Path) -> Unit:
     except UnicodeDecodeError:
         text = ""
     text = text or f"{len(held)} bytes, sha256 {hashlib.sha256(held).hexdigest()}"
-    return Unit(text, Piece(text))
+    return Unit(text, UnitSource(text))
 
 
 class _Resolved:

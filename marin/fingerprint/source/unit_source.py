@@ -57,7 +57,7 @@ class Shape(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-class Piece(NamedTuple):
+class UnitSource(NamedTuple):
     """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read.
 
     named: what the annotations name; fields: those of classes' attributes alone. environment: variables
@@ -79,7 +79,7 @@ class Piece(NamedTuple):
     environment: tuple[str, ...] = ()
 
 
-def analyse(module: Module, name: str) -> Piece:
+def analyse(module: Module, name: str) -> UnitSource:
     """One of the module's bindings, or ON_IMPORT, or AS_SCRIPT."""
     statements = normalise(_statements(module, name), module)
     reader = Reader(module)
@@ -88,7 +88,7 @@ def analyse(module: Module, name: str) -> Piece:
     text = ast.unparse(ast.Module(statements, []))
     order = _order(module, name, reader)
     annotations = [(label, _plain(node)) for label, node in reader.annotations]
-    return Piece(
+    return UnitSource(
         text="\n".join([text, *order]) if text else "",
         signature="\n".join(f"{label}: {ast.unparse(node)}" for label, node in annotations),
         docs="\n".join(reader.docs),

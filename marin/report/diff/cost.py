@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.report.diff.difference import Difference
-from marin.report.diff.experiments import Side, Step
+from marin.report.diff.experiments import DescribedExperiment, Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class ToRun:
         return training_sum(self.missing)
 
 
-def to_run(side: Side, committed: Collection[str]) -> ToRun:
+def to_run(side: DescribedExperiment, committed: Collection[str]) -> ToRun:
     """committed: identities in the store. What lies behind a committed output is not needed."""
     by_identity = {step.identity: step for step in side.steps}
     needed: set[str] = set()

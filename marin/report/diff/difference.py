@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import Any
 
 from marin.fingerprint.fingerprint import HARMLESS, compare
-from marin.report.diff.experiments import Side, Step
+from marin.report.diff.experiments import DescribedExperiment, Step
 from marin.report.diff.field_changes import FieldChange, MixtureChange, compare_fields
 
 # Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
 RENAMED, UNNAMED = 0.6, 0.5
 
 
-class Fate(StrEnum):
+class StepChange(StrEnum):
     """REUSED: the same identity, so what is committed serves. FOLLOWS: only what it reads is new."""
 
     REUSED = "reused"
@@ -33,7 +33,7 @@ class Fate(StrEnum):
 class StepDifference:
     """old, new: None where the step is not on that side. elsewhere: execution fields that changed; not identity."""
 
-    fate: Fate
+    fate: StepChange
     old: Step | None
     new: Step | None
     changes: tuple[FieldChange, ...] = ()
@@ -71,42 +71,42 @@ class CodeChange:
 class Difference:
     """steps: the new side's order, then what is gone."""
 
-    old: Side
-    new: Side
+    old: DescribedExperiment
+    new: DescribedExperiment
     steps: list[StepDifference]
     code: list[CodeChange]
 
-    def having(self, *fates: Fate) -> list[StepDifference]:
+    def having(self, *fates: StepChange) -> list[StepDifference]:
         return [step for step in self.steps if step.fate in fates]
 
     @property
     def is_empty(self) -> bool:
         said = all(getattr(self.old, name) == getattr(self.new, name) for name in ("issue", "question", "results"))
-        same = all(step.fate is Fate.REUSED and not step.elsewhere and not step.renamed for step in self.steps)
+        same = all(step.fate is StepChange.REUSED and not step.elsewhere and not step.renamed for step in self.steps)
         return said and same and not self.code
 
 
-def compare_sides(old: Side, new: Side) -> Difference:
+def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Difference:
     pairs = _paired(old.steps, new.steps)
     names = {before.short: after.name for before, after in pairs}  # of the old side's steps, as the new side says
     steps: list[StepDifference] = []
     before_of = {after.identity: before for before, after in pairs}
     for after in new.steps:
         before = before_of.get(after.identity)
-        steps.append(StepDifference(Fate.NEW, None, after) if before is None else _compare(before, after, names))
+        steps.append(StepDifference(StepChange.NEW, None, after) if before is None else _compare(before, after, names))
     kept = {before.identity for before, _ in pairs}
-    steps += [StepDifference(Fate.GONE, step, None) for step in old.steps if step.identity not in kept]
+    steps += [StepDifference(StepChange.GONE, step, None) for step in old.steps if step.identity not in kept]
     return Difference(old, new, steps, _code_changes(old, new))
 
 
 def _compare(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
     _, elsewhere, _ = compare_fields(old.execution, new.execution, {})
     if old.identity == new.identity:
-        return StepDifference(Fate.REUSED, old, new, elsewhere=tuple(elsewhere))
+        return StepDifference(StepChange.REUSED, old, new, elsewhere=tuple(elsewhere))
     mixtures, changes, _ = compare_fields(old.fields, new.fields, names)
     if old.version != new.version:
         changes = [FieldChange("version", old.version, new.version), *changes]
-    fate = Fate.CHANGED if changes or mixtures else Fate.FOLLOWS
+    fate = StepChange.CHANGED if changes or mixtures else StepChange.FOLLOWS
     return StepDifference(fate, old, new, tuple(changes), tuple(mixtures), tuple(elsewhere))
 
 
@@ -147,7 +147,7 @@ def _differs(old: Mapping[str, Any], new: Mapping[str, Any], name: str, names: M
     return bool(mixtures or changes)
 
 
-def _code_changes(old: Side, new: Side) -> list[CodeChange]:
+def _code_changes(old: DescribedExperiment, new: DescribedExperiment) -> list[CodeChange]:
     """Of steps on both sides by name or identity; a new operator's code is no news beside the step itself."""
     before = {step.identity: step for step in old.steps} | {step.name: step for step in old.steps if step.label}
     units: dict[tuple[str, str], list[Step]] = {}

@@ -60,7 +60,7 @@ class Code(BaseModel):
     packages: dict[str, str]
 
 
-class Side(BaseModel):
+class DescribedExperiment(BaseModel):
     """An experiment as data; an empty one where the file does not exist on this side. texts: of units, by digest."""
 
     model_config = ConfigDict(frozen=True)
@@ -79,7 +79,7 @@ class Side(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Source:
     """Where one side comes from. commit: "" for the working tree. named: what people call it."""
 
     file: Path
@@ -87,7 +87,7 @@ class Place:
     named: str
 
 
-def read_sides(old: Place, new: Place, scale: Scale) -> tuple[Side, Side]:
+def read_sides(old: Source, new: Source, scale: Scale) -> tuple[DescribedExperiment, DescribedExperiment]:
     """Both at once. Raises ExperimentError naming the side that cannot be built."""
     with ExitStack() as stack:
         started = [_start(place, scale, stack) for place in (old, new)]
@@ -97,7 +97,7 @@ def read_sides(old: Place, new: Place, scale: Scale) -> tuple[Side, Side]:
     return before, after
 
 
-def _start(place: Place, scale: Scale, stack: ExitStack) -> subprocess.Popen[str] | None:
+def _start(place: Source, scale: Scale, stack: ExitStack) -> subprocess.Popen[str] | None:
     """None if the file is not there on this side."""
     file, paths, forget = place.file.resolve(), _search_paths(), list[str]()
     if place.commit:
@@ -119,9 +119,9 @@ def _start(place: Place, scale: Scale, stack: ExitStack) -> subprocess.Popen[str
     return stack.enter_context(process)
 
 
-def _finish(process: subprocess.Popen[str] | None, place: Place) -> Side:
+def _finish(process: subprocess.Popen[str] | None, place: Source) -> DescribedExperiment:
     if process is None:
-        return Side(experiment=place.file.stem)
+        return DescribedExperiment(experiment=place.file.stem)
     said, errors = process.communicate()
     try:
         told = json.loads(said)
@@ -131,7 +131,7 @@ def _finish(process: subprocess.Popen[str] | None, place: Place) -> Side:
     if "error" in told:
         raise ExperimentError(f"{place.file.name} ({place.named}) cannot be built\n{_as_in_checkout(told['error'])}")
     try:
-        return Side.model_validate(told)
+        return DescribedExperiment.model_validate(told)
     except ValidationError as error:
         raise ExperimentError(f"{place.file} ({place.named}): its engine describes it otherwise: {error}") from error
 

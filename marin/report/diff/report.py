@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from marin.numbers import write_chip_hours, write_flops, write_tokens
 from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
-from marin.report.diff.difference import Difference, Fate, StepDifference
+from marin.report.diff.difference import Difference, StepChange, StepDifference
 from marin.report.diff.experiments import Step
 from marin.report.diff.field_changes import NOTHING, FieldChange, MixtureChange, written
 
@@ -62,13 +62,13 @@ def report(
 
 
 def _summary(difference: Difference) -> str:
-    counts = {fate: len(difference.having(fate)) for fate in Fate}
+    counts = {fate: len(difference.having(fate)) for fate in StepChange}
     words = {
-        Fate.REUSED: "reused as they are",
-        Fate.CHANGED: "changed",
-        Fate.FOLLOWS: "only follow what they read",
-        Fate.NEW: "new",
-        Fate.GONE: "gone",
+        StepChange.REUSED: "reused as they are",
+        StepChange.CHANGED: "changed",
+        StepChange.FOLLOWS: "only follow what they read",
+        StepChange.NEW: "new",
+        StepChange.GONE: "gone",
     }
     said = ", ".join(f"{count} {words[fate]}" for fate, count in counts.items() if count)
     return f"{len(difference.old.steps)} → {len(difference.new.steps)} steps: {said}"
@@ -95,7 +95,7 @@ def _results(difference: Difference) -> list[Block]:
 
 def _changed(difference: Difference, every: bool) -> list[Block]:
     """Steps that changed alike together; what was told of one is not told of its readers again."""
-    changed = sorted(difference.having(Fate.CHANGED), key=lambda step: step.new is None or step.new.work is None)
+    changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.new is None or step.new.work is None)
     groups: dict[frozenset[str], list[StepDifference]] = {}
     for step in changed:
         groups.setdefault(frozenset(_signatures(step)), []).append(step)
@@ -173,7 +173,7 @@ def _points(change: float) -> str:
 
 def _new_and_gone(difference: Difference, every: bool) -> list[Block]:
     blocks: list[Block] = []
-    for fate, title in ((Fate.NEW, "New"), (Fate.GONE, "Gone")):
+    for fate, title in ((StepChange.NEW, "New"), (StepChange.GONE, "Gone")):
         steps = [step.new or step.old for step in difference.having(fate)]
         lines = _by_label([step for step in steps if step is not None], every)
         if lines:
@@ -200,7 +200,7 @@ def _by_label(steps: list[Step], every: bool) -> list[str]:
 
 
 def _follows(difference: Difference) -> list[Block]:
-    steps = difference.having(Fate.FOLLOWS)
+    steps = difference.having(StepChange.FOLLOWS)
     if not steps:
         return []
     return [
@@ -246,7 +246,7 @@ def _elsewhere(difference: Difference, every: bool) -> list[Block]:
     for step in difference.steps:
         for change in step.elsewhere:
             alike.setdefault(_field(change), []).append(step.name)
-    renamed = [f"{step.renamed} → {step.name}" for step in difference.having(Fate.REUSED) if step.renamed]
+    renamed = [f"{step.renamed} → {step.name}" for step in difference.having(StepChange.REUSED) if step.renamed]
     lines = [f"{_names(names, every)}: {change}" for change, names in alike.items()]
     lines += [f"renamed: {_names(renamed, every)}"] if renamed else []
     return [Heading("Not part of identity"), *(Line(line) for line in lines)] if lines else []

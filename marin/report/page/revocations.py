@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from marin.store.lineage import Lineage, Output, Ways, read_lineage
+from marin.store.lineage import Lineage, Output, Taint, read_lineage
 from marin.store.revocation import FOLDER, Revocations, revoked
 from marin.store.store import Store
 
@@ -55,7 +55,7 @@ def stamp_new_page(store: Store, name: str) -> None:
         stamp_pages(store, [name])
 
 
-def _stamp(store: Store, name: str, lineage: Lineage, ways: Ways, standing: Revocations) -> bool:
+def _stamp(store: Store, name: str, lineage: Lineage, ways: Taint, standing: Revocations) -> bool:
     while True:
         page = store.objects.read(name)
         if page is None:
@@ -68,11 +68,11 @@ def _stamp(store: Store, name: str, lineage: Lineage, ways: Ways, standing: Revo
         new = _BANNER.sub(lambda _, place=place: place, page, count=1)
         if new == page:
             return False
-        if store.objects.swap(name, page, new):
+        if store.objects.compare_and_swap(name, page, new):
             return True
 
 
-def _banner(told: dict[str, Any], lineage: Lineage, ways: Ways, standing: Revocations) -> str:
+def _banner(told: dict[str, Any], lineage: Lineage, ways: Taint, standing: Revocations) -> str:
     by_reason: dict[str, list[str]] = {}
     refused: set[str] = set()
     for name, identity, root in told["outputs"]:

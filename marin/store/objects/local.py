@@ -71,7 +71,7 @@ class LocalObjects:
             with control_errors(Path(target)):
                 raise error
 
-    def swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
+    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         with self._locked(name):
             if self.read(name) != old:
                 return False

@@ -33,7 +33,7 @@ class MemoryObjects:
         with self._lock:
             self.files.pipe_file(f"{self.prefix}/{name}", content)
 
-    def swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
+    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         with self._lock:
             if self.read(name) != old:
                 return False

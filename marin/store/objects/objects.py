@@ -33,7 +33,7 @@ class Objects(Protocol):
         """Create or replace; a reader sees the old or the new content, never a part."""
         ...
 
-    def swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
+    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         """Write ``new`` only if the object still holds ``old`` (None: only if absent). One of many racers wins.
 
         lasting: a power cut leaves the old content or the new one, and the new one once this has returned.

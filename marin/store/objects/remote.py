@@ -59,7 +59,7 @@ class RemoteObjects:
     def write(self, name: str, content: bytes) -> None:
         self._put(name, content, None)
 
-    def swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
+    def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         self._must_honour_conditions()
         for _ in range(ATTEMPTS):
             held = self._versions.get(name)

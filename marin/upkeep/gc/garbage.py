@@ -16,7 +16,7 @@ from marin.upkeep.gc.survey import files_below
 DAY = 86400.0  # seconds
 
 
-class PieceKind(StrEnum):
+class GarbageKind(StrEnum):
     """EXPIRED, UNREACHABLE, NAMED: outputs. REPLACED: what rebuilds replaced, or an earlier gc was killed at.
     UNFINISHED: attempts that never committed. WORK: in progress. LEFTOVERS: control files that nothing goes by any
     more."""
@@ -31,12 +31,12 @@ class PieceKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class Garbage:
     """since: when it was last made, read or touched, in seconds since 1970 by the store's clock. records: that go with
     it. folders: the first holds the data of the records. objects: control files. fenced: identities whose lease is
     taken first, because a writer of it may wake up. code: digests, where the objects are called by them."""
 
-    kind: PieceKind
+    kind: GarbageKind
     name: str
     identities: tuple[str, ...] = ()
     why: str = ""
@@ -59,12 +59,12 @@ class Piece:
         )
 
     @property
-    def key(self) -> tuple[PieceKind, str, tuple[str, ...]]:
+    def key(self) -> tuple[GarbageKind, str, tuple[str, ...]]:
         """Equal in two looks at one store for one and the same thing."""
         return self.kind, "" if self.folders else self.name, self.folders
 
 
-def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
+def extents(store: Store, pieces: Iterable[Garbage]) -> list[Garbage]:
     """With bytes and files, and with the time of the newest file where none is known: a listing for each, side by side.
 
     Never old where the store tells no times; an empty folder is what a removal left that was cut short.
@@ -74,7 +74,7 @@ def extents(store: Store, pieces: Iterable[Piece]) -> list[Piece]:
     return side_by_side(lambda piece: _extent(store, piece), pieces)
 
 
-def _extent(store: Store, piece: Piece) -> Piece:
+def _extent(store: Store, piece: Garbage) -> Garbage:
     found = {f"{folder}/{name}": held for folder in piece.folders for name, held in files_below(store, folder).items()}
     newest = max((held.modified for held in found.values()), default=0.0) or float("inf")
     return replace(

@@ -17,15 +17,15 @@ from marin.store.lease import State
 from marin.store.lineage import ADOPT, Output
 from marin.store.record import Record
 from marin.store.store import attempt_directory
-from marin.upkeep.gc.garbage import DAY, Piece, PieceKind, extents
+from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind, extents
 from marin.upkeep.gc.stale_files import leftovers
-from marin.upkeep.gc.survey import SHORT, Holdings
+from marin.upkeep.gc.survey import SHORT, StoreSurvey
 
 OLDER_THAN = 7.0  # days
 WORK = 30.0  # days that work in progress stays at least: it may be weeks of training whose machines are away
 
 
-class Stays(StrEnum):
+class KeepReason(StrEnum):
     """Why an output stays, the strongest reason first."""
 
     NEEDED = "a run needs it, or did within a day"
@@ -60,20 +60,20 @@ def roots_of(experiments: Iterable[Experiment]) -> Roots:
 
 
 @dataclass(frozen=True)
-class Garbage:
+class Selection:
     """goes: every piece that may go. stays: how many outputs stay, by the reason. unknown: directories that look like
     attempts of steps that were never leased here: whatever they are, they stay. bytes: of the outputs that stay.
     named: why outputs stay that were named, by identity."""
 
-    goes: list[Piece]
-    stays: Counter[Stays] = field(default_factory=Counter[Stays])
+    goes: list[Garbage]
+    stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])
     bytes: int = 0
     unknown: tuple[str, ...] = ()
-    named: dict[str, Stays] = field(default_factory=dict[str, Stays])
+    named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class GcOptions:
     """What gc was asked for. older_than: days. unreachable: outputs that no root reaches, too. kinds: only these.
 
     at_once: without waiting any days, also not the one during which a run that ended may be run again; only work in
@@ -84,13 +84,13 @@ class Asked:
     roots: Roots = Roots()
     older_than: float = OLDER_THAN
     unreachable: bool = False
-    kinds: frozenset[PieceKind] = frozenset(PieceKind)
+    kinds: frozenset[GarbageKind] = frozenset(GarbageKind)
     at_once: bool = False
     named: frozenset[str] = frozenset()
     though_read: bool = False
 
 
-def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
+def find_garbage(held: StoreSurvey, asked: GcOptions, now: float) -> Selection:
     """now: in seconds since 1970, by the store's clock. Raises BadField if everything would be unreachable."""
     if asked.unreachable and not any(record.identity in asked.roots.steps for record in held.all_records()):
         raise BadField(
@@ -101,7 +101,7 @@ def find_garbage(held: Holdings, asked: Asked, now: float) -> Garbage:
     return replace(found, goes=[piece for piece in found.goes if piece.kind in asked.kinds])
 
 
-def needs_now(held: Holdings, now: float, recent: float = RECENT) -> Needs:
+def needs_now(held: StoreSurvey, now: float, recent: float = RECENT) -> Needs:
     """Of every run that lasts, and of those that began within so many days."""
     needs = NOTHING
     lasting = {run.name for run in held.lasting(now)}
@@ -112,7 +112,7 @@ def needs_now(held: Holdings, now: float, recent: float = RECENT) -> Needs:
 
 
 class _Search:
-    def __init__(self, held: Holdings, asked: Asked, now: float) -> None:
+    def __init__(self, held: StoreSurvey, asked: GcOptions, now: float) -> None:
         self.held, self.asked, self.roots, self.now = held, asked, asked.roots, now
         self.older_than = 0.0 if asked.at_once else asked.older_than * DAY
         self.needs = needs_now(held, now, 0.0 if asked.at_once else RECENT)
@@ -127,14 +127,14 @@ class _Search:
             self.by_directory.setdefault(record.attempt, []).append(record)
         self.last_read = _last_reads(held)
 
-    def found(self) -> Garbage:
+    def found(self) -> Selection:
         outputs, stays, size, named = self._outputs()
         attempts, unknown = self._attempts()
         gone = {folder for piece in [*outputs, *attempts] for folder in piece.folders}
         objects = leftovers(self.held, self.needs, gone, self.now, self.older_than)
-        return Garbage([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
+        return Selection([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
 
-    def _outputs(self) -> tuple[list[Piece], Counter[Stays], int, dict[str, Stays]]:
+    def _outputs(self) -> tuple[list[Garbage], Counter[KeepReason], int, dict[str, KeepReason]]:
         """By directory: outputs that share one go together or not at all."""
         why = {record.identity: self._why(record) for record in self.held.all_records()}
         candidates = {
@@ -149,9 +149,9 @@ class _Search:
             if any(self.held.is_held(record.identity, self.now) for record in records)
         }
         read = self._read_by_what_stays({held: candidates[held] for held in candidates.keys() - busy}, why)
-        pieces: list[Piece] = []
-        stays: Counter[Stays] = Counter()
-        named: dict[str, Stays] = {}
+        pieces: list[Garbage] = []
+        stays: Counter[KeepReason] = Counter()
+        named: dict[str, KeepReason] = {}
         size = 0
         for directory, records in self.by_directory.items():
             if directory in candidates and directory not in busy and directory not in read:
@@ -161,27 +161,33 @@ class _Search:
             for record in records:
                 reason = why[record.identity]
                 if isinstance(reason, _Ended):
-                    reason = Stays.NEEDED if directory in busy else Stays.READ if directory in read else Stays.SHARED
+                    reason = (
+                        KeepReason.NEEDED
+                        if directory in busy
+                        else KeepReason.READ
+                        if directory in read
+                        else KeepReason.SHARED
+                    )
                 stays[reason] += 1
                 if record.identity in self.asked.named:
                     named[record.identity] = reason
         return pieces, stays, size, named
 
-    def _why(self, record: Record) -> Stays | _Ended:
+    def _why(self, record: Record) -> KeepReason | _Ended:
         identity, directory = record.identity, record.attempt
         if identity[:NEEDED] in self.needed or directory in self.read:
-            return Stays.NEEDED
+            return KeepReason.NEEDED
         if identity in self.held.committed.invisible:
-            return Stays.UNSEEN
+            return KeepReason.UNSEEN
         if identity in self.roots.results:
-            return Stays.RESULT
+            return KeepReason.RESULT
         if {directory, _own(record)} & self.pins:
-            return Stays.PINNED
+            return KeepReason.PINNED
         if {directory, _own(record)} & self.instead:
-            return Stays.REPLACEMENT
+            return KeepReason.REPLACEMENT
         if identity in self.asked.named:
             last = max(self.held.made(record), self._read(record))
-            return _Ended(PieceKind.NAMED, "named", last, hard=self.asked.though_read)
+            return _Ended(GarbageKind.NAMED, "named", last, hard=self.asked.though_read)
         return self._unreachable(record) or self._expired(record)
 
     def _unreachable(self, record: Record) -> _Ended | None:
@@ -193,22 +199,22 @@ class _Search:
             return None
         made = record.provenance
         by = f"{made.experiment} · {made.who}" if made.experiment else made.who
-        return _Ended(PieceKind.UNREACHABLE, f"made for {by}", last, hard=True)
+        return _Ended(GarbageKind.UNREACHABLE, f"made for {by}", last, hard=True)
 
-    def _expired(self, record: Record) -> Stays | _Ended:
+    def _expired(self, record: Record) -> KeepReason | _Ended:
         lifetime = parse_lifetime(record.lifetime)
         if lifetime.rule is Rule.FOREVER:
-            return Stays.REACHED if record.identity in self.roots.steps else Stays.FOREVER
+            return KeepReason.REACHED if record.identity in self.roots.steps else KeepReason.FOREVER
         made, read = self.held.made(record), self._read(record)
         last = max(made, read) if lifetime.rule is Rule.UNUSED else made
         if self.now - last <= lifetime.days * DAY:
-            return Stays.LASTING
-        return _Ended(PieceKind.EXPIRED, lifetime.describe(), last, hard=lifetime.rule is Rule.UNUSED)
+            return KeepReason.LASTING
+        return _Ended(GarbageKind.EXPIRED, lifetime.describe(), last, hard=lifetime.rule is Rule.UNUSED)
 
     def _read(self, record: Record) -> float:
         return self.last_read.get(Output(record.identity, record.root), 0.0)
 
-    def _read_by_what_stays(self, candidates: dict[str, list[Record]], why: dict[str, Stays | _Ended]) -> set[str]:
+    def _read_by_what_stays(self, candidates: dict[str, list[Record]], why: dict[str, KeepReason | _Ended]) -> set[str]:
         """Directories that stay because something that stays was made from them, over any number of steps."""
         soft = {
             Output(record.identity, record.root): directory
@@ -229,10 +235,10 @@ class _Search:
                     pending += candidates[directory]
         return read
 
-    def _piece(self, records: list[Record], ended: Sequence[Any]) -> Piece:
+    def _piece(self, records: list[Record], ended: Sequence[Any]) -> Garbage:
         latest: _Ended = max(ended, key=lambda each: each.last)
         folders = dict.fromkeys(folder for record in records for folder in (record.attempt, _own(record)))
-        return Piece(
+        return Garbage(
             kind=latest.kind,
             name=records[0].name,
             identities=tuple(record.identity for record in records),
@@ -244,12 +250,12 @@ class _Search:
             folders=tuple(folders),
         )
 
-    def _attempts(self) -> tuple[list[Piece], tuple[str, ...]]:
+    def _attempts(self) -> tuple[list[Garbage], tuple[str, ...]]:
         """Attempts that no record stands for."""
         kept = {*self.pins, *self.instead, *self.read}
         there = {record.identity for record in self.held.all_records()}
         unknown: list[str] = []
-        possible: list[Piece] = []
+        possible: list[Garbage] = []
         superseded = {
             (identity[:SHORT], int(token)): f".marin/superseded/{identity}.{token}.json"
             for name in self.held.store.superseded()
@@ -275,8 +281,8 @@ class _Search:
             collected = any(lease.collected for lease in leases.values()) and not there & set(identities)
             since = 0.0 if replaced and collected else (self.held.times[replaced] or None) if replaced else None
             possible.append(
-                Piece(
-                    kind=PieceKind.REPLACED if replaced else PieceKind.UNFINISHED,
+                Garbage(
+                    kind=GarbageKind.REPLACED if replaced else GarbageKind.UNFINISHED,
                     name=attempt.name,
                     identities=tuple(identities),
                     why="its record is gone" if replaced and collected else "made again since" if replaced else "",
@@ -287,16 +293,16 @@ class _Search:
             )
         return self._old(possible, self.older_than), tuple(unknown)
 
-    def _work(self) -> list[Piece]:
-        possible: list[Piece] = []
+    def _work(self) -> list[Garbage]:
+        possible: list[Garbage] = []
         for identity in sorted(self.held.in_progress):
             record = self.held.records.get(identity)
             wanted = identity in self.roots.steps and record is None
             if identity[:NEEDED] in self.needed or self.held.is_held(identity, self.now) or wanted:
                 continue
             possible.append(
-                Piece(
-                    kind=PieceKind.WORK,
+                Garbage(
+                    kind=GarbageKind.WORK,
                     name=record.name if record is not None else self.held.name_of(identity),
                     identities=(identity,),
                     why="of a rebuild that was given up" if record is not None else "not gone on with",
@@ -304,10 +310,10 @@ class _Search:
                     fenced=(identity,),
                 )
             )
-        alone = self.asked.at_once and self.asked.kinds == frozenset({PieceKind.WORK})
+        alone = self.asked.at_once and self.asked.kinds == frozenset({GarbageKind.WORK})
         return self._old(possible, 0.0 if alone else max(self.older_than, WORK * DAY))
 
-    def _old(self, possible: list[Piece], least: float) -> list[Piece]:
+    def _old(self, possible: list[Garbage], least: float) -> list[Garbage]:
         """With their extent; of those that say no time themselves, the files tell."""
         found = extents(self.held.store, possible)
         return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
@@ -317,7 +323,7 @@ class _Search:
 class _Ended:
     """hard: whatever was made from it."""
 
-    kind: PieceKind
+    kind: GarbageKind
     why: str
     last: float
     hard: bool
@@ -330,7 +336,7 @@ def _own(record: Record) -> str:
     return attempt_directory(record.op, record.label, record.identity, record.token)
 
 
-def _last_reads(held: Holdings) -> dict[Output, float]:
+def _last_reads(held: StoreSurvey) -> dict[Output, float]:
     """When a commit last read each output. A record that was replaced or collected keeps the time of its own commit."""
     last: dict[Output, float] = {}
 

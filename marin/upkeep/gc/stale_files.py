@@ -8,14 +8,14 @@ from marin.plan.outside_data import FOLDER as OUTSIDE
 from marin.plan.outside_data import listing
 from marin.store.in_use import FOLDER as USES
 from marin.store.in_use import RECENT, Needs
-from marin.store.record import Begun, MadeBy, Record
+from marin.store.record import BuiltFrom, Record, WorkInProgress
 from marin.store.record_packs import RECORDS
 from marin.store.store import MARKER
-from marin.upkeep.gc.garbage import DAY, Piece, PieceKind
-from marin.upkeep.gc.survey import ACTIONS, CODE, LEASES, STALE, STAMPS, SUPERSEDED, Holdings
+from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind
+from marin.upkeep.gc.survey import ACTIONS, CODE, LEASES, STALE, STAMPS, SUPERSEDED, StoreSurvey
 
 
-def leftovers(held: Holdings, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Piece]:
+def leftovers(held: StoreSurvey, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Garbage]:
     """older_than: seconds; an hour at least, because what they are for may come after them. gone: directories that go
     as well."""
     older_than = max(older_than, STALE)
@@ -52,12 +52,12 @@ def _is_whole(name: str) -> bool:
     return not name.startswith(".")
 
 
-def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, *, by_digest: bool = False) -> Piece:
+def _piece(name: str, folder: str, names: Iterable[str], held: StoreSurvey, *, by_digest: bool = False) -> Garbage:
     """by_digest: the files are called by digests, which a run may say that it needs."""
     files = held.times.folder(folder)
     every = sorted(names)
-    return Piece(
-        kind=PieceKind.LEFTOVERS,
+    return Garbage(
+        kind=GarbageKind.LEFTOVERS,
         name=name,
         bytes=sum(files[each].size for each in every),
         files=len(every),
@@ -68,7 +68,7 @@ def _piece(name: str, folder: str, names: Iterable[str], held: Holdings, *, by_d
 
 
 def _unnamed(
-    files: Iterable[str], digest_of: Callable[[MadeBy | Record], str], held: Holdings, needs: Needs
+    files: Iterable[str], digest_of: Callable[[BuiltFrom | Record], str], held: StoreSurvey, needs: Needs
 ) -> list[str]:
     """Of files that are called by a digest those that no output, replaced ones included, no work in progress and no
     acceptance names."""
@@ -82,11 +82,11 @@ def _unnamed(
     return [f"{digest}.json" for digest in digests]
 
 
-def _begun(held: Holdings) -> list[Begun]:
+def _begun(held: StoreSurvey) -> list[WorkInProgress]:
     """What made the work in progress. Raises CorruptRecord."""
     markers = [f".marin/state/{identity}/{MARKER}" for identity in held.in_progress]
-    found: list[Begun] = []
+    found: list[WorkInProgress] = []
     for name, content in held.store.objects.read_many(markers).items():
         remedy = "delete that folder and the step starts over"
-        found.append(Begun.parse_file(content, f"{held.store.prefix}/{name}", "state marker", remedy))
+        found.append(WorkInProgress.parse_file(content, f"{held.store.prefix}/{name}", "state marker", remedy))
     return found

@@ -28,7 +28,7 @@ SHORT = 12  # digits of the identity in an attempt's directory
 NAMED = 5  # unreadable objects
 
 
-class Holdings:
+class StoreSurvey:
     """As it is now. Raises CorruptRecord if something cannot be read that might say what must stay.
 
     committed: every output, those included whose record is not visible yet, the writer being between its last writes

@@ -24,50 +24,50 @@ from marin.store.process import this_process
 from marin.store.record import RECORD, Record
 from marin.store.record_packs import RECORDS
 from marin.store.store import MARKER, Store, record_name
-from marin.upkeep.gc.garbage import Piece
-from marin.upkeep.gc.select import Asked, Garbage, find_garbage
-from marin.upkeep.gc.survey import ACTIONS, STAMPS, SUPERSEDED, Holdings, is_live
+from marin.upkeep.gc.garbage import Garbage
+from marin.upkeep.gc.select import GcOptions, Selection, find_garbage
+from marin.upkeep.gc.survey import ACTIONS, STAMPS, SUPERSEDED, StoreSurvey, is_live
 
 RENEW_EVERY = 1.0  # seconds
 ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch goes on when that is done
 
-type Clock = Callable[[Holdings], float]
+type Clock = Callable[[StoreSurvey], float]
 
 
-def by_this_machine(_: Holdings) -> float:
+def by_this_machine(_: StoreSurvey) -> float:
     """For a look: asking the store for its time would mean writing to it."""
     return time.time()
 
 
-def by_the_store(held: Holdings) -> float:
+def by_the_store(held: StoreSurvey) -> float:
     """When the store says that our turn's lease was last renewed: a moment ago."""
     return held.times[lease_name(TURN)] or time.time()
 
 
-def look(store: Store, asked: Asked, clock: Clock = by_this_machine) -> Garbage:
+def look(store: Store, asked: GcOptions, clock: Clock = by_this_machine) -> Selection:
     """What would go. Changes nothing. Raises CorruptRecord."""
-    held = Holdings(store)
+    held = StoreSurvey(store)
     return find_garbage(held, asked, clock(held))
 
 
 @dataclass
-class Swept:
+class SweepResult:
     """left: what stays after all, and why: by name. refused: what the store did not let go."""
 
-    gone: list[Piece] = field(default_factory=list[Piece])
+    gone: list[Garbage] = field(default_factory=list[Garbage])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     left: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def sweep(
     store: Store,
-    asked: Asked,
-    tell: Callable[[Garbage], None] = lambda _: None,
+    asked: GcOptions,
+    tell: Callable[[Selection], None] = lambda _: None,
     clock: Clock = by_the_store,
-    done: Callable[[Piece], None] = lambda _: None,
+    done: Callable[[Garbage], None] = lambda _: None,
     wait: Callable[[str], None] = lambda _: None,
     watch: Watch | None = None,
-) -> Swept:
+) -> SweepResult:
     """Take it away. tell: what is about to go, before anything does. done: after each piece. wait: what it waits for.
 
     watch: judges whether another gc that stands still is dead.
@@ -117,16 +117,18 @@ def _passed(since: tuple[float, float]) -> float:
 
 
 class _Sweep:
-    def __init__(self, store: Store, asked: Asked, clock: Clock, turn: Lease, done: Callable[[Piece], None]) -> None:
+    def __init__(
+        self, store: Store, asked: GcOptions, clock: Clock, turn: Lease, done: Callable[[Garbage], None]
+    ) -> None:
         self.store, self.asked, self.clock, self.turn, self.done = store, asked, clock, turn, done
-        self.swept = Swept()
+        self.swept = SweepResult()
         self.lock = threading.Lock()
         self.announced = self.renewed = _clocks()
 
-    def run(self, tell: Callable[[Garbage], None]) -> Swept:
+    def run(self, tell: Callable[[Selection], None]) -> SweepResult:
         first = look(self.store, self.asked, self.clock)
         self._announce(first.goes)
-        self.held = Holdings(self.store)
+        self.held = StoreSurvey(self.store)
         self.now = self.clock(self.held)
         second = find_garbage(self.held, self.asked, self.now)
         goes = _in_both(first.goes, second.goes)
@@ -134,7 +136,7 @@ class _Sweep:
         tell(replace(second, goes=goes))
         waiting = {piece.key: piece for piece in goes}
 
-        def take(piece: Piece) -> None:
+        def take(piece: Garbage) -> None:
             why = refused = None
             try:
                 refused = self._refused(piece)
@@ -162,7 +164,7 @@ class _Sweep:
             side_by_side(take, goes)
         return self.swept
 
-    def _announce(self, pieces: Iterable[Piece]) -> None:
+    def _announce(self, pieces: Iterable[Garbage]) -> None:
         self.announced = _clocks()
         self._renew()
         every = [piece.needs for piece in pieces]
@@ -182,7 +184,7 @@ class _Sweep:
             self.turn.renew()
             self.renewed = _clocks()
 
-    def _take(self, piece: Piece) -> str | None:
+    def _take(self, piece: Garbage) -> str | None:
         """Why it stays; None if it is gone."""
         fenced: list[Lease] = []
         begun = False
@@ -207,7 +209,7 @@ class _Sweep:
             for lease in fenced:
                 lease.release(forget_collected=not begun)
 
-    def _fence(self, identity: str, piece: Piece) -> Lease | Held:
+    def _fence(self, identity: str, piece: Garbage) -> Lease | Held:
         """From now on nobody who held its lease before can commit."""
         known = self.held.leases.get(identity)
         written = self.held.times[lease_name(identity)]
@@ -231,7 +233,7 @@ class _Sweep:
             return False
         return self.store.finish(identity, before) is not None
 
-    def _refused(self, piece: Piece) -> str | None:
+    def _refused(self, piece: Garbage) -> str | None:
         """Somebody else's files on a shared disk: the record must not go where they cannot."""
         if not self.store.directory.is_local:
             return None
@@ -241,7 +243,7 @@ class _Sweep:
         denied = next((place for place in places if not os.access(place, os.W_OK)), None)
         return None if denied is None else f"you may not delete in {denied}"
 
-    def _remove(self, piece: Piece) -> None:
+    def _remove(self, piece: Garbage) -> None:
         objects = self.store.objects
         copies = {f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json": record for record in piece.records}
         for name, record in copies.items():
@@ -268,10 +270,10 @@ def _named_for(records: Iterable[Record]) -> list[str]:
     return found
 
 
-def _in_both(announced: list[Piece], found: list[Piece]) -> list[Piece]:
+def _in_both(announced: list[Garbage], found: list[Garbage]) -> list[Garbage]:
     """What was announced and may still go. Control files that nobody waits for need no announcement."""
     first = {piece.key: piece for piece in announced}
-    both: list[Piece] = []
+    both: list[Garbage] = []
     for piece in found:
         before = first.get(piece.key)
         if before is not None and set(piece.code) <= set(before.code) and piece.identities == before.identities:

@@ -30,7 +30,7 @@ from marin.store.process import this_process
 from marin.store.record import LOG, Mirrored, Record
 from marin.store.revocation import bring_revocations
 from marin.store.store import Store, attempt_directory
-from marin.upkeep.mirror.files import Copier, Tally, clear_away, earlier_attempts
+from marin.upkeep.mirror.files import Copier, CopyProgress, clear_away, earlier_attempts
 from marin.upkeep.mirror.plan import Mirroring, must_be_same
 
 type Tell = Callable[[str], None]
@@ -39,12 +39,12 @@ RUN = "mirror"  # what gc knows of it
 
 
 @dataclass(frozen=True)
-class Brought:
+class MirroredOutput:
     """record: as it is committed in the target. copied: False if another call brought it meanwhile."""
 
     record: Record
     copied: bool
-    tally: Tally = field(default_factory=Tally)
+    tally: CopyProgress = field(default_factory=CopyProgress)
 
 
 def mirror(
@@ -52,15 +52,15 @@ def mirror(
     tell: Tell = lambda _: None,
     moved: Callable[[int], object] = lambda _: None,
     watch: Watch | None = None,
-) -> Generator[Brought]:
+) -> Generator[MirroredOutput]:
     """Copy what is to do, inputs first, several outputs at a time; each is committed when it is given.
 
     Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
     copy once. tell: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not what
-    their manifest says, RevokedBytes, OtherBytes, Outdated, StoreError; what was given before stays.
+    their manifest says, RevokedBytes, IdentityConflict, StalePlan, StoreError; what was given before stays.
     """
     source, target = plan.source, plan.target
-    way = _Way(source, target, tell, moved, watch or Watch())
+    way = MirrorContext(source, target, tell, moved, watch or Watch())
     if bring_revocations(source, target):
         with suppress(BadPrefix):  # the revocations stand, whatever becomes of the pages
             stamp_pages(target)
@@ -93,7 +93,7 @@ def mirror(
 
 
 @dataclass(frozen=True)
-class _Way:
+class MirrorContext:
     """What all outputs of one call share. stop: it ends before its end."""
 
     source: Store
@@ -108,15 +108,15 @@ class _Way:
             raise CancelledError
 
 
-def _bring(way: _Way, record: Record) -> Brought:
+def _bring(way: MirrorContext, record: Record) -> MirroredOutput:
     way.source.take_up(record.identity)
     while True:
         lease = _lease(way, record)
         if isinstance(lease, Record):
-            return Brought(must_be_same(way.target, record, lease), copied=False)
-        tally = Tally(way.moved)
+            return MirroredOutput(must_be_same(way.target, record, lease), copied=False)
+        tally = CopyProgress(way.moved)
         try:
-            return Brought(_committed(way, record, lease, tally), copied=True, tally=tally)
+            return MirroredOutput(_committed(way, record, lease, tally), copied=True, tally=tally)
         except StoreError:
             if _is_ours(way.target, lease):
                 raise
@@ -132,7 +132,7 @@ def _is_ours(target: Store, lease: Lease) -> bool:
     return now is not None and now.is_same_hold(lease.document)
 
 
-def _committed(way: _Way, record: Record, lease: Lease, tally: Tally) -> Record:
+def _committed(way: MirrorContext, record: Record, lease: Lease, tally: CopyProgress) -> Record:
     original = _original(way.target, record)
     if original is not None:
         made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
@@ -147,7 +147,7 @@ def _committed(way: _Way, record: Record, lease: Lease, tally: Tally) -> Record:
     return made
 
 
-def _lease(way: _Way, record: Record) -> Lease | Record:
+def _lease(way: MirrorContext, record: Record) -> Lease | Record:
     """Waits for whoever brings it or makes it now."""
     dead: tuple[int, int] | None = None
     told = ""
@@ -182,7 +182,7 @@ def _original(target: Store, record: Record) -> Record | None:
     return held if held is not None and held.root == record.root else None
 
 
-def _copied(way: _Way, record: Record, lease: Lease, tally: Tally) -> tuple[Record, list[FileEntry]]:
+def _copied(way: MirrorContext, record: Record, lease: Lease, tally: CopyProgress) -> tuple[Record, list[FileEntry]]:
     source, target = way.source, way.target
     entries = source.manifest(record)
     if root_digest(entries, record.kind, record.facts) != record.root:

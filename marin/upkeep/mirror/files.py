@@ -67,7 +67,7 @@ class Earlier:
 
 
 @dataclass
-class Tally:
+class CopyProgress:
     """copied: bytes and files that came from the source. resumed: that an earlier attempt had brought already.
 
     moved: told of bytes as they arrive.
@@ -126,7 +126,7 @@ class Copier:
         store: Store,
         attempt: str,
         earlier: Iterable[Earlier],
-        tally: Tally,
+        tally: CopyProgress,
         still_ours: Callable[[], None],
     ) -> None:
         self.source, self.store, self.attempt = source, store, attempt

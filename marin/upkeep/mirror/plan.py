@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from marin.errors import BadField, CorruptOutput, OtherBytes, Revoked
+from marin.errors import BadField, CorruptOutput, IdentityConflict, Revoked
 from marin.store.files.verify import Check
 from marin.store.inventory import must_exist, outputs_called, unknown
 from marin.store.lineage import Lineage, Output, read_lineage
 from marin.store.record import Record
 from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
-from marin.store.trust import Judge
+from marin.store.trust import TrustChecker
 
 
 @dataclass
@@ -54,7 +54,7 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     """What to copy so that the target holds these outputs. Looks at both stores, writes nothing.
 
     names: as ``outputs_called`` takes them. Raises UnknownStep with near misses, Revoked, CorruptOutput (a file is
-    missing or has another size), OtherBytes, BadPrefix, BadField.
+    missing or has another size), IdentityConflict, BadPrefix, BadField.
     """
     if source.prefix == target.prefix:
         raise BadField(f"{source.prefix} cannot be mirrored to itself; --to names another store")
@@ -112,7 +112,7 @@ def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, wit
 def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: list[Record]) -> None:
     standing = {source.prefix: revoked(source), target.prefix: revoked(target)}
     everything = Revocations(held for store in standing.values() for held in store.all)
-    judge = Judge(source, lineage.current, everything)
+    judge = TrustChecker(source, lineage.current, everything)
     lines = [f"  {record.name}: {why}" for record in records if (why := judge.untrusted(record)[0])]
     if lines:
         raise Revoked(
@@ -141,10 +141,10 @@ def _apart(target: Store, records: list[Record]) -> tuple[list[Record], list[Rec
 
 
 def must_be_same(target: Store, record: Record, held: Record) -> Record:
-    """What the target holds under an identity, if those are the bytes of this record. Raises OtherBytes."""
+    """What the target holds under an identity, if those are the bytes of this record. Raises IdentityConflict."""
     if held.root != record.root:
         made, here = record.provenance, held.provenance
-        raise OtherBytes(
+        raise IdentityConflict(
             f"{record.name} {record.identity[:12]} is in {target.prefix} already, with other bytes: {held.root[:12]}, "
             f"made {here.started} by {here.who}; here {record.root[:12]}, made {made.started} by {made.who}. Both stay "
             "as they are; to mirror this one, raise its version or use another store"
