@@ -61,7 +61,13 @@ def install() -> None:
         watch.use_tool_id(_tool, "marin")
         watch.register_callback(_tool, watch.events.PY_START, _started)
         watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
-        atexit.register(handlers.clear)  # from then on Python takes its modules apart
+        atexit.register(_stop_listening)  # from then on Python takes its modules apart
+
+
+def _stop_listening() -> None:
+    _HANDLERS.clear()
+    sys.monitoring.set_events(_tool, 0)
+    sys.monitoring.set_local_events(_tool, _IMPORT_MODULE, 0)
 
 
 @contextmanager
