@@ -133,7 +133,7 @@ def test_imports_point_one_way() -> None:
         ("marin.steps.step", "from operators.tokenize import Tokenize"),
         ("marin.steps.step", "def late():\n    import experiments.exp1529_mantis"),
         ("operators.tokenize", "from infra import hardware"),
-        ("operators.tokenize", "import tests.engine.toy"),
+        ("operators.tokenize", "import tests.support.toy"),
         ("marin.text.normalize", "from marin.steps.step import ExecutorStep"),
         ("marin.text.normalize", "from marin.store import store"),
         ("marin.store.lease", "from marin.steps import step"),

@@ -24,7 +24,7 @@ from xml.sax.saxutils import escape
 
 from aiohttp import web
 
-from tests.engine.servers import environment_set
+from tests.support.servers import environment_set
 
 PAGE = 1000  # entries, as S3's
 WHEN = "2026-01-01T00:00:00.000Z"

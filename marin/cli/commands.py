@@ -2,7 +2,7 @@
 
 One module per command, in this package and named after it, holding a ``command``. A module is imported when its
 command is called, so ``marin --help`` and completion load none of them. To add one: a file, a line in COMMANDS, a
-section of docs/commands.md, and rows in tests/engine/test_every_command.py.
+section of docs/commands.md, and rows in tests/cli/test_every_command.py.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.project import ROOT, Project
-from tests.engine.test_cli import Command
+from tests.cli.test_cli import Command
+from tests.support.project import ROOT, Project
 
 OVER = 6
 MANTIS = str(ROOT / "experiments/exp1529_mantis.py")
@@ -18,7 +18,7 @@ from marin import Context, ExecutorStep
 from marin.steps.experiment import Experiment
 from marin.cli.experiment_main import executor_main
 from marin.steps.scale import Scale
-from tests.engine.toy import Blob
+from tests.support.toy import Blob
 
 
 class Tokens(ExecutorStep[Blob], op="tokenize"):

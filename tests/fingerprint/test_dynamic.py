@@ -1,6 +1,6 @@
 """Code that finds code: a change of what it finds is seen, without running it.
 
-By a computed name: see tests/engine/test_what_computed_names_lead_to. Nothing is missed silently (see test_refused)."""
+By a computed name: see test_what_computed_names_lead_to. Nothing is missed silently (see test_refused)."""
 
 import pytest
 

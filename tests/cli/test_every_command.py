@@ -1,0 +1,176 @@
+"""Every command as a new user meets it: narrow and wide, piped, without colours, on no store, with names that are not.
+
+A command without a row here fails the first test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from marin.cli.commands import LINES
+from marin.cli.exits import Exit
+from tests.support.forks import Ended, Forks
+from tests.support.project import EXPERIMENT, WORDS
+
+OK, USAGE, DRIFT, EXPERIMENT_ERROR, STORE_ERROR = Exit.OK, Exit.USAGE, Exit.DRIFT, Exit.EXPERIMENT, Exit.STORE
+STEP = "say/" + "a label that is longer than most people would ever choose, with spaces"
+FILE = "exp1_toy.py"
+RUN = ("run", FILE, "--backend", "inline")
+ADOPT = ("adopt", "--label", "mine", "--because", "a test")
+# What is asked of a full store; all of it succeeds.
+CALLS: dict[str, list[tuple[str, ...]]] = {
+    "plan": [("plan", FILE), ("plan", FILE, "--every-step", "--json")],
+    "explain": [("explain", FILE, "repeat"), ("explain", FILE, STEP, "--json")],
+    "diff": [("diff", FILE, "exp2_other.py"), ("diff", FILE, "exp2_other.py", "--markdown")],
+    "run": [RUN, (*RUN, "--rebuild", "repeat", "--logs"), (*RUN, "--dry-run")],
+    "status": [("status",), ("status", FILE), ("status", "--json")],
+    "runs": [("runs",), ("runs", "latest"), ("runs", "--json")],
+    "logs": [("logs", "repeat"), ("logs", STEP, "--json")],
+    "lineage": [("lineage", "up", "repeat"), ("lineage", "down", STEP), ("lineage", "down", STEP, "--markdown")],
+    "revoke": [("revoke", STEP, "--because", "a test", "--dry-run")],
+    "audit": [("audit",), ("audit", FILE), ("audit", "--json")],
+    "accept": [],
+    "adopt": [(*ADOPT, "words.txt", "--kind", "raw_files")],
+    "ls": [("ls",), ("ls", "--files"), ("ls", "--json")],
+    "cat": [("cat", "repeat"), ("cat", "repeat", "--file", "text.txt"), ("cat", "repeat", "--json")],
+    "mirror": [("mirror", "repeat", "--to", "other", "--dry-run")],
+    "verify": [("verify",), ("verify", "--json")],
+    "gc": [("gc",), ("gc", "--json")],
+    "rm": [("rm", "repeat"), ("rm", "repeat", "--json")],
+    "completion": [("completion", "bash"), ("completion", "zsh"), ("completion", "fish")],
+}
+# What does not exist, or makes no sense: the code, and what the message must name.
+type Wrong = tuple[tuple[str, ...], Exit, str]
+
+
+def misspelt(*call: str, says: str = "repeat/repeat") -> Wrong:
+    return call, EXPERIMENT_ERROR, says
+
+
+WRONG: dict[str, list[Wrong]] = {
+    "plan": [misspelt("plan", "exp1_toi.py", says=FILE), (("plan",), USAGE, "EXPERIMENT")],
+    "explain": [misspelt("explain", FILE, "repaet")],
+    "diff": [misspelt("diff", FILE, "exp3.py", says="exp3.py"), misspelt("diff", FILE, says="git")],
+    "run": [
+        misspelt(*RUN, "--only", "ent", says="end"),
+        misspelt(*RUN, "--rebuild", "repaet"),
+        misspelt(*RUN, "--on-drift", "accept", says="--because"),
+        ((*RUN, "--backend", "slurm"), USAGE, "inline"),
+    ],
+    "status": [misspelt("status", "exp1_toi.py", says=FILE)],
+    "runs": [misspelt("runs", "exp1_toi", says="exp1_toy"), (("runs", "-n", "0"), USAGE, "-n")],
+    "logs": [misspelt("logs", "repaet"), misspelt("logs", "repeat", "--attempt", "77", says="there are 1")],
+    "lineage": [misspelt("lineage", "down", "repaet"), (("lineage", "left", "x"), USAGE, "up")],
+    "revoke": [misspelt("revoke", "repaet", "--because", "x"), misspelt("revoke", "repeat", says="--because")],
+    "audit": [misspelt("audit", "exp1_toi.py", says=FILE), (("audit", "--days", "0"), USAGE, "--days")],
+    "accept": [
+        misspelt("accept", FILE, "repeat", "--because", "x", says="nothing to accept"),
+        misspelt("accept", FILE, "repaet", "--because", "x"),
+        misspelt("accept", FILE, says="marin plan"),
+    ],
+    "adopt": [
+        ((*ADOPT, "nothing.txt", "--kind", "raw_files"), Exit.FAILED, "nothing.txt"),
+        misspelt(*ADOPT, "words.txt", "--kind", "raw_fils", says="raw_files"),
+        (("adopt", "words.txt"), USAGE, "--label"),
+    ],
+    "ls": [misspelt("ls", "repaet"), misspelt("ls", "--kind", "toy-blub", says="toy-blob")],
+    "cat": [misspelt("cat", "repaet"), misspelt("cat", "repeat", "--file", "text.tx", says="text.txt")],
+    "mirror": [misspelt("mirror", "repaet", "--to", "other"), (("mirror", "repeat"), USAGE, "--to")],
+    "verify": [misspelt("verify", "repaet"), (("verify", "--bytes", "--sizes-only"), USAGE, "--bytes")],
+    "gc": [misspelt("gc", "--experiment", "exp1_toi.py", says=FILE), (("gc", "--only", "x"), USAGE, "expired")],
+    "rm": [misspelt("rm", "repaet"), misspelt("rm", STEP, says="--even-if-read"), (("rm",), USAGE, "STEP")],
+    "completion": [(("completion", "tcsh"), USAGE, "fish")],
+}
+# Commands that ask no store for something; the others say that there is none.
+WITHOUT_STORE = {"plan", "explain", "diff", "run", "status", "adopt", "completion"}
+COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)(?:;\d+)*m")
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with Forks(*(f"marin.cli.{name}" for name in LINES)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lab(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two experiments, and a store that holds the outputs of one."""
+    folder = tmp_path_factory.mktemp("commands") / "lab"
+    (folder / "lib").mkdir(parents=True)
+    (folder / "lib/__init__.py").write_text("")
+    (folder / "lib/words.py").write_text(WORDS)
+    (folder / "words.txt").write_text("one two\n")
+    source = EXPERIMENT.replace('label="say"', f'label="{STEP.removeprefix("say/")}"')
+    (folder / FILE).write_text(source)
+    (folder / "exp2_other.py").write_text(source.replace('text="hello"', 'text="goodbye"'))
+    ran = forks.marin(folder, *RUN)
+    assert ran.code == 0, ran.said
+    return folder
+
+
+def test_every_command_is_here() -> None:
+    assert list(CALLS) == list(WRONG) == list(LINES)
+
+
+def unbroken(ended: Ended, expected: Exit) -> str:
+    assert ended.code == expected, ended.said
+    assert "Traceback" not in ended.said
+    assert ended.said.strip()
+    return ended.said
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_what_there_is(forks: Forks, lab: Path, command: str) -> None:
+    """Tables fit the terminal, whatever its width; a pipe gets whole lines without a colour or a blank at an end."""
+    for call in (*CALLS[command], (command, "--help")):
+        for width in ("60", "80", "120"):
+            said = unbroken(forks.marin(lab, *call, environment={"COLUMNS": width}), OK)
+            for line in said.splitlines():
+                # Sentences, names and paths are left to the terminal to break, so that they can be copied whole.
+                assert len(line) <= int(width) or not re.search(r"\S {3,}\S", line), (width, line)
+        piped = unbroken(forks.marin(lab, *call, unset=("COLUMNS",), environment={"TERM": "xterm-256color"}), OK)
+        assert "\x1b" not in piped
+        plain = unbroken(forks.marin(lab, *call, environment={"NO_COLOR": "1", "FORCE_COLOR": "1"}), OK)
+        assert not COLOUR.search(plain)
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_a_reader_that_leaves_early_is_no_error(forks: Forks, lab: Path, command: str) -> None:
+    for call in (*CALLS[command], (command, "--help")):
+        ended = forks.marin(lab, *call, reader_gone=True)
+        assert ended.code in (OK, Exit.PIPE_CLOSED, 1 if call[-1] == "--help" else OK), ended.said
+        assert "Traceback" not in ended.said
+        assert "Error" not in ended.said
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_what_there_is_not(forks: Forks, lab: Path, command: str) -> None:
+    for call, code, named in WRONG[command]:
+        said = unbroken(forks.marin(lab, *call), code)
+        assert named in said, said
+        assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("command", CALLS)
+@pytest.mark.parametrize("empty", [False, True], ids=["no store", "empty store"])
+def test_no_store_and_an_empty_one(forks: Forks, lab: Path, command: str, empty: bool) -> None:
+    prefix = lab / "empty" if empty else lab / "none"
+    if empty:
+        prefix.mkdir(exist_ok=True)
+    for call in CALLS[command]:
+        if command in ("completion", "adopt") or call[0] == "run":
+            continue
+        asked = (*call, "--from" if command == "mirror" else "--prefix", str(prefix))
+        ended = forks.marin(lab, *asked)
+        assert "Traceback" not in ended.said
+        assert ended.said.strip()
+        if ended.code != OK:
+            assert str(prefix) in ended.said or "step" in ended.said, ended.said
+            assert ended.code in (EXPERIMENT_ERROR, STORE_ERROR), ended.said
+        else:
+            assert command in WITHOUT_STORE or empty, ended.said
+        assert list(prefix.iterdir()) == [] if empty else not prefix.exists()

@@ -1,0 +1,296 @@
+"""Run, change one thing, run again: exactly which steps ran."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
+from marin.plan.acceptance import accept_planned
+from marin.plan.plan import Action, OnDrift
+from marin.store.files.verify import Check
+from marin.store.lease import EXPIRY, Held, acquire
+from marin.store.store import Store
+from tests.support.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
+
+
+def chain(text: str = "hello", separator: str = " ") -> Join:
+    a, b = Write(text=text, label="a"), Write(text="world", label="b")
+    first = Join(parts=(a, b), separator=separator, label="first")
+    return Join(parts=(first, b), label="second")
+
+
+def test_everything_runs_once_and_then_nothing(prefix: str) -> None:
+    first = run(prefix, end=chain())
+    assert ran(first) == {"toy-write/a", "toy-write/b", "toy-join/first", "toy-join/second"}
+    record = first.results[chain()].record
+    assert record is not None
+    assert Store(prefix).output(record).read_text("text.txt") == "hello world world"
+    assert ran(run(prefix, end=chain())) == set()
+
+
+def test_changing_a_field_reruns_that_step_and_what_reads_it(prefix: str) -> None:
+    run(prefix, end=chain())
+    assert ran(run(prefix, end=chain(separator="-"))) == {"toy-join/first", "toy-join/second"}
+    assert ran(run(prefix, end=chain(text="bye"))) == {"toy-write/a", "toy-join/first", "toy-join/second"}
+    assert ran(run(prefix, end=chain())) == set()
+
+
+def test_memory_store_behaves_the_same(request: pytest.FixtureRequest) -> None:
+    prefix = f"memory://{request.node.name}"
+    assert len(ran(run(prefix, end=chain()))) == 4
+    assert ran(run(prefix, end=chain())) == set()
+    assert ran(run(prefix, end=chain(separator="-"))) == {"toy-join/first", "toy-join/second"}
+
+
+def test_the_plan_says_which_field_changed(prefix: str) -> None:
+    run(prefix, end=chain())
+    plan = planned(prefix, end=chain(separator="-"))
+    reasons = {decision.step.name: decision.reason for decision in plan.decisions}
+    assert reasons["toy-join/first"] == "separator:   → -"
+    assert plan.of(chain(separator="-")).action is Action.RECHECK
+    assert plan.of(chain(separator="-")).reason == "runs only if other bytes come from toy-join/first"
+
+
+def test_planning_writes_nothing(prefix: str) -> None:
+    planned(prefix, end=chain())
+    assert not os.path.exists(prefix)
+
+
+def test_rebuild_in_place_reruns_dependents_only_if_the_bytes_change(prefix: str) -> None:
+    run(prefix, end=chain())
+    again = run(prefix, rebuild=("a",), end=chain())
+    assert ran(again) == {"toy-write/a"}
+    assert statuses(again)["toy-join/first"] == "cached"
+
+
+def test_rebuilding_with_other_bytes_reaches_dependents(prefix: str, tmp_path: Path) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text("one")
+    end = Join(parts=(Outside(path=str(source), label="o"),), label="end")
+    run(prefix, end=end)
+    source.write_text("two")
+    with pytest.raises(Drift, match="outside data"):
+        run(prefix, end=end)
+    assert ran(run(prefix, on_drift=OnDrift.REBUILD, end=end)) == {"toy-outside/o", "toy-join/end"}
+    assert ran(run(prefix, end=end)) == set()
+
+
+def test_accepted_drift_is_recorded_and_stays_accepted(prefix: str, tmp_path: Path) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text("one")
+    end = Outside(path=str(source), label="o")
+    run(prefix, end=end)
+    source.write_text("one, with a comma")
+    plan = planned(prefix, on_drift=OnDrift.ACCEPT, end=end)
+    assert plan.accept == {end.identity: "a test"}
+    accept_planned(plan)
+    after = planned(prefix, end=end)
+    assert after.of(end).action is Action.CACHED
+    assert "a test" in after.of(end).notes[0]
+    source.write_text("three")
+    assert planned(prefix, end=end).of(end).action is Action.STOP
+
+
+def test_accepting_needs_a_reason(prefix: str) -> None:
+    from marin.plan.plan import make_plan
+    from tests.support.toy import experiment
+
+    with pytest.raises(BadField, match="--because"):
+        make_plan(experiment(end=chain()), Store(prefix), on_drift=OnDrift.ACCEPT)
+
+
+def test_a_failure_spares_what_does_not_depend_on_it(prefix: str, tmp_path: Path) -> None:
+    switch = tmp_path / "switch"
+    a = Write(text="a", label="a")
+    broken = Fail(source=a, switch=str(switch), label="broken")
+    behind = Join(parts=(broken,), label="behind")
+    beside = Join(parts=(a,), label="beside")
+    first = run(prefix, one=behind, two=beside)
+    assert statuses(first) == {
+        "toy-write/a": "ran",
+        "toy-fail/broken": "failed",
+        "toy-join/behind": "skipped",
+        "toy-join/beside": "ran",
+    }
+    result = first.results[broken]
+    assert "the disk of dreams is empty" in result.error
+    assert "ValueError" in Path(prefix, result.log).read_text()
+    assert "failed last time: ValueError" in planned(prefix, one=behind).of(broken).reason
+    switch.touch()
+    assert ran(run(prefix, one=behind, two=beside)) == {"toy-fail/broken", "toy-join/behind"}
+
+
+def test_only_and_rebuild_name_what_does_not_exist(prefix: str) -> None:
+    with pytest.raises(UnknownStep, match="toy-join/second"):
+        planned(prefix, rebuild=("toy-join/secnd",), end=chain())
+    with pytest.raises(UnknownStep, match="results are end"):
+        planned(prefix, end=chain()).experiment.only(["start"])
+
+
+def test_a_missing_upstream_of_a_committed_output_is_not_made_again(prefix: str) -> None:
+    run(prefix, end=chain())
+    (Path(prefix) / ".marin/records" / f"{Write(text='hello').identity}.json").unlink()
+    (Path(prefix) / ".marin/leases" / f"{Write(text='hello').identity}.json").unlink()
+    plan = planned(prefix, end=chain())
+    assert plan.of(Write(text="hello")).action is Action.ABSENT
+    assert ran(run(prefix, end=chain())) == set()
+
+
+def test_milestones_are_committed_by_their_run_and_found_later(prefix: str) -> None:
+    count = Count(end=5, label="count")
+    both = run(prefix, end=count, early=count.at(2))
+    assert ran(both) == {"toy-count/count", "toy-milestone/count@2"}
+    record = both.results[count.at(2)].record
+    assert record is not None
+    assert record.facts["step"] == 2
+    assert both.results[count.at(2)].reason == "published by its training run"
+    late = run(prefix, end=count, late=count.at(4))
+    assert ran(late) == {"toy-milestone/count@4"}
+
+
+def test_a_milestone_of_a_run_that_died_later_is_not_published_again(prefix: str) -> None:
+    count = Count(end=5, label="count")
+    early = run(prefix, end=count, early=count.at(2)).results[count.at(2)].record
+    for folder in ("records", "leases"):
+        (Path(prefix) / ".marin" / folder / f"{count.identity}.json").unlink()
+    plan = planned(prefix, end=count, early=count.at(2))
+    assert plan.of(count.at(2)).action is Action.CACHED
+    again = run(prefix, end=count, early=count.at(2))
+    assert ran(again) == {"toy-count/count"}
+    assert again.results[count.at(2)].record == early
+    assert planned(prefix, rebuild=("count",), end=count, early=count.at(2)).of(count.at(2)).action is Action.RECHECK
+
+
+def test_a_reader_is_stopped_by_a_truncated_input(prefix: str) -> None:
+    first = run(prefix, end=Write(text="hello", label="a"))
+    record = first.results[Write(text="hello")].record
+    assert record is not None
+    end = Join(parts=(Write(text="hello", label="a"),), label="j")
+    plan = planned(prefix, end=end)
+    (Path(prefix) / record.attempt / "text.txt").write_text("hel")
+    broken = execute(plan)
+    error = next(result.error for result in broken.results.values() if result.status == "failed")
+    assert "text.txt has 3 bytes, the manifest says 5" in error
+    assert "--rebuild toy-write/a" in error
+
+
+def test_an_output_that_was_changed_in_place_stops_the_plan(prefix: str) -> None:
+    step = Write(text="hello", label="a")
+    record = run(prefix, end=step).results[step].record
+    assert record is not None
+    file = Path(prefix) / record.attempt / "text.txt"
+    file.write_text("HELLO")  # as many bytes as before
+    with pytest.raises(CorruptRecord, match=r"changed in place: changed: text.txt.*--rebuild toy-write/a"):
+        planned(prefix, end=step).must_not_stop()
+    file.write_text("hello")  # touched, but right
+    plan = planned(prefix, end=step)
+    assert plan.of(step).action is Action.CACHED
+    assert "every byte was read again" in plan.of(step).notes[0]
+    assert ran(run(prefix, rebuild=("a",), end=step)) == {"toy-write/a"}
+    assert planned(prefix, end=step).of(step).notes == ()
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"identity": 3}', b"\xff\xfe"])
+def test_a_corrupt_record_stops_the_run_and_rebuild_mends_it(prefix: str, content: bytes) -> None:
+    step = Write(text="hello", label="a")
+    run(prefix, end=step)
+    path = Path(prefix) / ".marin/records" / f"{step.identity}.json"
+    path.write_bytes(content)
+    with pytest.raises(CorruptRecord, match="not a readable record"):
+        run(prefix, end=step)
+    assert ran(run(prefix, rebuild=("a",), end=step)) == {"toy-write/a"}
+
+
+def test_a_record_of_the_future_or_of_another_step_is_refused(prefix: str) -> None:
+    step, other = Write(text="hello", label="a"), Write(text="other", label="b")
+    run(prefix, end=step, other=other)
+    records = Path(prefix) / ".marin/records"
+    content = json.loads((records / f"{step.identity}.json").read_text())
+    (records / f"{step.identity}.json").write_text(json.dumps({**content, "format": 99}))
+    with pytest.raises(CorruptRecord, match="format 99"):
+        Store(prefix).record(step.identity)
+    (records / f"{step.identity}.json").write_bytes((records / f"{other.identity}.json").read_bytes())
+    with pytest.raises(CorruptRecord, match="belongs to"):
+        Store(prefix).record(step.identity)
+
+
+def test_a_commit_cut_short_between_lease_and_record_is_finished(prefix: str) -> None:
+    step = Write(text="hello", label="a")
+    run(prefix, end=step)
+    (Path(prefix) / ".marin/records" / f"{step.identity}.json").unlink()
+    assert ran(run(prefix, end=step)) == set()
+    assert Store(prefix).record(step.identity) is not None
+
+
+def test_verify_finds_missing_changed_extra_and_truncated_files(prefix: str) -> None:
+    first = run(prefix, end=Write(text="hello", label="a"))
+    record = first.results[Write(text="hello")].record
+    assert record is not None
+    store, output = Store(prefix), Path(prefix) / record.attempt
+    assert store.verify(record, Check.CHECKSUMS) == []
+    (output / "text.txt").write_text("hallo")
+    assert store.verify(record, Check.SIZES) == []
+    assert store.verify(record, Check.CHECKSUMS) == ["changed: text.txt (same size, other bytes)"]
+    (output / "text.txt").write_text("hel")
+    (output / "more.txt").write_text("x")
+    assert store.verify(record, Check.SIZES) == [
+        "truncated: text.txt has 3 bytes, the manifest says 5",
+        "extra: more.txt",
+    ]
+    (output / "text.txt").unlink()
+    assert "missing: text.txt" in store.verify(record, Check.SIZES)
+
+
+def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str) -> None:
+    from marin.store.lease import Watch, lease_name, read_lease
+
+    store = Store(prefix)
+    identity = "0" * 64
+    mine = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
+    assert not isinstance(mine, Held)
+    foreign = replace(mine.document, holder=replace(mine.document.holder, host="elsewhere"), since="2099-01-01")
+    store.objects.write(lease_name(identity), foreign.to_bytes())
+    now = [0.0]
+    watch = Watch(clock=lambda: now[0])
+    seen = read_lease(store.objects, identity)
+    assert seen is not None
+    assert not watch.is_dead(identity, seen)
+    now[0] = EXPIRY - 1
+    assert not watch.is_dead(identity, seen)
+    beaten = replace(seen, beat=1)
+    assert not watch.is_dead(identity, beaten)
+    now[0] = 2 * EXPIRY - 2
+    assert not watch.is_dead(identity, beaten)
+    now[0] = 2 * EXPIRY
+    assert watch.is_dead(identity, beaten)
+
+
+def test_a_holder_that_was_taken_over_cannot_commit(prefix: str) -> None:
+    from marin.errors import LeaseLost
+
+    store = Store(prefix)
+    identity = "1" * 64
+    old = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
+    assert not isinstance(old, Held)
+    held = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
+    assert isinstance(held, Held)
+    new = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: True)
+    assert not isinstance(new, Held)
+    assert (old.token, new.token) == (1, 2)
+    with pytest.raises(LeaseLost, match="taken over"):
+        old.commit()
+    new.commit()
+
+
+def test_a_corrupt_lease_stops_the_run_with_the_remedy(prefix: str) -> None:
+    step = Write(text="hello", label="a")
+    lease = Path(prefix) / ".marin/leases" / f"{step.identity}.json"
+    lease.parent.mkdir(parents=True)
+    lease.write_text("{not json")
+    with pytest.raises(CorruptRecord, match="delete the file"):
+        run(prefix, end=step)
+    lease.unlink()
+    assert ran(run(prefix, end=step)) == {"toy-write/a"}

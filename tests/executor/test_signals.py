@@ -1,0 +1,173 @@
+"""A driver that is told to stop gives back what it holds, says how it ended, and stops at once when told again."""
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin.report.status import Standing, store_statuses
+from marin.store.lease import State, read_lease
+from marin.store.store import Store
+from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.select import GcOptions
+from marin.upkeep.gc.survey import StoreSurvey
+from marin.upkeep.gc.sweep import look
+from tests.support.drivers import Drivers, Where
+from tests.support.racing import Race, all_right
+
+TOLD = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+ELSEWHERE = Where(host="elsewhere")  # cannot see that the first one's process is gone
+
+
+def stopped_by(number: signal.Signals) -> str:
+    return "stopped by Ctrl-C" if number is signal.SIGINT else f"stopped by {number.name}"
+
+
+def an_hour_later(_: StoreSurvey) -> float:
+    return time.time() + 3600
+
+
+def last_event(store: Path) -> dict[str, Any]:
+    """Of the latest run."""
+    runs = sorted((store / ".marin/runs").glob("*.jsonl"))
+    return json.loads(runs[-1].read_text().splitlines()[-1])
+
+
+@pytest.mark.parametrize(("number", "code"), TOLD, ids=[told[0].name for told in TOLD])
+def test_a_driver_that_is_told_to_stop_gives_its_lease_back_and_says_so(
+    drivers: Drivers, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
+    driver = drivers.start(race.file, str(store))
+    race.wait_until_began("gated")
+    driver.send(number)
+    assert driver.wait() == code, driver.said()
+    assert "Traceback" not in driver.said()
+    assert "the next run goes on from there" in driver.said()
+    assert len(race.began()) == 2  # it began, and it was stopped
+    event = last_event(store)
+    assert event["event"] == "stopped"
+    assert event["error"] == stopped_by(number)
+    garbage = look(Store(str(store)), GcOptions(at_once=True, kinds=frozenset({GarbageKind.UNFINISHED})), an_hour_later)
+    assert [piece.why for piece in garbage.goes] == ["stopped"]
+    race.gate.unlink()
+    other, began = drivers.start(race.file, str(store), where=ELSEWHERE), time.monotonic()
+    all_right(race, str(store), [other])
+    assert time.monotonic() - began < 30  # not the minute of a lease that stands still
+
+
+def test_what_a_shell_told_a_driver_to_ignore_is_ignored(drivers: Drivers, tmp_path: Path) -> None:
+    """``nohup``, and ``&`` in a script."""
+    race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
+    driver = drivers.start(race.file, str(store), where=Where(ignores=(signal.SIGHUP, signal.SIGINT)))
+    race.wait_until_began("gated")
+    driver.send(signal.SIGHUP)
+    driver.send(signal.SIGINT)
+    race.gate.unlink()
+    all_right(race, str(store), [driver])
+
+
+STUBBORN = '''
+"""Does it stop?"""
+import os
+import time
+
+from marin import Context, ExecutorStep
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
+from tests.support.toy import Blob
+
+
+class Stubborn(ExecutorStep[Blob], op="stubborn"):
+    def run(self, ctx: Context) -> Blob:
+        while True:
+            try:
+                open({journal!r}, "a").write("went on\\n")
+                while True:
+                    time.sleep(0.02)
+            except BaseException:
+                pass
+
+
+def build(scale: Scale) -> Experiment:
+    return Experiment(issue=1, question=__doc__, results={{"end": Stubborn(label="s")}})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+
+
+@pytest.mark.parametrize(("number", "code"), TOLD, ids=[told[0].name for told in TOLD])
+def test_told_twice_a_driver_stops_at_once_whatever_its_step_does(
+    drivers: Drivers, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    journal, file = tmp_path / "journal", tmp_path / "exp1_stubborn.py"
+    file.write_text(STUBBORN.format(journal=str(journal)))
+    driver = drivers.start(file, str(tmp_path / "store"))
+    wait_for_lines(journal, 1)
+    driver.send(number)
+    driver.send(number)  # the terminal and a wrapper both pass one Ctrl-C on
+    wait_for_lines(journal, 2)
+    limit = time.monotonic() + 20
+    while not driver.ended():
+        assert time.monotonic() < limit
+        driver.send(number)
+        time.sleep(0.1)
+    assert driver.code == code, driver.said()
+    assert len(journal.read_text().splitlines()) == 2
+    assert "stopped at once" in driver.said()
+
+
+def wait_for_lines(journal: Path, count: int) -> None:
+    limit = time.monotonic() + 20
+    while not journal.exists() or len(journal.read_text().splitlines()) < count:
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+
+
+def test_a_driver_on_an_object_store_gives_its_lease_back_too(
+    drivers: Drivers, tmp_path: Path, remote_prefix: str
+) -> None:
+    race = Race(tmp_path, layers=1, wide=2, gated=True)
+    driver = drivers.start(race.file, remote_prefix)
+    race.wait_until_began("gated")
+    driver.send(signal.SIGTERM)
+    assert driver.wait() == 143, driver.said()
+    store = Store(remote_prefix)
+    (identity,) = store.leased()
+    lease = read_lease(store.objects, identity)
+    assert lease is not None
+    assert lease.state is State.RELEASED
+
+
+def test_a_step_that_was_stopped_with_its_run_has_not_failed(drivers: Drivers, tmp_path: Path) -> None:
+    """Neither at the end of the run, nor in ``marin status``, ``logs`` or the plan, nor on the page."""
+    race, store = Race(tmp_path, layers=1, wide=2, gated=True), tmp_path / "store"
+    driver = drivers.start(race.file, str(store))
+    race.wait_until_began("gated")
+    driver.send(signal.SIGINT)
+    assert driver.wait() == 130, driver.said()
+    said = driver.said()
+    assert "stopped work/gated: stopped by Ctrl-C" in said
+    assert "1 stopped, 2 not begun in" in said
+    assert "failed" not in said
+    assert "KeyboardInterrupt" not in said
+    (report,) = store.glob("work/gated-*/.marin/failure.json")
+    assert json.loads(report.read_text())["error"] == "stopped by Ctrl-C"
+    assert "Traceback" not in report.with_name("log.txt").read_text()
+    (status,) = store_statuses(Store(str(store)))
+    assert (status.status, status.step) == (Standing.STOPPED, "work/gated")
+    assert "stopped by Ctrl-C" in status.detail
+    page = next((store / ".marin/pages").glob("*.html")).read_text()
+    assert "stopped by Ctrl-C" in page
+    assert "failed" not in re.sub(r"<style>.*?</style>", "", page, flags=re.S).split("</head>")[1].split("<script")[0]
+    again = drivers.start(race.file, str(store), "--dry-run")
+    assert again.wait() == 0
+    assert "last time: stopped by Ctrl-C" in again.said()
+    assert "failed last time" not in again.said()

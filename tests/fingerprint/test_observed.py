@@ -1,0 +1,334 @@
+"""What run() reads in ways that its source does not tell is seen while it runs; a change of it is drift, by name."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import Project
+
+HEAD = '''
+"""Is it seen?"""
+import ctypes, glob, importlib, os, pickle, pkgutil, runpy, subprocess, sys
+from os.path import dirname
+from pathlib import Path
+
+import numpy as np
+
+from marin import Context, ExecutorStep
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
+from tests.support.toy import Blob
+import lib.loaded
+import lib.pickled
+import lib.texts
+
+HERE = dirname(__file__)
+MODE = os.environ.get("TOY_MODE", "plain")
+AT_IMPORT = Path("data/at_import.txt").read_text()
+
+
+def load(name):
+    return importlib.import_module(name)
+
+'''
+STEP = """
+class {cls}(ExecutorStep[Blob], op="{name}"):
+    def run(self, ctx: Context) -> Blob:
+        text = self.read()
+        ctx.out.write_text("text.txt", str(text))
+        return Blob(bytes=1)
+
+    def read(self):
+{body}
+
+"""
+TAIL = """
+def build(scale: Scale) -> Experiment:
+    return Experiment(issue=1, question=__doc__, results={{{results}}})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+"""
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """read: the body of what the step reads with. file: what is edited (or made); says: how drift names it."""
+
+    read: str
+    file: str
+    says: str
+
+
+OUTSIDE = "OUTSIDE"  # in read, file and says: a folder beside the project
+IDIOMS = {
+    "dirname": Idiom(
+        "return open(dirname(__file__) + '/data/dirname.txt').read()",
+        "data/dirname.txt",
+        "data/dirname.txt changed, which run() read",
+    ),
+    "fstring": Idiom(
+        "name = 'fstring'\nreturn open(f'{HERE}/data/{name}.txt').read()",
+        "data/fstring.txt",
+        "data/fstring.txt changed",
+    ),
+    "cwd": Idiom("return Path('data/cwd.txt').read_text()", "data/cwd.txt", "data/cwd.txt changed"),
+    "absolute": Idiom(
+        "return open('OUTSIDE/absolute.txt').read()", "OUTSIDE/absolute.txt", "OUTSIDE/absolute.txt changed"
+    ),
+    "numpy": Idiom("return np.loadtxt('OUTSIDE/numpy.txt')", "OUTSIDE/numpy.txt", "OUTSIDE/numpy.txt changed"),
+    "glob": Idiom(
+        "return len(glob.glob(HERE + '/globbed/*.txt'))", "globbed/new.txt", "globbed/*.txt has 2 names, had 1"
+    ),
+    "pathglob": Idiom(
+        "return len(list((Path(HERE) / 'found').rglob('*.txt')))",
+        "found/deep/new.txt",
+        "found/**/*.txt has 2 names, had 1",
+    ),
+    "walk": Idiom("return list(os.walk(HERE + '/walked'))", "walked/deep/new.txt", "walked/deep/ has 2 names, had 1"),
+    "listdir": Idiom("return os.listdir('OUTSIDE/listed')", "OUTSIDE/listed/new.txt", "OUTSIDE/listed/ has 2 names"),
+    "later": Idiom(
+        "try:\n    return open(HERE + '/data/later.conf').read()\nexcept OSError:\n    return 0",
+        "data/later.conf",
+        "data/later.conf is there now, which run() looked for",
+    ),
+    "alias_of_import": Idiom(
+        "load = importlib.import_module\nreturn load('by_alias').f()", "by_alias.py", "by_alias.f changed"
+    ),
+    "constant_by_import": Idiom("return getattr(load('by_constant'), 'K')", "by_constant.py", "by_constant.K changed"),
+    "map_import": Idiom(
+        "return [m.f() for m in map(importlib.import_module, ['by_map'])]", "by_map.py", "by_map.f changed"
+    ),
+    "builtin_import": Idiom("i = __import__\nreturn i('by_builtin').f()", "by_builtin.py", "by_builtin.f changed"),
+    "helper_of_helper": Idiom("return load('by_two').f()", "by_third.py", "by_third.g changed"),
+    "exec_alias": Idiom(
+        "e = exec\nspace = {}\ne(open(HERE + '/data/code.txt').read(), space)\nreturn space['X']",
+        "data/code.txt",
+        "data/code.txt changed",
+    ),
+    "sys_modules": Idiom("return sys.modules.get('lib.loaded').f()", "lib/loaded.py", "lib.loaded.f changed"),
+    "run_path": Idiom("r = runpy.run_path\nreturn r(HERE + '/by_path.py')['X']", "by_path.py", "by_path.X changed"),
+    "pickle": Idiom("l = pickle.loads\nreturn l(b'cby_pickle\\nf\\n.')()", "by_pickle.py", "by_pickle.f changed"),
+    "pickled_constant": Idiom(
+        "l = pickle.loads\nreturn l(b'clib.pickled\\nK\\n.')", "lib/pickled.py", "lib.pickled.K changed"
+    ),
+    "text_that_imports": Idiom(
+        "e = exec\nspace = {}\ne('from lib.' + 'texts import K', space)\nreturn space['K']",
+        "lib/texts.py",
+        "lib.texts.K changed",
+    ),
+    "get_data": Idiom("g = pkgutil.get_data\nreturn g('lib', 'got.txt')", "lib/got.txt", "lib/got.txt changed"),
+    "environment": Idiom("return MODE", "", "TOY_MODE changed in the environment"),
+    "environment_inside": Idiom("return os.getenv('TOY_INSIDE')", "", "TOY_INSIDE changed in the environment"),
+    "module_level": Idiom("return AT_IMPORT", "data/at_import.txt", "data/at_import.txt changed"),
+    "script": Idiom(
+        "return subprocess.check_output([sys.executable, HERE + '/child.py'])", "child.py", "child.<on import> changed"
+    ),
+    "argument": Idiom(
+        "return subprocess.check_output(['cat', HERE + '/data/argument.txt'])",
+        "data/argument.txt",
+        "data/argument.txt changed",
+    ),
+}
+FILES = {
+    **{f"data/{name}.txt": "one" for name in ("dirname", "fstring", "cwd", "at_import", "argument")},
+    **{f"OUTSIDE/{name}.txt": "1" for name in ("absolute", "numpy")},
+    "OUTSIDE/listed/a.txt": "",
+    "globbed/a.txt": "",
+    "found/deep/a.txt": "",
+    "walked/deep/a.txt": "",
+    "data/code.txt": "X = 1",
+    "lib/loaded.py": "def f():\n    return 1\n\ndef other():\n    return 1\n",
+    "lib/got.txt": "one",
+    "lib/pickled.py": "K = 1\n",
+    "lib/texts.py": "K = 1\n",
+    **{
+        f"{name}.py": "K = 1\n\ndef f():\n    return 1\n"
+        for name in ("by_alias", "by_constant", "by_map", "by_builtin", "by_pickle")
+    },
+    "by_two.py": "from by_third import g\n\ndef f():\n    return g()\n",
+    "by_third.py": "def g():\n    return 1\n",
+    "by_path.py": "X = 1\n",
+    "child.py": "import sys\nsys.stdout.write('1')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project of which every step has run."""
+    folder = tmp_path_factory.mktemp("observed")
+    outside = str(folder / "outside")
+    steps = "".join(
+        STEP.format(
+            cls=name.title().replace("_", ""),
+            name=name,
+            body="\n".join(f"        {line}" for line in idiom.read.replace(OUTSIDE, outside).splitlines()),
+        )
+        for name, idiom in IDIOMS.items()
+    )
+    results = ", ".join(f'"{name}": {name.title().replace("_", "")}(label="x")' for name in IDIOMS)
+    project = Project(folder / "project", HEAD + steps + TAIL.format(results=results))
+    for name, text in FILES.items():
+        file = place(project, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    run(project, expect=0)
+    assert sorted(project.ran()) == sorted(f"{name}/x" for name in IDIOMS)
+    return project
+
+
+def place(project: Project, name: str) -> Path:
+    return project.folder / name.replace(OUTSIDE, str(project.folder.parent / "outside"))
+
+
+def run(project: Project, *arguments: str, expect: int, cwd: Path | None = None, **environment: str) -> str:
+    done = subprocess.run(
+        project.command(*arguments),
+        capture_output=True,
+        text=True,
+        env={**project.environment(), **environment},
+        cwd=cwd or project.folder,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == expect, said
+    return said
+
+
+def stopped(said: str) -> list[str]:
+    return [words[1].removesuffix("/x") for line in said.splitlines() if (words := line.split()) and words[0] == "stop"]
+
+
+def test_nothing_drifts_where_nothing_changed(observed: Project) -> None:
+    said = run(observed, "--dry-run", "--every-step", expect=0)
+    assert f"{len(IDIOMS)} cached" in said, said
+
+
+@pytest.fixture
+def undone(observed: Project) -> Iterator[Project]:
+    """The project; what a test adds or edits is taken back."""
+    yield observed
+    for idiom in IDIOMS.values():
+        if idiom.file and idiom.file not in FILES:
+            place(observed, idiom.file).unlink(missing_ok=True)
+    for name, text in FILES.items():
+        place(observed, name).write_text(text)
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_a_change_is_drift_of_the_step_that_read_it_alone(undone: Project, name: str) -> None:
+    idiom = IDIOMS[name]
+    variables: dict[str, str] = {}
+    if not idiom.file:
+        variables = {idiom.says.split()[0]: "fancy"}
+    elif idiom.file in FILES:
+        file = place(undone, idiom.file)
+        file.write_text(file.read_text().replace("1", "2").replace("one", "two"))
+    else:
+        place(undone, idiom.file).write_text("1")
+    said = run(undone, "--dry-run", "--every-step", expect=3, **variables)
+    assert stopped(said) == [name], said
+    assert idiom.says.replace(OUTSIDE, str(undone.folder.parent / "outside")) in " ".join(said.split()), said
+
+
+def test_what_nobody_can_see_is_said_by_run_and_plan(observed: Project, tmp_path: Path) -> None:
+    said = run(observed, "--dry-run", expect=0)
+    assert "what other programs read that it starts (cat)" in said, said
+    first = run(observed, "--only", "argument", "--prefix", str(tmp_path / "store"), expect=0)
+    assert "what other programs read that it starts (cat)" in first, first
+
+
+def test_another_checkout_of_the_project_shares_the_store(observed: Project, tmp_path: Path) -> None:
+    """Files of the project are known within it. Of the steps, those that name a folder absolutely are left out."""
+    other = Project(tmp_path / "elsewhere")
+    shutil.copytree(observed.folder, other.folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("store"))
+    other.store = observed.store
+    assert f"{len(IDIOMS)} cached" in run(other, "--dry-run", expect=0)
+    (other.folder / "data/dirname.txt").write_text("other")
+    assert stopped(run(other, "--dry-run", "--every-step", expect=3)) == ["dirname"]
+
+
+def test_an_acceptance_is_of_the_change_as_it_is(undone: Project, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    only = ("--only", "dirname", "--prefix", str(store))
+    run(undone, *only, expect=0)
+    place(undone, "data/dirname.txt").write_text("accepted")
+    run(undone, *only, "--on-drift", "accept", "--because", "only a test", expect=0)
+    assert "1 cached" in run(undone, *only, "--dry-run", expect=0)
+    place(undone, "data/dirname.txt").write_text("another")
+    run(undone, *only, "--dry-run", expect=3)
+
+
+def test_the_value_of_a_variable_is_nowhere_in_the_store(observed: Project, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    run(observed, "--only", "environment", "--prefix", str(store), expect=0, TOY_MODE="verysecret")
+    assert not [
+        file
+        for file in store.rglob("*")
+        if file.is_file() and file.name != "text.txt" and b"verysecret" in file.read_bytes()
+    ]
+
+
+LIBRARY = """
+class Load(ExecutorStep[Blob], op="load"):
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", str(ctypes.CDLL(HERE + "/lib" + "fast.so").fast()))
+        return Blob(bytes=1)
+
+
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to compile a library with")
+def test_a_library_that_is_loaded(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", HEAD + LIBRARY + TAIL.format(results='"load": Load(label="x")'))
+    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+        place(project, name).parent.mkdir(exist_ok=True)
+        place(project, name).write_text("")
+
+    def compiled(number: int) -> None:
+        source = tmp_path / "fast.c"
+        source.write_text(f"int fast(void) {{ return {number}; }}")
+        subprocess.run(["gcc", "-shared", "-o", project.folder / "libfast.so", source], check=True)
+
+    compiled(1)
+    run(project, expect=0)
+    assert "1 cached" in run(project, "--dry-run", expect=0)
+    compiled(2)
+    assert "libfast.so changed, which run() read" in run(project, "--dry-run", expect=3)
+
+
+LAZY = """
+class Lazy(ExecutorStep[Blob], op="lazy"):
+    def run(self, ctx: Context) -> Blob:
+        from lib.lazy import used
+
+        ctx.out.write_text("text.txt", str(used()))
+        return Blob(bytes=1)
+
+
+"""
+
+
+def test_what_only_an_import_runs_does_not_count(tmp_path: Path) -> None:
+    """A class or decorator of a module of which run() uses something else."""
+    project = Project(tmp_path / "project", HEAD + LAZY + TAIL.format(results='"lazy": Lazy(label="x")'))
+    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+        place(project, name).parent.mkdir(exist_ok=True)
+        place(project, name).write_text("")
+    lazy = project.folder / "lib/lazy.py"
+    lazy.write_text(
+        "def mark(f):\n    return f\n\n\n@mark\ndef other():\n    return 1\n\n\n"
+        "class Unused:\n    x = 1\n\n\ndef used():\n    return 1\n"
+    )
+    run(project, expect=0)
+    lazy.write_text(lazy.read_text().replace("x = 1", "x = 2").replace("    return f\n", "    return (f)  # same\n"))
+    assert "1 cached" in run(project, "--dry-run", expect=0)
+    lazy.write_text(lazy.read_text().replace("used():\n    return 1", "used():\n    return 2"))
+    assert "lib.lazy.used changed" in run(project, "--dry-run", expect=3)

@@ -1,0 +1,238 @@
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from marin.report.page.drawing.experiment import render
+from marin.report.page.drawing.model import (
+    Better,
+    Estimate,
+    EvaluationTable,
+    Event,
+    Evidence,
+    ExperimentPage,
+    Finding,
+    MetricRow,
+    MixtureStage,
+    MixtureTable,
+    Series,
+    SeriesPlot,
+    Status,
+    StepRow,
+    Table,
+    TrainingCurve,
+    TrustNote,
+)
+from tests.report import sample
+from tests.report.reading import Reading
+
+HOSTILE = """</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'<svg/onload=x> & $x_1$"""
+
+
+@pytest.fixture(scope="module")
+def whole() -> str:
+    return render(sample.page())
+
+
+def test_tags_balance_and_ids_are_unique_and_found(whole: str) -> None:
+    reading = Reading(whole)
+    ids = reading.ids()
+    assert len(ids) == len(set(ids))
+    wanted = {a["href"][1:] for _, a in reading.tags if a.get("href", "").startswith("#")}
+    wanted |= set(re.findall(r"url\(#([^)]+)\)", whole))
+    assert wanted - set(ids) == set()
+
+
+def test_nothing_is_loaded_from_outside(whole: str) -> None:
+    reading = Reading(whole)
+    assert not {"link", "img", "iframe", "object", "embed", "audio", "video", "base"} & {tag for tag, _ in reading.tags}
+    assert not any("src" in attributes for _, attributes in reading.tags)
+    assert "@import" not in whole
+    assert set(re.findall(r"url\((.)", whole)) == {"#"}
+    addresses = set(re.findall(r"https?://[^\"'<\s]+", whole))
+    assert addresses == {"https://github.com/marin-community/marin/issues/1529"}
+    assert all(tag == "a" for tag, attributes in reading.tags if attributes.get("href", "").startswith("http"))
+
+
+def test_every_step_has_a_row_and_a_place_in_the_graph(whole: str) -> None:
+    steps = sample.page().steps
+    reading = Reading(whole)
+    rows = {attributes["id"] for tag, attributes in reading.tags if tag == "tr" and "id" in attributes}
+    assert len(rows) == len(steps) > 120
+    drawn = {n for _, attributes in reading.tags for n in attributes.get("data-steps", "").split()}
+    assert drawn == {str(index) for index in range(len(steps))}
+    for step in steps:
+        assert step.name in reading.text
+        assert step.identity[:12] in reading.text
+
+
+def test_the_page_is_small(whole: str) -> None:
+    assert len(whole.encode()) < 1_000_000
+
+
+def test_a_long_run_stays_small_and_keeps_its_spike() -> None:
+    import random
+
+    page = replace(sample.page(), runs=sample.runs(random.Random(1), scale=1000))
+    html = render(page)
+    assert len(html.encode()) < 3_000_000
+    assert "bucket means" in html
+
+
+def test_equal_pages_give_equal_bytes_in_any_process(whole: str) -> None:
+    code = (
+        "from tests.pages import sample; from marin.report.page.drawing.experiment import render; import sys, hashlib;"
+    )
+    code += "sys.stdout.write(hashlib.sha256(render(sample.page()).encode()).hexdigest())"
+    root = Path(__file__).parents[2]
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True, capture_output=True, text=True,
+        ).stdout
+        for seed in ("1", "77")
+    }  # fmt: skip
+    import hashlib
+
+    assert digests == {hashlib.sha256(whole.encode()).hexdigest()}
+
+
+def test_a_page_without_plots_does_not_import_matplotlib() -> None:
+    code = "from tests.pages import sample; from marin.report.page.drawing.experiment import render; import sys;"
+    code += "render(sample.failed()); sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
+
+
+def test_the_answer_comes_first(whole: str) -> None:
+    page = sample.page()
+    order = [page.headline[0], page.evidence[0].verdict, "does trading Dolmino math", "GSM-style test, 512"]
+    order += ["Mixtures by stage", "Graph", "python experiments/exp1529_mantis.py"]
+    text = " ".join(Reading(whole).text.split())
+    text = text[text.index("Provenance") :]  # after the contents line
+    places = [text.index(piece) for piece in order]
+    assert places == sorted(places)
+
+
+def test_a_failed_step_stands_at_the_top_with_error_and_log() -> None:
+    html = render(sample.failed())
+    reading = Reading(html)
+    text = " ".join(reading.text.split())
+    error = text.index("loss is nan")
+    log = text.index("train/kestrel_llama-")
+    assert error < log < text.index("No answer yet")
+    skipped = [step for step in sample.failed().steps if step.status is Status.SKIPPED]
+    assert f"1 step failed, {len(skipped)} skipped" in text
+    assert any(a.get("href", "").startswith("file:///home/researcher") for _, a in reading.tags)
+
+
+def test_an_empty_experiment_renders() -> None:
+    page = ExperimentPage(title="nothing yet", question="", scale="rehearsal", created="now")
+    reading = Reading(render(page))
+    assert "No answer yet" in reading.text
+    assert not any(tag == "svg" for tag, _ in reading.tags)
+
+
+def _hostile(text: str) -> ExperimentPage:
+    plot = SeriesPlot(
+        title=text, x_label=text, y_label=text, note=text, levels={text: 0.5}, events=(Event(step=1, text=text),),
+        series=(Series(name=text, x=(0, 1, 2), y=(0.1, 0.5, 0.2)),),
+    )  # fmt: skip
+    curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
+    step = StepRow(
+        name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
+        facts={text: {text: text}}, notes=(text,), log="/" + text, error=text,
+    )  # fmt: skip
+    stage = MixtureStage(first_step=0, shares={text: 1}, published={text: text})
+    return ExperimentPage(
+        title=text, question=text, scale=text, created=text, issue=1, issue_url="javascript:alert(1)",
+        git_revision=text, command=text, prefix=text, headline=(text, text), arms=(text,),
+        steps=(step, replace(step, name="b", inputs=(text,))),
+        mixtures=(MixtureTable(arm=text, stages=(stage,)),),
+        runs=(curve,), trust=(TrustNote(step=text, kind=text, text=text),),
+        evaluations=(EvaluationTable(title=text, columns=(text,), note=text, rows=(
+            MetricRow(name=text, values={text: Estimate(value=1)}, unit=text, note=text),)),),
+        evidence=(Evidence(title=text, finding=Finding.FOUND, verdict=text, paragraphs=(text,), plots=(plot,),
+            tables=(Table(title=text, columns=(text,), rows=((text,),), note=text),)),),
+    )  # fmt: skip
+
+
+def test_hostile_labels_stay_text() -> None:
+    html = render(_hostile(HOSTILE))
+    reading = Reading(html)
+    tags = [tag for tag, _ in reading.tags]
+    assert tags.count("script") == 1
+    assert "img" not in tags
+    assert not any(name.startswith("on") for _, attributes in reading.tags for name in attributes)
+    assert not any(a.get("href", "").startswith("javascript") for _, a in reading.tags)
+    assert reading.text.count("alert(1)") > 20
+
+
+def test_a_dollar_is_a_dollar_in_plots() -> None:
+    reading = Reading(render(_hostile("cost $x_1$")))
+    inside = sum("cost $x_1$" in text for text in re.findall(r"[^\n]+", reading.text))
+    assert inside > 10
+    assert "cost x" not in reading.text
+
+
+def test_published_shares_are_compared_to_their_printed_digits(whole: str) -> None:
+    reading = Reading(whole)
+    medium = reading.row("nemotron_cc/medium")
+    assert medium[1] == "30.69✓"
+    wrong = MixtureStage(first_step=0, shares={"a": 0.2149, "b": 0.7851}, published={"a": "21.48", "b": "78.5"})
+    page = replace(sample.page(), mixtures=(MixtureTable(arm="Bison", stages=(wrong,)),), steps=())
+    shown = Reading(render(page))
+    assert shown.row("a")[1] == "21.49≠ 21.48"
+    assert shown.row("b")[1] == "78.51✓"
+
+
+def test_stages_that_all_arms_share_stand_once(whole: str) -> None:
+    heads = next(row for row in Reading(whole).rows if row and row[0] == "source")
+    assert [" ".join(h.split()) for h in heads[1:5]] == [
+        "all armsfrom step 0", "Bisonfrom step 160", "Mantisfrom step 160", "Mantisfrom step 174",
+    ]  # fmt: skip
+
+
+def _scores(better: Better, *values: float) -> list[str]:
+    columns = ("Bison", "Mantis")
+    made = {name: Estimate(value=value) for name, value in zip(columns, values, strict=True)}
+    table = EvaluationTable(title="t", columns=columns, rows=(MetricRow(name="metric x", values=made, better=better),))
+    html = render(replace(sample.page(), evaluations=(table,), steps=(), runs=(), evidence=()))
+    cells = re.search(r"metric x.*?</tr>", html, re.S)
+    assert cells is not None
+    return [kind for kind in re.findall(r'class="number (best|not-best)"', cells[0])]
+
+
+@pytest.mark.parametrize(
+    ("better", "values", "wanted"),
+    [
+        (Better.LOWER, (1.0, 2.0), ["best", "not-best"]),
+        (Better.HIGHER, (1.0, 2.0), ["not-best", "best"]),
+        (Better.NEITHER, (1.0, 2.0), ["not-best", "not-best"]),
+        (Better.LOWER, (1.0, 1.0), ["not-best", "not-best"]),
+        (Better.LOWER, (float("nan"), 1.0), ["not-best", "not-best"]),
+    ],
+)
+def test_the_best_of_a_row_is_marked(better: Better, values: tuple[float, float], wanted: list[str]) -> None:
+    assert _scores(better, *values) == wanted
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda curve: replace(curve, loss=[float("nan")] * len(curve.step), grad_norm=(), tokens=()),
+        lambda curve: replace(
+            curve, step=curve.step[:1], loss=curve.loss[:1], grad_norm=(), learning_rate=(), tokens=()
+        ),
+        lambda curve: replace(curve, loss=[2.0] * len(curve.step), learning_rate=()),
+        lambda curve: replace(curve, step=(), loss=(), grad_norm=(), learning_rate=(), tokens=()),
+    ],
+)
+def test_odd_curves_render(change: Callable[[TrainingCurve], TrainingCurve]) -> None:
+    page = sample.page()
+    odd = replace(page, steps=(), evidence=(), runs=[change(run) for run in page.runs])
+    Reading(render(odd))

@@ -1,0 +1,95 @@
+"""The page of a run: written when it tells something new, left alone when it would tell the same."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin import Resources
+from marin.executor.scheduler import Run
+from marin.report.page.page import page_name, write_page
+from marin.steps.scale import Scale
+from marin.steps.step import ExecutorStep
+from marin.store.store import Store
+from tests.support.toy import Fail, Join, Write, run
+
+HERE = Path(__file__)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "store"))
+
+
+def execute(store: Store, step: ExecutorStep[Any]) -> Run:
+    return run(store.prefix, made=step)
+
+
+def text(store: Store) -> str:
+    content = store.objects.read(page_name("test_page-rehearsal"))
+    assert content is not None
+    return content.decode()
+
+
+def test_a_cached_run_leaves_the_page_of_the_run_that_made_it(store: Store) -> None:
+    joined = Join(label="joined", parts=(Write(label="a", text="a"), Write(label="b", text="b")))
+    first = execute(store, joined)
+    assert write_page(first, HERE, Scale.REHEARSAL, "first command")[1]
+    before = text(store)
+    assert "first command" in before
+    assert "3 ran" in before
+    again = execute(store, joined)
+    path, new = write_page(again, HERE, Scale.REHEARSAL, "second command")
+    assert not new
+    assert path.endswith("test_page-rehearsal.html")
+    assert text(store) == before
+    # One more step to tell of: a new page, although what was there is cached.
+    more = execute(store, Join(label="more", parts=(joined,)))
+    assert write_page(more, HERE, Scale.REHEARSAL, "third command")[1]
+    assert "third command" in text(store)
+
+
+def test_a_page_of_other_code_is_written_anew(store: Store) -> None:
+    step = Write(label="a", text="a")
+    write_page(execute(store, step), HERE, Scale.REHEARSAL, "one")
+    name = page_name("test_page-rehearsal")
+    store.objects.write(
+        name, text(store).replace('name="marin-seal" content="', 'name="marin-seal" content="0').encode()
+    )
+    assert write_page(execute(store, step), HERE, Scale.REHEARSAL, "two")[1]
+    assert "two" in text(store)
+
+
+def test_a_failed_run_says_so_every_time(store: Store) -> None:
+    step = Join(label="after", parts=(Fail(label="broken", source=Write(label="a", text="a")),))
+    for command in ("one", "two"):
+        assert write_page(execute(store, step), HERE, Scale.REHEARSAL, command)[1]
+        page = text(store)
+        assert "1 step failed, 1 skipped" in page
+        assert "the disk of dreams is empty" in page
+        assert command in page
+
+
+def test_a_run_of_some_results_leaves_the_whole_experiments_page_alone(store: Store) -> None:
+    step = Write(label="a", text="a")
+    write_page(execute(store, step), HERE, Scale.REHEARSAL, "the whole")
+    before = text(store)
+    path, new = write_page(execute(store, step), HERE, Scale.REHEARSAL, "a part", ("end",))
+    assert new
+    assert path.endswith("test_page-rehearsal-end.html")
+    assert text(store) == before
+
+
+def test_whatever_a_page_tells_renews_it(store: Store) -> None:
+    """The seal is of what a page is made from, and must miss none of it."""
+    step = Write(label="a", text="a")
+    write_page(execute(store, step), HERE, Scale.REHEARSAL, "first")
+    assert not write_page(execute(store, step), HERE, Scale.REHEARSAL, "again")[1]
+    renamed = execute(store, Write(label="b", text="a"))  # the same identity under another name
+    assert write_page(renamed, HERE, Scale.REHEARSAL, "another label")[1]
+    assert "write/b" in text(store)
+    rebuilt = run(store.prefix, rebuild=("b",), made=Write(label="b", text="a"))
+    assert write_page(rebuilt, HERE, Scale.REHEARSAL, "made again")[1]
+    assert not write_page(execute(store, Write(label="b", text="a")), HERE, Scale.REHEARSAL, "again")[1]
+    elsewhere = Write(label="b", text="a", resources=Resources(cpus=3))
+    assert write_page(execute(store, elsewhere), HERE, Scale.REHEARSAL, "other resources")[1]

@@ -1,0 +1,223 @@
+"""What a hand or a power cut does to revocations, acceptances and records is noticed by whoever relies on them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin.errors import CorruptRecord
+from marin.plan.acceptance import accept_planned
+from marin.plan.decision import OnDrift
+from marin.plan.plan import Action
+from marin.report.audit import Grade, audit_store
+from marin.store.objects.local import LocalObjects
+from marin.store.record import Record
+from marin.store.revocation import revoke, revoked, withdraw
+from marin.store.store import Store, own_record, record_name
+from marin.upkeep.mirror.copy import mirror
+from marin.upkeep.mirror.plan import plan_mirroring
+from tests.cli.test_cli_store import marin
+from tests.support.aging import rewrite_record
+from tests.support.faults.hook import note_synced, state_of
+from tests.support.toy import Join, Outside, Write, planned, ran, run
+
+A = Write(text="hello", label="a")
+REVOCATIONS, ACCEPTED = ".marin/revocations", ".marin/accepted"
+
+
+def made(prefix: str) -> Record:
+    record = run(prefix, end=A).results[A].record
+    assert record is not None
+    return record
+
+
+def the_file(prefix: str, folder: str) -> Path:
+    (path,) = (Path(prefix) / folder).iterdir()
+    return path
+
+
+def drifted(prefix: str, tmp_path: Path) -> Outside:
+    """An output whose drift was accepted once, and that has drifted again."""
+    source = tmp_path / "source.txt"
+    step = Outside(path=str(source), label="o")
+    for text in ("one", "two"):
+        source.write_text(text)
+        plan = planned(prefix, on_drift=OnDrift.ACCEPT, end=step)
+        accept_planned(plan)
+        run(prefix, on_drift=OnDrift.ACCEPT, end=step)
+    source.write_text("three")
+    return step
+
+
+def test_a_revocation_and_an_acceptance_survive_a_power_cut(
+    prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    record = made(prefix)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", os.fsync)  # undone afterwards
+        note_synced(lambda held: synced.append(str(held)))
+        for because in ("bad", "worse"):
+            revoke(Store(prefix), record, because)
+            for held in (the_file(prefix, REVOCATIONS), Path(prefix) / REVOCATIONS):
+                assert state_of(held.stat()) in synced
+        withdraw(Store(prefix), record, "looked at the wrong file")
+        drifted(prefix, tmp_path)
+        assert state_of(the_file(prefix, ACCEPTED).stat()) in synced
+
+
+def test_bytes_are_on_the_disk_before_they_take_the_place_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a cut between the two would take the revocations that were there before."""
+    order: list[str] = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: order.append("sync") or sync(handle))
+    monkeypatch.setattr(os, "replace", lambda *names: order.append("replace") or replace(*names))
+    objects = LocalObjects(tmp_path)
+    assert objects.compare_and_swap("folder/name", None, b"content", lasting=True)
+    assert order.index("sync") < order.index("replace")
+    assert "sync" in order[order.index("replace") :]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"{", b'{"root": 3}\n', b"\xff\xfe\n"])
+def test_a_revocation_that_cannot_be_read_is_damage_for_every_command(prefix: str, content: bytes) -> None:
+    revoke(Store(prefix), made(prefix), "bad")
+    path = the_file(prefix, REVOCATIONS)
+    whole = path.read_bytes()
+    path.write_bytes(content)
+    for command in ("audit", "gc"):
+        assert str(path) in marin(Path(prefix), command, expect=5).stderr.replace("\n", "")
+    with pytest.raises(CorruptRecord, match=r"revocation.*revoke again"):
+        planned(prefix, end=A)
+    with pytest.raises(CorruptRecord, match="revocation"):  # what is there is not hidden by what is added
+        revoke(Store(prefix), made_before(prefix), "again")
+    assert path.read_bytes() == content
+    path.write_bytes(whole.rstrip(b"\n"))  # as an editor leaves it
+    revoke(Store(prefix), made_before(prefix), "again")
+    assert [entry.because for entry in revoked(Store(prefix)).all] == ["again"]
+
+
+def made_before(prefix: str) -> Record:
+    record = Store(prefix).record(A.identity)
+    assert record is not None
+    return record
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff"])
+def test_an_acceptance_that_cannot_be_read_is_damage(prefix: str, tmp_path: Path, content: bytes) -> None:
+    step = drifted(prefix, tmp_path)
+    path = the_file(prefix, ACCEPTED)
+    path.write_bytes(content)
+    with pytest.raises(CorruptRecord, match=f"{path}.*accept again"):
+        planned(prefix, end=step)
+
+
+def test_formats_old_ones_are_read_and_later_ones_refused(prefix: str, tmp_path: Path) -> None:
+    record = made(prefix)
+    revoke(Store(prefix), record, "bad")
+    step = drifted(prefix, tmp_path)
+    for folder, use in ((REVOCATIONS, A), (ACCEPTED, step)):
+        path = the_file(prefix, folder)
+        told: dict[str, Any] = json.loads(path.read_text().splitlines()[0])
+        assert told.pop("format") == 1
+        path.write_text(json.dumps(told) + "\n")
+        assert planned(prefix, end=use).of(use).action is Action.STOP  # it is read as it always was
+        path.write_text(json.dumps({"format": 2, "fields": "others"}) + "\n")
+        with pytest.raises(CorruptRecord, match="format 2, this marin reads up to 1; update marin"):
+            planned(prefix, end=use)
+        path.write_text(json.dumps(told) + "\n")
+
+
+EDITS: list[dict[str, Any]] = [
+    {"packages": {"numpy": "9"}},
+    {"bytes": 6},
+    {"lifetime": "1d"},
+    {"label": "b"},
+    {"provenance": {"who": "somebody", "host": "h", "started": "2020-01-01 00:00:00", "seconds": 1.0, "git": "0"}},
+    {"outside": {"url": "etag"}},
+    {"mirrored": [{"origin": "o", "who": "w", "host": "h", "when": "w"}]},
+]
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=[next(iter(edit)) for edit in EDITS])
+@pytest.mark.parametrize("copy", [False, True], ids=["visible", "copy"])
+def test_a_record_edited_by_hand_is_found(prefix: str, edit: dict[str, Any], copy: bool) -> None:
+    record = made(prefix)
+    path = Path(prefix) / (own_record(record) if copy else record_name(record.identity))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **edit}))
+    assert "was edited" in marin(Path(prefix), "verify", expect=5).stdout
+    assert "was edited" in marin(Path(prefix), "audit", "--json", expect=3).stdout
+    if not copy:
+        with pytest.raises(CorruptRecord, match=f"{path} was edited"):
+            run(prefix, end=A)
+    assert ran(run(prefix, rebuild=("a",), end=A)) == {"toy-write/a"}
+    marin(Path(prefix), "verify")
+
+
+def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix: str) -> None:
+    record = made(prefix)
+    seen = Path(prefix) / record_name(record.identity)
+    before = seen.read_bytes()
+    rewrite_record(Store(prefix), record.identity, packages={"numpy": "9"})
+    marin(Path(prefix), "verify")
+    seen.write_bytes(before)
+    assert "differ in packages" in marin(Path(prefix), "verify", expect=5).stdout
+    claims = [claim.subject for claim in audit_store(Store(prefix)).of(Grade.UNTRUSTED)]
+    assert claims == ["edited record"]
+    (Path(prefix) / own_record(record)).unlink()
+    assert "record.json is missing" in marin(Path(prefix), "verify", expect=5).stdout
+
+
+def test_a_record_without_a_digest_or_in_another_layout_is_read(prefix: str) -> None:
+    record = made(prefix)
+    for name in (own_record(record), record_name(record.identity)):
+        path = Path(prefix) / name
+        path.write_text(json.dumps(json.loads(path.read_text()), indent=3))
+    assert ran(run(prefix, end=A)) == set()
+    marin(Path(prefix), "verify")
+    for name in (own_record(record), record_name(record.identity)):
+        path = Path(prefix) / name
+        told = json.loads(path.read_text())
+        assert told.pop("digest")
+        path.write_text(json.dumps(told))
+    assert ran(run(prefix, end=A)) == set()
+    marin(Path(prefix), "verify")
+
+
+def test_aliases_and_mirrors_have_digests_of_their_own(prefix: str, tmp_path: Path) -> None:
+    def joined(encoding: str) -> Join:
+        return Join(parts=(Write(text="hello", encoding=encoding, label="a"),), label="end")
+
+    run(prefix, end=joined("utf-8"))
+    run(prefix, end=joined("ascii"))
+    other = str(tmp_path / "other")
+    assert len(list(mirror(plan_mirroring(Store(prefix), Store(other), ["end"])))) == 2
+    for place in (prefix, other):
+        for path in (Path(place) / ".marin/records").iterdir():
+            assert len(json.loads(path.read_text())["digest"]) == 64
+        assert json.loads(marin(Path(place), "verify", "--json").stdout)["wrong"] == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_a_manifest_that_is_no_more_is_seen_by_plan_and_audit(any_prefix: str, content: bytes) -> None:
+    record = made(any_prefix)
+    store = Store(any_prefix)
+    store.objects.write(f"{record.attempt}/.marin/manifest.json", content)
+    if not store.objects.is_remote:  # there a plan reads no manifest: each is a round trip
+        assert planned(any_prefix, end=A).of(A).action is Action.STOP
+    assert "manifest.json" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
+def test_a_lease_that_is_garbage_is_seen_by_plan_and_audit(any_prefix: str, content: bytes) -> None:
+    made(any_prefix)
+    store = Store(any_prefix)
+    store.objects.write(f".marin/leases/{A.identity}.json", content)
+    if not store.objects.is_remote:
+        assert planned(any_prefix, end=A).of(A).action is Action.STOP
+    assert "lease" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))

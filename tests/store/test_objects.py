@@ -1,0 +1,354 @@
+"""Control files: what every kind of store must do alike."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from marin.errors import BadPrefix, MarinError, StoreError
+from marin.store.objects.objects import Objects, open_objects
+from tests.support.project import ROOT
+from tests.support.servers import Act, Kind, Operation, Rule, StoreServer
+
+RACERS = 16
+
+
+@pytest.fixture
+def objects(any_prefix: str) -> Objects:
+    return open_objects(any_prefix)
+
+
+def test_many_are_read_at_once_and_what_is_absent_is_left_out(objects: Objects) -> None:
+    assert objects.read_many(["a/1", "b"]) == {}
+    written = {f"a/{number}": f"content {number}".encode() for number in range(20)}
+    for name, content in written.items():
+        objects.write(name, content)
+    assert objects.read_many([*written, "a/none", "none"]) == written
+
+
+CLIENTS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from aiobotocore.session import AioSession
+from marin.store.objects.objects import open_objects
+
+made, make = [], AioSession._create_client
+async def counted(*arguments, **given):
+    made.append(1)
+    return await make(*arguments, **given)
+AioSession._create_client = counted
+objects = open_objects(sys.argv[1])
+with ThreadPoolExecutor(16) as pool:
+    list(pool.map(lambda number: objects.write(f"a/{number}", b"1"), range(64)))
+assert objects.read_many([f"a/{number}" for number in range(64)]).keys() == {f"a/{number}" for number in range(64)}
+print(len(made))
+"""
+
+
+def test_one_client_serves_all_who_come_first() -> None:
+    """Each takes megabytes and a third of a second, so that a hundred would take gigabytes and half a minute."""
+    with StoreServer(Kind.S3) as server:
+        environment = {**os.environ, **server.environment, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", CLIENTS, server.new_prefix()]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "1\n", done.stdout + done.stderr
+
+
+def test_an_object_may_be_empty(objects: Objects) -> None:
+    objects.write("folder/a", b"")
+    assert objects.read("folder/a") == b""
+    assert objects.names("folder") == ["a"]
+    assert objects.compare_and_swap("folder/a", b"", b"1")
+
+
+def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> None:
+    assert objects.names("folder") == []
+    for name in ("folder/b.json", "folder/a.json", "folder/deep/c.json", "folderish/d.json", "other"):
+        objects.write(name, b"1")
+    assert objects.names("folder") == ["a.json", "b.json", "deep"]
+
+
+def test_a_stamp_changes_with_every_write_and_with_nothing_else(objects: Objects) -> None:
+    objects.write("f/a", b"1")
+    objects.write("f/b", b"1")
+    objects.write("f/g/c", b"1")
+    first = objects.stamps("f")
+    assert first.keys() == {"a", "b", "g"}
+    assert first["g"] == ""
+    assert objects.stamps("f") == first
+    objects.write("f/a", b"2")
+    second = objects.stamps("f")
+    assert second["a"] != first["a"]
+    assert second["b"] == first["b"]
+
+
+def test_a_swap_is_refused_unless_the_content_is_the_expected(objects: Objects) -> None:
+    assert not objects.compare_and_swap("x", b"old", b"new")
+    assert objects.compare_and_swap("x", None, b"one")
+    assert not objects.compare_and_swap("x", None, b"two")
+    assert objects.compare_and_swap("x", b"one", b"two")
+    assert not objects.compare_and_swap("x", b"one", b"three")
+    assert objects.read("x") == b"two"
+
+
+def test_swaps_by_two_who_write_in_turn(any_prefix: str) -> None:
+    ours, theirs = open_objects(any_prefix), open_objects(any_prefix)
+    assert ours.compare_and_swap("x", None, b"1")
+    assert theirs.compare_and_swap("x", b"1", b"2")
+    assert not ours.compare_and_swap("x", b"1", b"3")  # although 1 was the last that this one wrote
+    assert ours.compare_and_swap("x", b"2", b"4")
+    assert ours.read("x") == theirs.read("x") == b"4"
+
+
+def test_of_many_racers_on_one_swap_one_wins(any_prefix: str) -> None:
+    start = threading.Barrier(RACERS)
+
+    def race(racer: int) -> bool:
+        mine = open_objects(any_prefix)
+        start.wait()
+        return mine.compare_and_swap("x", expected, f"{turn}: written by {racer}".encode())
+
+    expected = None
+    for turn in range(2):
+        with ThreadPoolExecutor(RACERS) as pool:
+            won = list(pool.map(race, range(RACERS)))
+        assert sum(won) == 1
+        expected = open_objects(any_prefix).read("x")
+        assert expected == f"{turn}: written by {won.index(True)}".encode()
+
+
+def test_what_is_appended_is_read_from_any_byte_on(objects: Objects) -> None:
+    assert objects.read_log("runs/a.jsonl") == b""
+    objects.append("runs/a.jsonl", b"one\n")
+    objects.append("runs/a.jsonl", b"two\n")
+    objects.flush("runs/a.jsonl")
+    assert objects.read_log("runs/a.jsonl") == b"one\ntwo\n"
+    objects.append("runs/a.jsonl", b"three\n")
+    objects.flush("runs/a.jsonl")
+    assert objects.read_log("runs/a.jsonl", 6) == b"o\nthree\n"
+    assert objects.read_log("runs/a.jsonl", 100) == b""
+    objects.append("runs/b.jsonl", b"x")
+    objects.flush("runs/b.jsonl")
+    assert objects.names("runs") == ["a.jsonl", "b.jsonl"]
+    assert objects.read_logs(["runs/b.jsonl", "runs/none", "runs/a.jsonl"]) == {
+        "runs/a.jsonl": b"one\ntwo\nthree\n",
+        "runs/b.jsonl": b"x",
+    }
+
+
+def test_a_long_log_is_kept_in_parts_and_not_written_over_and_over(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    lines = [f"{number:06d} {'x' * 1000}\n".encode() for number in range(700)]
+    for number, line in enumerate(lines):
+        objects.append("log.txt", line)
+        if number % 70 == 0:
+            objects.flush("log.txt")
+    objects.flush("log.txt")
+    whole = b"".join(lines)
+    assert objects.read_log("log.txt") == whole
+    assert objects.read_logs(["log.txt"]) == {"log.txt": whole}
+    for start in (1, 300_000, len(whole) - 5, len(whole)):
+        assert objects.read_log("log.txt", start) == whole[start:]
+    parts = objects.names("log.txt")
+    assert 2 <= len(parts) <= 4
+    server.obey()
+    objects.append("log.txt", b"the end\n")
+    objects.flush("log.txt")
+    written = [name for operation, name, _ in server.calls() if operation is Operation.WRITE]
+    assert len(written) == 1
+    assert open_objects(remote_prefix).read_log("log.txt", len(whole)) == b"the end\n"
+
+
+def test_what_is_appended_appears_without_a_flush(remote_prefix: str) -> None:
+    objects, others = open_objects(remote_prefix), open_objects(remote_prefix)
+    objects.append("log.txt", b"here\n")
+    limit = time.monotonic() + 30
+    while others.read_log("log.txt") != b"here\n":
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+
+
+def test_a_log_waits_while_the_store_is_away(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    objects.append("log.txt", b"one\n")
+    objects.flush("log.txt")
+    objects.append("log.txt", b"two\n")
+    server.obey(Rule(act=Act.ANSWER, name="log.txt", operations=[Operation.WRITE], status=403))
+    with pytest.raises(BadPrefix, match=r"log\.txt"):
+        objects.flush("log.txt")
+    server.obey()
+    objects.append("log.txt", b"three\n")
+    objects.flush("log.txt")
+    assert objects.read_log("log.txt") == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("name", ["a b/c d", "ünï/cødé ☃", "a#b?c%20d&e=f", "x" * 200, "[a]*{b}"])
+def test_odd_names_are_names_like_others(objects: Objects, name: str) -> None:
+    objects.write(f"folder/{name}", b"1")
+    assert objects.read(f"folder/{name}") == b"1"
+    assert objects.read_many([f"folder/{name}"]) == {f"folder/{name}": b"1"}
+    assert objects.names("folder") == [name.split("/")[0]]
+    assert objects.compare_and_swap(f"folder/{name}", b"1", b"2")
+
+
+def test_a_refused_read_among_many_names_the_file(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path / "store"))
+    objects.write("folder/a", b"1")
+    with pytest.raises(StoreError, match="store/folder: "):
+        objects.read_many(["folder/a", "folder"])
+
+
+def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    names = [f"records/{number:04d}" for number in range(100)]
+    for name in names:
+        objects.write(name, b"{}")
+    server.obey(Rule(act=Act.DELAY, operations=[Operation.READ], seconds=0.1))
+    assert len(objects.read_many(names)) == len(names)
+    assert server.most_in_flight() >= 60
+    server.obey(Rule(act=Act.PAGES, size=40))
+    assert objects.names("records") == [name.removeprefix("records/") for name in names]
+    assert server.counts(remote_prefix) == {Operation.LIST: 3}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_store_is_asked_again(server: StoreServer, remote_prefix: str, status: int) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.compare_and_swap("x", None, b"1")
+    server.obey(Rule(act=Act.ANSWER, name="/x$|records/", status=status, times=1))
+    assert objects.compare_and_swap("x", b"1", b"2")
+    server.obey(Rule(act=Act.ANSWER, name="/x$", operations=[Operation.READ], status=status, times=1))
+    assert objects.read("x") == b"2"
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST], status=status, times=1))
+    assert objects.names("") == ["x"]
+
+
+def test_a_cut_connection_is_made_again(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    objects.write("x", b"1")
+    server.obey(Rule(act=Act.CUT, name="/x$", times=1))
+    assert objects.read("x") == b"1"
+    server.obey(Rule(act=Act.CUT, name="/x$", times=1))
+    assert objects.compare_and_swap("x", b"1", b"2")
+
+
+def test_our_own_write_is_known_as_ours_when_its_answer_was_lost(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.compare_and_swap("x", None, b"1")
+    writes = [Operation.WRITE]
+    server.obey(Rule(act=Act.LOSE, name="/x$", operations=writes, times=1))
+    assert objects.compare_and_swap("x", b"1", b"2")
+    assert (Operation.WRITE, f"{remote_prefix.split('/', 3)[3]}/x", 412) in server.calls()  # the client asked again
+    server.obey(Rule(act=Act.LOSE, name="/y$", operations=writes, times=1))
+    assert objects.compare_and_swap("y", None, b"1")
+    assert objects.read_many(["x", "y"]) == {"x": b"2", "y": b"1"}
+
+
+def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.compare_and_swap("x", None, b"1")
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=403))
+    for change in (lambda: objects.write("x", b"2"), lambda: objects.compare_and_swap("x", b"1", b"2")):
+        with pytest.raises(BadPrefix, match=r"store/x: the store refused to write it \(.*told by a test.*\); check"):
+            change()
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST, Operation.READ], status=403))
+    with pytest.raises(BadPrefix, match="refused to list"):
+        objects.names("records")
+    with pytest.raises(BadPrefix, match="store/x: the store refused to read"):
+        objects.read_many(["x"])
+
+
+def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
+    objects = open_objects(f"{server.kind}://nobodys/store")
+    for use in (
+        lambda: objects.names(""),
+        lambda: objects.write("x", b"1"),
+        lambda: objects.compare_and_swap("x", None, b"1"),
+    ):
+        with pytest.raises(BadPrefix, match=f"there is no bucket {server.kind}://nobodys; create it or fix --prefix"):
+            use()
+
+
+CONDITIONS = {
+    (Act.IGNORE_CONDITIONS, Kind.S3): "If-None-Match",
+    (Act.IGNORE_CONDITIONS, Kind.GS): "ifGenerationMatch=0",
+    (Act.IGNORE_MATCH, Kind.S3): "If-Match",
+    (Act.IGNORE_MATCH, Kind.GS): "ifGenerationMatch",
+}
+
+
+@pytest.mark.parametrize("act", [Act.IGNORE_CONDITIONS, Act.IGNORE_MATCH])
+@pytest.mark.parametrize("used_before", [False, True])
+def test_a_store_that_ignores_a_condition_is_refused(
+    server: StoreServer, remote_prefix: str, act: Act, used_before: bool
+) -> None:
+    if used_before:  # by another process, say: what the probe needs is there
+        open_objects(remote_prefix).write(".marin/conditions", b"every conditional write must be refused here\n")
+    server.obey(Rule(act=act))
+    for _ in range(2):
+        with pytest.raises(BadPrefix, match=rf"{remote_prefix}: this store ignores {CONDITIONS[act, server.kind]} \("):
+            open_objects(remote_prefix).compare_and_swap("x", None, b"1")
+    assert open_objects(remote_prefix).read("x") is None
+
+
+def test_a_store_is_asked_for_its_conditions_once_in_a_process(server: StoreServer, remote_prefix: str) -> None:
+    assert open_objects(remote_prefix).compare_and_swap("x", None, b"1")
+    server.obey()
+    assert open_objects(remote_prefix).compare_and_swap("y", None, b"1")
+    assert not [name for _, name, _ in server.calls() if name.endswith(".marin/conditions")]
+
+
+@pytest.mark.parametrize("prefix", ["gs://", "s3:///folder"])
+def test_a_prefix_without_a_bucket_is_refused(prefix: str) -> None:
+    with pytest.raises(BadPrefix, match="names no bucket"):
+        open_objects(prefix)
+
+
+def test_a_kind_of_store_that_cannot_be_is_refused() -> None:
+    with pytest.raises(BadPrefix, match=r"ftp://.*conditional writes"):
+        open_objects("ftp://host/store")
+
+
+@pytest.mark.slow  # the clients wait half a minute before they give up
+def test_a_store_that_is_away_is_named_once_the_client_gives_up(server: StoreServer, remote_prefix: str) -> None:
+    objects = open_objects(remote_prefix)
+    assert objects.compare_and_swap("x", None, b"1")
+    server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=503))
+    with pytest.raises(StoreError, match="store/x: could not write it, also after waiting and trying again"):
+        objects.compare_and_swap("x", b"1", b"2")
+    server.obey()
+    assert objects.read("x") == b"1"
+    assert objects.compare_and_swap("x", b"1", b"2")
+
+
+def test_a_forked_process_asks_by_a_client_of_its_own(server: StoreServer, remote_prefix: str) -> None:
+    import os
+
+    objects = open_objects(remote_prefix)
+    objects.write("x", b"1")
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(0 if objects.read("x") == b"1" and objects.compare_and_swap("y", None, b"2") else 1)
+        except MarinError:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert objects.read("y") == b"2"
+    assert server.kind in Kind
+
+
+def test_what_is_removed_is_gone_and_can_be_made_again(objects: Objects) -> None:
+    for name in ("f/a", "f/b c", "f/ü"):
+        objects.write(name, b"1")
+    assert objects.compare_and_swap("f/a", b"1", b"2")
+    objects.remove(["f/a", "f/ü", "f/never"])
+    assert objects.names("f") == ["b c"]
+    assert objects.read("f/a") is None
+    assert not objects.compare_and_swap("f/a", b"2", b"3")
+    assert objects.compare_and_swap("f/a", None, b"4")
+    assert objects.read("f/a") == b"4"

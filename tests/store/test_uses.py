@@ -1,0 +1,115 @@
+"""What runs say that they need, and lifetimes: what gc goes by."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
+from marin.errors import BadField, StalePlan
+from marin.steps.lifetime import FOREVER, parse_lifetime
+from marin.store.in_use import BATCH, NOTHING, TURN, Needs, Uses, needs_of, read_runs
+from marin.store.lease import acquire
+from marin.store.store import Store, record_name
+from tests.support.toy import Blob, Join, Write, execute, planned, run
+
+
+class Ask(ExecutorStep[Blob], op="uses-ask"):
+    """Writes down what the store says of its own run."""
+
+    source: ExecutorStep[Blob]
+    prefix: str
+
+    def run(self, ctx: Context) -> Blob:
+        (asking,) = [each for each in read_runs(Store(self.prefix)) if each.beat is not None]
+        ctx.out.write_text("needs.json", asking.needs.to_json().decode())
+        return Blob(bytes=1)
+
+
+def test_a_run_says_what_it_needs_before_it_starts_anything(prefix: str) -> None:
+    source, other = Write(text="a", label="source"), Write(text="b", label="other")
+    made = run(prefix, source=source, other=other).results
+    ask = Ask(source=source, prefix=prefix, label="ask")
+    record = run(prefix, ask=ask, other=other).results[ask].record
+    assert record is not None
+    store = Store(prefix)
+    needs = Needs.parse(store.output(record).read_bytes("needs.json"))
+    assert set(needs.identities) == {step.identity[:16] for step in (ask, source, other)}
+    records = [made[step].record for step in (source, other)]
+    assert set(needs.attempts) == {record.attempt for record in records if record is not None}
+    assert record.code in needs.code
+    assert all(each.beat is None for each in read_runs(store)), "an ended run goes on saying that it lasts"
+    assert len(read_runs(store)) == 2
+
+
+def test_a_cached_run_says_nothing(prefix: str) -> None:
+    run(prefix, a=Write(text="a", label="a"))
+    run(prefix, a=Write(text="a", label="a"))
+    assert len(read_runs(Store(prefix))) == 1
+
+
+def test_a_run_whose_inputs_were_taken_away_since_it_was_planned_starts_nothing(any_prefix: str) -> None:
+    source = Write(text="a", label="source")
+    made = run(any_prefix, source=source).results[source].record
+    assert made is not None
+    plan = planned(any_prefix, end=Join(parts=(source,), label="end"))
+    Store(any_prefix).objects.remove([record_name(source.identity)])
+    Store(any_prefix).output(made).remove()
+    with pytest.raises(StalePlan, match="toy-write/source"):
+        execute(plan)
+
+
+def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
+    """Of what stays in the batch of a live gc it cannot know whether it stays in the store."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source")
+    made = run(store.prefix, source=source).results[source].record
+    assert made is not None
+    turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
+    batch = needs_of([], [made], [])
+    store.objects.write(BATCH, batch.to_json())
+    told = threading.Event()
+    added = threading.Event()
+
+    def add() -> None:
+        with Uses(store, "waiting", lambda _: told.set()) as uses:
+            uses.add(batch, [made])
+            added.set()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    assert told.wait(30)
+    assert not added.is_set()
+    store.objects.write(BATCH, NOTHING.to_json())
+    assert added.wait(30)
+    thread.join()
+    store.objects.write(BATCH, batch.to_json())
+    turn.release()  # type: ignore[union-attr]
+    with Uses(store, "later") as uses:
+        uses.add(batch, [made])  # what an ended gc left behind stops nobody
+
+
+def test_lifetimes_are_written_down_and_results_stay_for_good(tmp_path: Path) -> None:
+    source = Write(text="a", label="source", lifetime=unless_read(days=7))
+    end = Join(parts=(source,), label="end", lifetime=after_use(days=30))
+    records = {step.label: held.record for step, held in run(str(tmp_path / "store"), end=end).results.items()}
+    assert {label: record.lifetime for label, record in records.items() if record} == {"source": "unread 7", "end": ""}
+
+
+def test_a_lifetime_is_no_part_of_the_identity() -> None:
+    assert Write(text="a", lifetime=unless_read(days=7)).identity == Write(text="a").identity
+
+
+@pytest.mark.parametrize("lifetime", [FOREVER, unless_read(days=0.5), after_use(days=30)])
+def test_a_lifetime_is_read_back(lifetime: Lifetime) -> None:
+    assert parse_lifetime(str(lifetime)) == lifetime
+
+
+def test_what_cannot_be_read_stays_for_good() -> None:
+    for text in ("unread", "unread soon", "unread -1", "someday 3"):
+        assert parse_lifetime(text) == FOREVER
+
+
+def test_a_lifetime_of_no_days_is_refused() -> None:
+    with pytest.raises(BadField, match="more than 0"):
+        unless_read(days=0)

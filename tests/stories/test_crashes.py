@@ -1,0 +1,179 @@
+"""A driver dies, or its disk refuses, at every operation on its store in turn: the next run is right.
+
+A run that nothing happens to counts the operations; then there is one run for each of them, struck there.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from marin.store.record import Record, WorkInProgress
+from marin.store.store import Store
+from tests.support.faults.client import Ended
+from tests.support.faults.hook import Strike
+from tests.support.faults.project import Struck, expected
+
+PARTS = 4  # so that processes side by side share the work
+REBUILD = ("--rebuild", "say/say", "--on-drift", "rebuild")
+
+
+@pytest.fixture(scope="module")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
+    project = Struck(tmp_path_factory.mktemp("struck") / "project")
+    yield project
+    project.close()
+
+
+@pytest.fixture(scope="module")
+def operations(struck: Struck) -> list[str]:
+    """Of a first run that nothing happens to."""
+    struck.reset()
+    struck.set_flavour("A")
+    whole = struck.run()
+    is_right(struck, "A", whole)
+    return whole.operations
+
+
+@pytest.fixture(scope="module")
+def committed(struck: Struck, operations: list[str]) -> Path:
+    """A store in which everything is committed."""
+    struck.reset()
+    struck.set_flavour("A")
+    assert struck.run().status == 0
+    return shutil.copytree(struck.store, struck.folder / "committed")
+
+
+def changes(operations: list[str]) -> list[int]:
+    """To die before a look is to die before the next change; a lock file is none."""
+    verbs = ("write", "rename", "link", "remove", "rmdir")
+    return [at for at, line in enumerate(operations) if line.startswith(verbs) and "/locks/" not in line]
+
+
+def share(places: Sequence[int], part: int) -> Sequence[int]:
+    return places[part::PARTS]
+
+
+def files(struck: Struck) -> dict[str, dict[str, str]]:
+    return {name: struck.files(record) for name, record in struck.visible().items()}
+
+
+def is_right(struck: Struck, flavour: str, ended: Ended) -> None:
+    assert ended.status == 0, ended.said
+    assert files(struck) == expected(flavour)
+
+
+def went_on_from(struck: Struck, before: Mapping[str, Record], began: list[str]) -> None:
+    """What was committed before the last run was neither made again nor replaced by it."""
+    assert not before.keys() & set(struck.began()[len(began) :])
+    assert before.items() <= struck.visible().items()
+
+
+def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str]) -> None:
+    """Before the lease, after it, during run(), after the data, after the manifest, before the record, after it."""
+    boundaries = [
+        ("list", "read/late-"),
+        ("rename", ".marin/leases/"),
+        ("write", "read/late-"),
+        ("rename", ".marin/manifest.json"),
+        ("rename", ".marin/record.json"),
+        ("rename", ".marin/leases/"),
+        ("rename", ".marin/records/"),
+        ("write", ".marin/runs/"),
+    ]
+    place = -1
+    for verb, path in boundaries:
+        after = operations[place + 1 :]
+        found = [number for number, line in enumerate(after) if line.startswith(verb) and path in line.split(" → ")[-1]]
+        assert found, f"no {verb} {path} after {operations[place]!r}"
+        place += 1 + found[0]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list[str], part: int) -> None:
+    for at in share(changes(operations), part):
+        where = f"{at}: {operations[at]}"
+        struck.reset()
+        struck.set_flavour("A")
+        assert struck.run(strike=Strike.KILL, at=at).status == -9, where
+        before, began = struck.visible(), struck.began()
+        assert files(struck).items() <= expected("A").items(), where
+        is_right(struck, "A", struck.run())
+        went_on_from(struck, before, began)
+        if (struck.store / ".marin/state").exists():  # what a finished run left must not be gone on with
+            struck.set_flavour("B")
+            ended = struck.run("--rebuild", "train/train")
+            assert (ended.status, files(struck)) == (0, expected("B", said="A")), f"{where}\n{ended.said}"
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, part: int) -> None:
+    """The old outputs stay, whole, until the new ones take their place."""
+    struck.reset(like=committed)
+    struck.set_flavour("B")
+    whole = struck.run(*REBUILD)
+    is_right(struck, "B", whole)
+    old, new = expected("A"), expected("B")
+    for at in share(changes(whole.operations), part):
+        where = f"{at}: {whole.operations[at]}"
+        struck.reset(like=committed)
+        assert struck.run(*REBUILD, strike=Strike.KILL, at=at).status == -9, where
+        found = files(struck)
+        assert found.keys() == old.keys(), where
+        assert all(held in (old[name], new[name]) for name, held in found.items()), where
+        is_right(struck, "B", struck.run(*REBUILD))
+        assert files(struck) == new, where
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kill_9_while_work_of_other_code_is_thrown_away(struck: Struck, operations: list[str], part: int) -> None:
+    """Pieces that other code made are never joined with those of today's."""
+    begun = next(at for at, line in enumerate(operations) if line.startswith("list at/"))
+    again = ("--on-drift", "rebuild")
+    struck.reset()
+    struck.set_flavour("A")
+    struck.run(strike=Strike.KILL, at=begun)
+    store = Store(str(struck.store))
+    (training,) = store.state_identities()
+    store.mark_state(training, WorkInProgress(code="0" * 64, inputs={}, outside={}))
+    half = shutil.copytree(struck.store, struck.folder / f"half-{part}")
+    struck.set_flavour("B")
+    ended = struck.run("--rebuild", "say/say", *again)
+    is_right(struck, "B", ended)
+    for at in share(changes(ended.operations), part):
+        struck.reset(like=half)
+        assert struck.run("--rebuild", "say/say", *again, strike=Strike.KILL, at=at).status == -9
+        struck.visible()
+        ended_again = struck.run("--rebuild", "say/say", *again)
+        assert ended_again.status == 0, ended_again.said
+        assert files(struck) == expected("B"), f"{at}: {ended.operations[at]}"
+
+
+FAULTS = [(Strike.ONCE, "EIO"), (Strike.WRITES, "ENOSPC")]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(("strike", "error"), FAULTS, ids=["EIO once", "full from then on"])
+def test_an_error_at_any_operation_is_told_clearly_and_loses_nothing(
+    struck: Struck, operations: list[str], strike: Strike, error: str, part: int
+) -> None:
+    looks = [at for at, line in enumerate(operations) if strike is Strike.ONCE and line.startswith(("read", "list"))]
+    for at in share(sorted({*changes(operations), *looks}), part):
+        fails_clearly(struck, f"{at}: {operations[at]}", strike, at, error)
+
+
+def fails_clearly(struck: Struck, where: str, strike: Strike, at: int, error: str) -> None:
+    struck.reset()
+    struck.set_flavour("A")
+    ended = struck.run(strike=strike, at=at, error=error)
+    assert ended.status in (0, 1, 5), f"{where}\n{ended.said}"
+    assert "Traceback" not in ended.said, f"{where}\n{ended.said}"
+    if ended.status:
+        assert any(word in ended.said for word in ("Error", "Full", "Corrupt")), f"{where}\n{ended.said}"
+    before, began = struck.visible(), struck.began()
+    assert files(struck).items() <= expected("A").items(), where
+    if ended.status == 0:
+        assert before.keys() == expected("A").keys(), where
+    is_right(struck, "A", struck.run())
+    went_on_from(struck, before, began)

@@ -1,0 +1,160 @@
+"""gc dies, or its disk refuses, at every operation on the store: what can be seen is whole, and the next goes on."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from marin import after_use, unless_read
+from marin.executor.scheduler import Status
+from marin.store.lease import Lease, acquire, lease_name
+from marin.store.process import this_process
+from marin.store.record import Record
+from marin.store.store import Store
+from tests.stories.test_crashes import PARTS as PARTS_OF_WORK
+from tests.stories.test_crashes import changes, share
+from tests.support.aging import DAY, age, rewrite_record
+from tests.support.faults.client import Ended, Strikes
+from tests.support.faults.hook import Strike, state_of
+from tests.support.toy import Join, Slowly, Write, attempt_of, ran, run
+from tests.support.visible import visible
+from tests.upkeep.test_gc import directories
+
+SOURCE = Write(text="a", label="source", lifetime=after_use(days=30))
+COPY = Write(text="a", label="copy", encoding="ascii", lifetime=after_use(days=30))
+READ = Write(text="b", label="read", lifetime=unless_read(days=1))
+BOTH = [Join(parts=(part,), label=part.label, lifetime=after_use(days=30)) for part in (SOURCE, COPY)]
+END = Join(parts=(*BOTH, READ), separator="-", label="end")
+EARLY = Join(parts=(BOTH[0],), separator="+", label="early")
+AGAIN = Write(text="again", label="again")
+
+STAY = {step.identity for step in (EARLY, END, AGAIN, READ)}
+
+
+class Struck(Strikes):
+    """``marin gc --delete``, as children of one server."""
+
+    def __init__(self, first: Path) -> None:
+        """first: the store that every strike starts from."""
+        self.first, self.store = first, first.with_name("store")
+        self.began = time.time()
+        file = first.with_name("gc.py")
+        file.write_text("from marin.cli.commands import main\n\nmain()\n")
+        super().__init__(first.parent, file, "gc", "--help")
+
+    def reset(self) -> None:
+        shutil.rmtree(self.store, ignore_errors=True)
+        shutil.copytree(self.first, self.store)
+
+    def gc(self, strike: Strike = Strike.NOTHING, at: int = -1, error: str = "EIO") -> Ended:
+        return self.strike(self.store, ["gc", "--prefix", str(self.store), "--delete"], strike, at, error)
+
+    def visible(self) -> dict[str, Record]:
+        return visible(Store(str(self.store)))
+
+
+def make_store(prefix: str) -> None:
+    """Two expired outputs that share files, two that do not, data that a rebuild replaced, an attempt that failed and
+    its work, and an attempt on another machine whose lease is held but not renewed."""
+    store = Store(prefix)
+    run(prefix, early=EARLY, again=AGAIN)
+    run(prefix, rebuild=("toy-write/again",), end=END, again=AGAIN)
+    run(prefix, slow=Slowly(text="x", switch="/nowhere", label="slow"))
+    step = Write(text="elsewhere", label="elsewhere")
+    lease = acquire(
+        store.objects,
+        step.identity,
+        attempt_of(step),
+        lambda _: False,
+    )
+    assert isinstance(lease, Lease)
+    elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
+    assert store.objects.compare_and_swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
+    (store.directory / elsewhere.attempt).write_text("half.txt", "half")
+    long_ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - 60 * DAY))
+    records = visible(store)
+    assert [record.name for record in records.values() if record.alias_of]
+    for record in records.values():
+        rewrite_record(store, record.identity, provenance=replace(record.provenance, started=long_ago))
+
+
+@pytest.fixture(scope="module")
+def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
+    first = tmp_path_factory.mktemp("gc") / "first"
+    make_store(str(first))
+    age(first, 60)
+    project = Struck(first)
+    yield project
+    project.close()
+
+
+@pytest.fixture(scope="module")
+def operations(struck: Struck) -> list[str]:
+    """Of a gc that nothing happens to."""
+    struck.reset()
+    ended = struck.gc()
+    assert ended.status == 0, ended.said
+    is_right(struck)
+    return ended.operations
+
+
+def is_right(struck: Struck) -> None:
+    """Everything that could go is gone, nothing else is; and nothing has to be made again."""
+    store = Store(str(struck.store))
+    records = struck.visible()
+    assert records.keys() == STAY
+    assert directories(store) == {record.attempt for record in records.values()}
+    assert store.state_identities() == set()
+    assert ran(run(store.prefix, end=END, again=AGAIN)) == set()
+
+
+def test_a_power_cut_takes_no_record_of_what_was_deleted(struck: Struck) -> None:
+    struck.reset()
+    struck.synced.unlink(missing_ok=True)
+    assert struck.gc().status == 0
+    copies = [path for path in (struck.store / ".marin/superseded").iterdir() if path.stat().st_mtime > struck.began]
+    synced = struck.synced.read_text().splitlines()
+    assert len(copies) == 4
+    assert all(state_of(path.stat()) in synced for path in copies)
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, PARTS_OF_WORK))])
+def test_kill_9_at_any_operation_of_gc(struck: Struck, operations: list[str], part: int) -> None:
+    for at in share(changes(operations), part):
+        where = f"{at}: {operations[at]}"
+        struck.reset()
+        assert struck.gc(Strike.KILL, at).status == -9, where
+        assert struck.visible().keys() >= STAY, where
+        ended = struck.gc()
+        assert ended.status == 0, f"{where}\n{ended.said}"
+        is_right(struck)
+
+
+def test_after_kill_9_at_any_operation_of_gc_a_run_makes_what_it_lacks(struck: Struck, operations: list[str]) -> None:
+    wanted: dict[str, Any] = {"source": SOURCE, "copy": COPY, "end": END, "one": BOTH[0], "two": BOTH[1]}
+    for at in changes(operations)[::6]:
+        struck.reset()
+        assert struck.gc(Strike.KILL, at).status == -9
+        before = struck.visible()
+        done = run(str(struck.store), **wanted)
+        assert {result.step.identity for result in done.having(Status.RAN)}.isdisjoint(before)
+        assert struck.visible().keys() >= {step.identity for step in wanted.values()}
+
+
+@pytest.mark.parametrize(("strike", "error"), [(Strike.ONCE, "EIO"), (Strike.WRITES, "ENOSPC")])
+def test_an_error_at_any_operation_of_gc_is_told_clearly_and_loses_nothing(
+    struck: Struck, operations: list[str], strike: Strike, error: str
+) -> None:
+    for at in changes(operations)[:: 2 * PARTS_OF_WORK + 3]:
+        where = f"{at}: {operations[at]}"
+        struck.reset()
+        ended = struck.gc(strike, at, error)
+        assert ended.status in (0, 5), f"{where}\n{ended.said}"
+        assert "Traceback" not in ended.said, f"{where}\n{ended.said}"
+        struck.visible()
+        assert struck.gc().status == 0, where
+        is_right(struck)

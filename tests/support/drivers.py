@@ -1,0 +1,182 @@
+"""Many drivers at once, each a process of its own that shares only the import of the engine.
+
+A driver may believe to be on another machine, have a clock that is off, and hold leases to be dead sooner.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPIRY = 2.0  # seconds, where a test cannot wait for a minute
+PATIENCE = 120.0  # seconds; a driver that takes longer fails the test
+
+SERVER = """
+import json, os, signal, sys
+import gcsfs, s3fs
+import marin.cli.run_experiment, marin.executor.backends.inline
+import marin.report.page.page, marin.report.terminal, marin.store.objects.remote
+from tests.support.drivers import become
+from tests.support.faults.server import driven
+
+children = set()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "poll" in asked:
+        ended, status = os.waitpid(asked["poll"], os.WNOHANG)
+        children.discard(ended)
+        print(json.dumps(os.waitstatus_to_exitcode(status) if ended else None), flush=True)
+        continue
+    child = os.fork()
+    if child == 0:
+        become(asked)
+        os._exit(driven(asked["file"], asked["arguments"]))
+    children.add(child)
+    print(child, flush=True)
+for child in children:
+    os.kill(child, signal.SIGKILL)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its leases beat
+    often, and one that stands still for EXPIRY seconds is dead to it. ignores: signals, as its shell told it."""
+
+    host: str = ""
+    clock: float = 0.0
+    hasty: bool = False
+    ignores: tuple[signal.Signals, ...] = ()
+
+
+HERE = Where()
+
+
+def become(asked: dict[str, Any]) -> None:
+    """In the child: what it prints goes to its file, and the machine is the one that it was told."""
+    out = os.open(asked["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    folder = os.path.dirname(asked["file"])
+    os.chdir(folder)
+    sys.path[:0] = [folder]
+    where = Where(**asked["where"])
+    for number in where.ignores:
+        signal.signal(number, signal.SIG_IGN)
+    if where.host:
+        import socket
+
+        socket.gethostname = lambda: where.host
+    if where.clock:
+        shift_clock(where.clock)
+    if where.hasty:
+        import marin.store.lease
+
+        marin.store.lease.EXPIRY, marin.store.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
+
+
+def shift_clock(ahead: float) -> None:
+    """The wall clock of this process, not its monotonic one."""
+    now, now_ns, localtime, gmtime, strftime = time.time, time.time_ns, time.localtime, time.gmtime, time.strftime
+
+    def formatted(form: str, moment: tuple[int, ...] | time.struct_time | None = None) -> str:
+        return strftime(form, moment if moment is not None else time.localtime())  # pyright: ignore[reportArgumentType]
+
+    time.time = lambda: now() + ahead
+    time.time_ns = lambda: now_ns() + int(ahead * 1e9)
+    time.localtime = lambda seconds=None: localtime(time.time() if seconds is None else seconds)
+    time.gmtime = lambda seconds=None: gmtime(time.time() if seconds is None else seconds)
+    time.strftime = formatted
+
+
+class Driver:
+    """One that was started. pid: its process."""
+
+    def __init__(self, drivers: Drivers, pid: int, out: Path) -> None:
+        self.drivers, self.pid, self.out = drivers, pid, out
+        self.code: int | None = None
+
+    def said(self) -> str:
+        return self.out.read_text() if self.out.exists() else ""
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def ended(self) -> bool:
+        """``code`` is known from then on: the exit code, or minus the signal."""
+        if self.code is None:
+            self.code = self.drivers.ask({"poll": self.pid})
+        return self.code is not None
+
+    def wait(self) -> int:
+        limit = time.monotonic() + PATIENCE
+        while not self.ended():
+            assert time.monotonic() < limit, f"it did not end:\n{self.said()}"
+            time.sleep(0.02)
+        assert self.code is not None
+        return self.code
+
+    def until_said(self, words: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while words not in self.said():
+            assert not self.ended(), f"it ended with {self.code}:\n{self.said()}"
+            assert time.monotonic() < limit, f"it did not say {words!r}:\n{self.said()}"
+            time.sleep(0.02)
+
+
+class Drivers:
+    """Starts drivers of experiment files; use as a context. What is still running at its end is killed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def start(self, file: Path, prefix: str, *arguments: str, where: Where = HERE) -> Driver:
+        """``python FILE --prefix PREFIX --backend inline ARGUMENT…``"""
+        self.count += 1
+        out = file.parent / f"said-{self.count}.txt"
+        request = {
+            "file": str(file),
+            "arguments": ["--prefix", prefix, "--backend", "inline", *arguments],
+            "environment": {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+            "out": str(out),
+            "where": asdict(where),
+        }
+        return Driver(self, self.ask(request), out)
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())

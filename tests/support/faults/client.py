@@ -1,0 +1,78 @@
+"""The side of a test: asks a server of tests.support.faults for a run that is struck at one operation on its store."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.faults.hook import Strike
+from tests.support.project import ROOT
+
+
+@dataclass
+class Ended:
+    """status: exit code, or minus the signal. operations: what it did to the store, in order."""
+
+    status: int
+    said: str
+    operations: list[str]
+
+
+class Strikes:
+    """Runs of one file, as children of a server. synced: what a run wrote down as safe on the disk."""
+
+    def __init__(self, folder: Path, file: Path, *first: str, environment: Mapping[str, str] | None = None) -> None:
+        """first: arguments of the run that imports what all need."""
+        self.folder, self.file, self.synced = folder, file, folder / "synced"
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.faults.server", str(file), *first],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **(environment or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._answer() == {}
+
+    def strike(
+        self,
+        store: Path,
+        arguments: Sequence[str],
+        strike: Strike = Strike.NOTHING,
+        at: int = -1,
+        error: str = "EIO",
+        *,
+        costly: bool = False,
+    ) -> Ended:
+        """costly: every step counts as one that took long."""
+        said, log = self.folder / "said", self.folder / "log"
+        request = {
+            "file": str(self.file),
+            "folder": str(self.folder),
+            "store": str(store),
+            "arguments": list(arguments),
+            "said": str(said),
+            "log": str(log),
+            "synced": str(self.synced),
+            "costly": costly,
+            "strike": strike,
+            "at": at,
+            "error": error,
+        }
+        assert self.server.stdin is not None
+        self.server.stdin.write(json.dumps(request) + "\n")
+        self.server.stdin.flush()
+        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+
+    def close(self) -> None:
+        self.server.communicate()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self.server.stdout is not None
+        return json.loads(self.server.stdout.readline())

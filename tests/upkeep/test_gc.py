@@ -1,0 +1,859 @@
+"""gc takes away what nothing needs, and nothing else: judged by what a fresh look at the store finds."""
+
+import shutil
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
+from marin.errors import BadField, CorruptRecord, StalePlan, StoreError
+from marin.fingerprint.stored import store_code, stored_code
+from marin.plan.acceptance import accept_planned
+from marin.plan.decision import OnDrift
+from marin.plan.outside_data import listing
+from marin.report.marks import Marks
+from marin.steps.lifetime import FOREVER
+from marin.steps.pinned import Pinned
+from marin.store.in_use import BATCH, FOLDER, TURN, Uses, needs_of, read_batch
+from marin.store.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lease
+from marin.store.lineage import Output, read_lineage
+from marin.store.process import this_process
+from marin.store.record import RECORD, Record
+from marin.store.revocation import revoke, revoked
+from marin.store.store import Store, record_name
+from marin.upkeep.adopt import adopt
+from marin.upkeep.gc.garbage import GarbageKind
+from marin.upkeep.gc.select import GcOptions, KeepReason, Roots, roots_of
+from marin.upkeep.gc.survey import StoreSurvey
+from marin.upkeep.gc.sweep import Clock, SweepResult, look, sweep
+from tests.executor.test_random_graphs import Graph, graphs, numbers
+from tests.support.aging import DAY, age, tree
+from tests.support.servers import Act, Operation, Rule, StoreServer
+from tests.support.toy import (
+    Blob,
+    Fail,
+    Join,
+    Slowly,
+    Write,
+    attempt_of,
+    execute,
+    experiment,
+    planned,
+    ran,
+    run,
+    statuses,
+)
+from tests.support.visible import visible
+
+
+def in_days(days: float) -> Clock:
+    return lambda _: time.time() + days * DAY
+
+
+def directories(store: Store) -> set[str]:
+    return {each.directory for each in StoreSurvey(store).attempts}
+
+
+def collect(store: Store, days: float, **asked: Any) -> SweepResult:
+    return sweep(store, GcOptions(**asked), clock=in_days(days))
+
+
+def test_what_nothing_needs_goes_and_everything_else_stays(any_prefix: str) -> None:
+    store = Store(any_prefix)
+    source = Write(text="a", label="source", lifetime=after_use(days=30))
+    end, other = Join(parts=(source,), label="end"), Write(text="b", label="other")
+    first = run(any_prefix, end=end, other=other)
+    run(any_prefix, rebuild=("toy-write/other",), end=end, other=other)
+    run(any_prefix, broken=Fail(source=other, label="broken"))
+    gone = first.results[source].record
+    assert gone is not None
+    assert gone.lifetime
+    assert not look(store, GcOptions()).goes, "nothing is old yet"
+    assert not collect(store, 6).gone
+    swept = collect(store, 40)
+    assert {piece.kind for piece in swept.gone} >= {GarbageKind.EXPIRED, GarbageKind.REPLACED, GarbageKind.UNFINISHED}
+    assert visible(store).keys() == {end.identity, other.identity}
+    assert directories(store) == {record.attempt for record in visible(store).values()}
+    assert not store.output(gone).exists()
+    assert ran(run(any_prefix, end=end, other=other)) == set()
+    assert not collect(store, 40).gone
+
+
+def test_a_plan_says_that_an_output_was_collected_and_it_is_made_again(prefix: str) -> None:
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(prefix, end=Join(parts=(source,), label="end"))
+    collect(Store(prefix), 3)
+    plan = planned(prefix, again=source)
+    assert "collected by `marin gc`" in plan.of(source).reason
+    assert "kept 1 day after it was made or last read" in plan.of(source).reason
+    assert ran(run(prefix, again=source)) == {"toy-write/source"}
+    assert source.identity in visible(Store(prefix))
+
+
+def test_lineage_still_knows_what_was_collected(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    end = Join(parts=(source,), label="end")
+    records = {step: held.record for step, held in run(store.prefix, end=end).results.items()}
+    collect(store, 3)
+    lineage = read_lineage(store)
+    made, read = records[end], records[source]
+    assert made is not None
+    assert read is not None
+    assert Output(read.identity, read.root) in lineage.up(Output(made.identity, made.root))
+    output = Output(read.identity, read.root)
+    assert lineage.records[output] == read
+    (mark,) = Marks(store, lineage, revoked(store)).of([output])[output]
+    assert "collected by `marin gc`" in mark.text
+
+
+def test_packs_of_records_bring_nothing_back(remote_prefix: str) -> None:
+    store = Store(remote_prefix)
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(remote_prefix, end=Join(parts=(source,), label="end"))
+    assert store.index is not None
+    store.index.worth = 1
+    store.record_contents()
+    store.pack_records([])
+    collect(store, 3)
+    assert source.identity not in Store(remote_prefix).record_contents()
+    assert planned(remote_prefix, again=source).of(source).action == "run"
+
+
+def test_a_look_at_many_outputs_is_a_few_listings(server: StoreServer, remote_prefix: str) -> None:
+    many: dict[str, Any] = {f"r{n}": Write(text=str(n), label=str(n)) for n in range(10)}
+    run(remote_prefix, **many)
+    server.obey()
+    look(Store(remote_prefix), GcOptions())
+    counts = server.counts(remote_prefix)
+    assert counts[Operation.READ] <= 10 + 16 + 2  # each record, the packs there could be, the needs of one run
+    assert counts[Operation.LIST] <= 16
+    assert counts.keys() <= {Operation.READ, Operation.LIST}
+
+
+def test_a_store_that_refuses_to_delete_in_the_middle_loses_nothing(server: StoreServer, remote_prefix: str) -> None:
+    store = Store(remote_prefix)
+    sources = [Write(text=text, label=text, lifetime=after_use(days=1)) for text in ("a", "b")]
+    end = Join(parts=tuple(sources), label="end")
+    run(remote_prefix, end=end)
+    for skip in range(3):
+        deletes = [Operation.DELETE, Operation.OTHER]  # S3 deletes many at once
+        server.obey(Rule(act=Act.ANSWER, operations=deletes, status=403, skip=skip))
+        assert collect(store, 10).refused
+        server.obey()
+        assert end.identity in visible(store)
+    assert not collect(store, 10).refused
+    assert visible(store).keys() == {end.identity}
+    assert directories(store) == {record.attempt for record in visible(store).values()}
+
+
+def test_a_look_changes_nothing_at_all(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    run(store.prefix, broken=Fail(source=source, label="broken"))
+    before = tree(tmp_path)
+    assert look(store, GcOptions(), in_days(30)).goes
+    assert tree(tmp_path) == before
+
+
+def test_an_output_goes_only_if_nothing_that_stays_was_made_from_it(tmp_path: Path) -> None:
+    """unless_read, over two steps: the one between goes first, and takes what only it kept."""
+    store = Store(str(tmp_path / "store"))
+    one = Write(text="a", label="one", lifetime=unless_read(days=1))
+    kept = Write(text="b", label="kept", lifetime=unless_read(days=1))
+    two = Join(parts=(one,), separator="-", label="two", lifetime=after_use(days=20))
+    end = Join(parts=(two, kept), label="end")
+    run(store.prefix, end=end)
+    assert not collect(store, 10, kinds=frozenset({GarbageKind.EXPIRED})).gone
+    collect(store, 30)
+    assert visible(store).keys() == {kept.identity, end.identity}
+
+
+def test_use_counts_from_the_last_commit_that_read_it(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=30))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    age(tmp_path / "store", 40)
+    run(store.prefix, later=Join(parts=(source,), separator="-", label="later"))
+    age(tmp_path / "store", 10)  # made 50 days ago, read 10 days ago
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records]
+    age(tmp_path / "store", 25)
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
+
+
+def test_use_by_what_was_collected_itself_counts_from_when_that_was_made(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=30))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    age(tmp_path / "store", 40)
+    reader = Join(parts=(source,), separator="-", label="reader", lifetime=after_use(days=1))
+    run(store.prefix, later=Join(parts=(reader,), separator="+", label="later"))
+    age(tmp_path / "store", 5)
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-join/reader"]
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records]
+
+
+def test_outputs_that_share_files_stay_together(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
+    ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
+    run(store.prefix, top=Join(parts=(ends[0],), separator="-", label="top"))
+    done = run(store.prefix, alias=ends[1])  # a result: kept for good
+    alias = done.results[ends[1]].record
+    assert alias is not None
+    assert alias.alias_of == ends[0].identity
+    found = look(store, GcOptions(), in_days(30))
+    assert not [piece for piece in found.goes if piece.records]
+    assert found.stays[KeepReason.SHARED] == 1
+    collect(store, 30)
+    assert visible(store).keys() >= {end.identity for end in ends}
+
+
+def test_outputs_that_share_files_go_together(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
+    ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
+    for number, end in enumerate(ends):
+        run(store.prefix, top=Join(parts=(end,), separator=str(number), label=f"top{number}"))
+    assert visible(store)[ends[1].identity].alias_of == ends[0].identity
+    (piece,) = [piece for piece in collect(store, 30).gone if piece.records]
+    assert set(piece.identities) == {end.identity for end in ends}
+    assert not visible(store).keys() & set(piece.identities)
+    assert directories(store) == {
+        each for record in visible(store).values() for each in (record.attempt, own_directory(store, record))
+    }
+
+
+def own_directory(store: Store, record: Record) -> str:
+    (own,) = [each for each in directories(store) if each.endswith(f"{record.identity[:12]}.{record.token:04d}")]
+    return own
+
+
+def test_what_an_experiment_names_stays(tmp_path: Path) -> None:
+    """Its results and pins whatever their lifetime; its other steps but for their lifetime; and nothing else."""
+    store = Store(str(tmp_path / "store"))
+    part = Write(text="a", label="part")
+    mid = Join(parts=(part,), label="mid", lifetime=after_use(days=1))
+    other, loose = Write(text="o", label="other"), Write(text="l", label="loose")
+    made = run(store.prefix, top=Join(parts=(mid,), separator="-", label="top"), other=other, loose=loose).results
+    pinned = made[other].record
+    assert pinned is not None
+    roots = roots_of([experiment(mid=mid, pin=Pinned[Blob](at=pinned.attempt, digest=pinned.root, label="pin"))])
+    found = look(store, GcOptions(roots=roots, unreachable=True), in_days(30))
+    assert {piece.name for piece in found.goes if piece.records} == {"toy-join/top", "toy-write/loose"}
+    assert found.stays == {KeepReason.RESULT: 1, KeepReason.PINNED: 1, KeepReason.REACHED: 1}
+    sweep(store, GcOptions(roots=roots, unreachable=True), clock=in_days(30))
+    assert visible(store).keys() == {part.identity, mid.identity, other.identity}
+
+
+def test_data_that_a_pin_names_stays_after_a_rebuild(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source")
+    old = run(store.prefix, source=source).results[source].record
+    run(store.prefix, rebuild=("toy-write/source",), source=source)
+    assert old is not None
+    pin = Pinned[Blob](at=old.attempt, digest=old.root, label="pin")
+    roots = roots_of([experiment(pin=pin)])
+    sweep(store, GcOptions(roots=roots), clock=in_days(30))
+    assert ran(run(store.prefix, end=Join(parts=(pin,), label="end"))) == {"toy-join/end"}
+    sweep(store, GcOptions(), clock=in_days(30))  # now a record points at it
+    assert store.output(old).exists("text.txt")
+    visible(store)
+
+
+def test_adopted_data_stays_although_nothing_reaches_it(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    loose, other = Write(text="a", label="loose"), Write(text="b", label="other")
+    run(store.prefix, loose=loose, other=other)
+    (tmp_path / "release.txt").write_text("precious")
+    adopted = adopt(
+        store,
+        str(tmp_path / "release.txt"),
+        kind="raw_files",
+        label="release",
+        because="a test",
+        facts={},
+        tell=lambda _: None,
+    )
+    collect(store, 400, roots=roots_of([experiment(other=other)]), unreachable=True)
+    assert visible(store).keys() == {adopted.record.identity, other.identity}
+
+
+def test_an_experiment_of_which_nothing_is_there_does_not_make_everything_unreachable(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    run(store.prefix, loose=Write(text="a", label="loose"))
+    roots = roots_of([experiment(other=Write(text="b", label="other"))])
+    with pytest.raises(BadField, match="every output would go; check --prefix"):
+        collect(store, 400, roots=roots, unreachable=True)
+    assert len(visible(store)) == 1
+
+
+def test_what_is_to_be_used_instead_of_revoked_bytes_stays(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    good = Write(text="good", label="good", lifetime=after_use(days=1))
+    made = run(store.prefix, bad=Write(text="bad", label="bad"), end=Join(parts=(good,), label="end")).results
+    records = {step.label: held.record for step, held in made.items() if held.record}
+    revoke(store, records["bad"], "a test", records["good"])
+    collect(store, 30)
+    assert good.identity in visible(store)
+
+
+@pytest.mark.parametrize("folder", ["records", "leases", "uses", "revocations"])
+def test_what_cannot_be_read_stops_it(tmp_path: Path, folder: str) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    run(store.prefix, broken=Fail(source=source, label="broken"))
+    place = tmp_path / "store/.marin" / folder
+    place.mkdir(exist_ok=True)
+    (place / f"{Fail(source=source).identity}.json{'l' * (folder == 'revocations')}").write_text("{torn")
+    before = directories_on_disk(tmp_path / "store")
+    for act in (look, sweep):
+        with pytest.raises(CorruptRecord, match=f"{folder}/.*(?s:.)*Nothing was deleted"):
+            act(store, GcOptions(), clock=in_days(30))
+    assert directories_on_disk(tmp_path / "store") == before
+
+
+def directories_on_disk(place: Path) -> set[Path]:
+    return {path for path in place.glob("toy-*/*/**") if path.is_dir()}
+
+
+def test_an_attempt_under_a_live_lease_stays_and_a_dead_one_cannot_commit(tmp_path: Path) -> None:
+    """The holder is on another machine: only its lease, which it rewrites in seconds, tells whether it lives."""
+    store = Store(str(tmp_path / "store"))
+    step = Write(text="a", label="a")
+    lease = acquire(
+        store.objects,
+        step.identity,
+        attempt_of(step),
+        lambda _: False,
+    )
+    assert isinstance(lease, Lease)
+    elsewhere = replace(lease.document, holder=replace(this_process(), host="elsewhere"))
+    assert store.objects.compare_and_swap(lease_name(step.identity), lease.document.to_bytes(), elsewhere.to_bytes())
+    lease.document = elsewhere
+    (store.directory / elsewhere.attempt).write_text("half.txt", "half")
+    age(tmp_path / "store/toy-write", 30)
+    assert not sweep(store, GcOptions()).gone
+    age(tmp_path / "store/.marin/leases", 1)
+    assert [piece.folders for piece in sweep(store, GcOptions()).gone] == [(elsewhere.attempt,)]
+    with pytest.raises(StoreError, match="taken over"):
+        lease.commit()
+
+
+def test_a_commit_that_is_not_visible_yet_stays(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    store.objects.remove([record_name(source.identity)])
+    assert look(store, GcOptions(), in_days(30)).stays[KeepReason.UNSEEN] == 1
+    collect(store, 30)
+    assert source.identity in visible(store)
+
+
+def test_an_alias_that_is_not_visible_yet_stays(tmp_path: Path) -> None:
+    """Its own directory holds nothing but the record, which is the only one there is."""
+    store = Store(str(tmp_path / "store"))
+    one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
+    ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
+    for number, end in enumerate(ends):
+        run(store.prefix, top=Join(parts=(end,), separator=str(number), label=f"top{number}"))
+    assert visible(store)[ends[1].identity].alias_of
+    store.objects.remove([record_name(ends[1].identity)])
+    collect(store, 30)
+    assert visible(store).keys() >= {end.identity for end in ends}
+
+
+def test_what_is_committed_at_the_last_moment_stays(tmp_path: Path) -> None:
+    """A rebuild went held → committed after gc last looked; its writer died before its record was visible."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    old = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert old is not None
+
+    def commit(_: object) -> None:
+        lease = acquire(
+            store.objects,
+            source.identity,
+            attempt_of(source),
+            lambda _: False,
+        )
+        assert isinstance(lease, Lease)
+        attempt = lease.document.attempt
+        shutil.copytree(store.directory.path / old.attempt, store.directory.path / attempt)
+        new = replace(old, attempt=attempt, token=lease.token)
+        store.objects.write(f"{attempt}/{RECORD}", new.to_bytes())
+        lease.commit()
+
+    swept = sweep(store, GcOptions(), commit, in_days(30))
+    assert swept.left == {"toy-write/source": "committed meanwhile"}
+    assert visible(store)[source.identity].token == 2
+
+
+def test_an_output_that_is_being_made_again_stays(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    lease = acquire(
+        store.objects,
+        source.identity,
+        attempt_of(source),
+        lambda _: False,
+    )
+    assert isinstance(lease, Lease)
+    found = look(store, GcOptions(), in_days(30))
+    assert not [piece for piece in found.goes if piece.records]
+    assert found.stays[KeepReason.NEEDED] == 1
+    lease.release()
+    assert [piece for piece in look(store, GcOptions(), in_days(30)).goes if piece.records]
+
+
+def test_a_rebuild_that_is_not_visible_yet_stays_with_what_it_replaces(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    end = Join(parts=(source,), label="end")
+    run(store.prefix, end=end)
+    old = store.objects.read(record_name(source.identity))
+    run(store.prefix, rebuild=("toy-write/source",), end=end)
+    assert old is not None
+    store.objects.write(record_name(source.identity), old)
+    store.objects.remove(store.superseded())
+    collect(store, 30)
+    assert source.identity in visible(store)
+    assert len([each for each in directories(store) if each.startswith("toy-write")]) == 2
+
+
+def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    age(tmp_path / "store", 30)
+    uses = Uses(store, "a test")
+    with uses:
+        uses.add(needs_of([], [made], []), [made])
+        age(tmp_path / "store/.marin/uses", 2)
+        assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it stands still, but is there"
+        there = store.objects.read(f"{FOLDER}/{uses.run}.beat")
+    assert there is not None
+    beat = parse_lease(there, "a test")
+    elsewhere = replace(beat, holder=replace(this_process(), host="elsewhere"))
+    store.objects.write(f"{FOLDER}/{uses.run}.beat", elsewhere.to_bytes())
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it was heard of a moment ago"
+    age(tmp_path / "store/.marin/uses", 2)
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
+
+
+def test_what_a_run_of_the_last_day_needed_stays(tmp_path: Path) -> None:
+    """It may have failed, and be run again."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    age(tmp_path / "store", 30)
+    with Uses(store, "a test") as uses:
+        uses.add(needs_of([], [made], []), [made])
+    for _ in range(2):
+        age(tmp_path / "store/.marin/uses", 0.2)
+        swept = sweep(store, GcOptions(older_than=0.1))
+        assert not [piece for piece in swept.gone if piece.records], "also after a gc that takes what is hours old"
+    age(tmp_path / "store/.marin/uses", 2)
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
+
+
+def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> None:
+    """Its lease tells that it works; that its driver is gone says nothing about it."""
+    store = Store(str(tmp_path / "store"))
+    source, step = Write(text="a", label="source", lifetime=after_use(days=1)), Write(text="b", label="made from it")
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    uses = Uses(store, "a test")
+    with uses:
+        uses.add(needs_of([step.identity], [made], []), [made])
+        beat = store.objects.read(f"{FOLDER}/{uses.run}.beat")
+    assert beat is not None
+    gone = replace(parse_lease(beat, "a test"), holder=replace(this_process(), host="elsewhere"))
+    store.objects.write(f"{FOLDER}/{uses.run}.beat", gone.to_bytes())
+    age(tmp_path / "store", 30)
+    working = acquire(
+        store.objects,
+        step.identity,
+        attempt_of(step),
+        lambda _: False,
+    )
+    assert isinstance(working, Lease)
+    assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records]
+    working.release()
+    assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
+
+
+def test_what_a_run_that_came_in_between_needs_stays(tmp_path: Path) -> None:
+    """It said so before it could see the batch, so it goes on, and gc has to see it."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    age(tmp_path / "store", 30)
+    uses = Uses(store, "a test")
+    looks = 0
+
+    def clock(held: StoreSurvey) -> float:
+        nonlocal looks
+        looks += 1
+        batch = read_batch(store)
+        announced = batch is not None and batch.meets(needs_of([], [made], []))
+        assert announced == (looks == 2), "a run that comes now must see what goes"
+        if looks == 1:  # found to be garbage, not announced yet
+            uses.__enter__()
+            uses.add(needs_of([], [made], []), [made])
+        return time.time()
+
+    try:
+        swept = sweep(store, GcOptions(), clock=clock)
+    finally:
+        uses.__exit__()
+    assert looks == 2
+    assert not [piece for piece in swept.gone if piece.records]
+    assert source.identity in visible(store)
+
+
+def test_an_alias_that_came_in_between_keeps_what_it_shares(tmp_path: Path) -> None:
+    """A run committed it and ended before gc announced anything."""
+    store = Store(str(tmp_path / "store"))
+    one, two = Write(text="a", label="one"), Write(text="a", label="two", encoding="ascii")
+    ends = [Join(parts=(part,), label=part.label, lifetime=after_use(days=1)) for part in (one, two)]
+    run(store.prefix, top=Join(parts=(ends[0],), separator="-", label="top"), two=two)
+    age(tmp_path / "store", 30)
+    looks: list[StoreSurvey] = []
+
+    def clock(held: StoreSurvey) -> float:
+        looks.append(held)
+        if len(looks) == 1:
+            run(store.prefix, alias=ends[1])
+            age(tmp_path / "store/.marin/uses", 2)
+        return time.time()
+
+    sweep(store, GcOptions(), clock=clock)
+    assert visible(store)[ends[1].identity].alias_of == ends[0].identity
+
+
+def test_one_gc_at_a_time(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    run(store.prefix, a=Write(text="a", label="a"))
+    turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
+    assert isinstance(turn, Lease)
+    turn.start_beating(lambda: None, every=0.05)
+    with pytest.raises(StoreError, match="at work"):
+        sweep(store, GcOptions())
+    turn.release()
+    sweep(store, GcOptions())
+
+
+def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    run(store.prefix, a=Write(text="a", label="a"))
+    turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
+    assert isinstance(turn, Lease)
+    elsewhere = replace(turn.document, holder=replace(this_process(), host="elsewhere"))
+    assert store.objects.compare_and_swap(lease_name(TURN), turn.document.to_bytes(), elsewhere.to_bytes())
+    told: list[str] = []
+    sweep(store, GcOptions(), wait=told.append, watch=Watch(expiry=0.1))
+    assert len(told) == 1
+    assert "elsewhere" in told[0]
+
+
+def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: Path) -> None:
+    """A run that needs something of its batch ends its turn, and goes on."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    made = run(store.prefix, end=Join(parts=(source,), label="end")).results[source].record
+    assert made is not None
+    turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
+    assert isinstance(turn, Lease)
+    store.objects.write(BATCH, needs_of([], [made], []).to_json())
+    with Uses(store, "a test", watch=Watch(expiry=0.1)) as uses:
+        uses.add(needs_of([], [made], []), [made])
+    with pytest.raises(StoreError, match="taken over"):
+        turn.renew()
+
+
+def test_a_gc_whose_turn_was_ended_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    monkeypatch.setattr("marin.upkeep.gc.sweep.RENEW_EVERY", 0.0)  # as if it had stood still since
+
+    def end_turn(_: object) -> None:
+        turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: True)
+        assert isinstance(turn, Lease)
+        turn.release()
+
+    with pytest.raises(StoreError, match="taken over"):
+        sweep(store, GcOptions(), end_turn, in_days(30))
+    assert source.identity in visible(store)
+
+
+def test_forgotten_work_in_progress_goes_and_that_of_a_named_experiment_stays(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    slow = Slowly(text="x", switch=str(tmp_path / "never"), label="slow")
+    run(store.prefix, slow=slow)
+    assert store.state_identities() == {slow.identity}
+    collect(store, 20)
+    assert store.state_identities(), "a training run may rest for weeks"
+    collect(store, 40, roots=roots_of([experiment(slow=slow)]))
+    assert store.state_identities() == {slow.identity}
+    collect(store, 40)
+    assert store.state_identities() == set()
+    (tmp_path / "never").touch()
+    assert statuses(run(store.prefix, slow=slow)) == {"toy-slowly/slow": "ran"}
+
+
+def test_control_files_of_what_is_gone_go_too(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    place = tmp_path / "store/.marin"
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    end = Join(parts=(source,), label="end")
+    made = run(store.prefix, end=end).results[source].record
+    assert made is not None
+    store.note_stamp(made)
+    store_code(store, "0" * 64, {"units": {}})
+    (place / "records/.half.123").write_text("half")
+    collect(store, 30)
+    collect(store, 30)
+    assert [path.name for path in (place / "stamps").iterdir()] == []
+    assert {path.name[-64:] for path in (place / "actions").iterdir()} == {end.identity}
+    assert "0" * 64 not in {path.stem for path in (place / "code").iterdir()}
+    assert stored_code(store, visible(store)[end.identity].code), "an output's own"
+    assert stored_code(store, made.code), "a collected output's own, which lineage knows"
+    assert not (place / "records/.half.123").exists()
+    assert [path.name for path in (place / "uses").iterdir()] == []
+
+
+class Folder(ExecutorStep[Blob], op="toy-folder"):
+    """Counts the files of a folder that lies outside of the store."""
+
+    path: str
+    fail: bool = execution(default=False)
+
+    def outside(self) -> dict[str, str]:
+        return {str(file): file.read_text() for file in Path(self.path).iterdir()}
+
+    def run(self, ctx: Context) -> Blob:
+        if self.fail:
+            raise ValueError("counts nothing")
+        ctx.out.write_text("text.txt", str(len(self.outside())))
+        return Blob(bytes=1)
+
+
+def test_lists_of_outside_data_go_with_the_last_that_names_them(tmp_path: Path) -> None:
+    store, place = Store(str(tmp_path / "store")), tmp_path / "data"
+    place.mkdir()
+    for number in range(30):
+        (place / str(number)).write_text("")
+    step = Folder(path=str(place), label="step")
+
+    def lists() -> set[str]:
+        return {path.stem for path in (tmp_path / "store/.marin/outside").iterdir()}
+
+    def changed(name: str) -> None:
+        (place / name).write_text("new")
+
+    run(store.prefix, step=step)
+    first = visible(store)[step.identity]
+    changed("failed")
+    run(store.prefix, on_drift=OnDrift.REBUILD, step=Folder(path=str(place), label="step", fail=True))
+    changed("accepted")
+    [accepted] = accept_planned(planned(store.prefix, on_drift=OnDrift.ACCEPT, step=step))
+    changed("rebuilt")
+    run(store.prefix, on_drift=OnDrift.REBUILD, step=step)
+    last = visible(store)[step.identity]
+    (tmp_path / "store/.marin/outside/.half.123").write_text("half")
+    assert len(lists() - {".half"}) == 4
+    age(tmp_path / "store", 0.2)
+    assert not look(store, GcOptions(older_than=0.1)).goes, "a run of the last day needed it: it may go on"
+    names = {listing(first.outside), listing(last.outside), listing(accepted.entry.outside)}
+    swept = collect(store, 30)
+    assert "lists of outside data of nothing that is known" in {piece.name for piece in swept.gone}
+    assert lists() == names
+    changed("later")
+    [decision] = planned(store.prefix, step=step).decisions
+    assert list(decision.drift) == [f"outside data {place}/later is new: new"], "the list says what was there before"
+
+
+def test_what_was_never_leased_here_stays_and_is_named(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    run(store.prefix, a=Write(text="a", label="a"))
+    foreign = tmp_path / "store/train/mine-0123456789ab.0001"
+    foreign.mkdir(parents=True)
+    (foreign / "weights").write_text("precious")
+    (tmp_path / "store/notes").mkdir()
+    (tmp_path / "store/notes/paper.md").write_text("precious")
+    found = look(store, GcOptions(), in_days(400))
+    assert found.unknown == ("train/mine-0123456789ab.0001",)
+    collect(store, 400)
+    assert (foreign / "weights").exists()
+    assert (tmp_path / "store/notes/paper.md").exists()
+
+
+class Node(ExecutorStep[Blob], op="gc-node"):
+    """Its bytes come from its number and its parents'; salt gives it another identity with the same bytes."""
+
+    number: int
+    salt: int
+    parents: tuple[ExecutorStep[Blob], ...]
+    broken: bool = execution(default=False)
+
+    def run(self, ctx: Context) -> Blob:
+        texts = [ctx[parent].directory.read_text("text.txt") for parent in self.parents]
+        ctx.out.write_text("text.txt", f"({self.number}{''.join(texts)})")
+        if self.broken:
+            raise RuntimeError("broken")
+        return Blob(bytes=1)
+
+
+LIFETIMES = [FOREVER, unless_read(days=1), after_use(days=1)]
+
+
+def nodes(graph: Graph, lifetimes: list[Lifetime], salted: set[int], broken: set[int]) -> list[Node]:
+    made: list[Node] = []
+    for number, parents in enumerate(graph.parents):
+        made.append(
+            Node(
+                number=number,
+                salt=int(number in salted),
+                parents=tuple(made[parent] for parent in parents),
+                broken=number in broken,
+                lifetime=lifetimes[number],
+                label=str(number),
+            )
+        )
+    return made
+
+
+def expected_to_stay(records: dict[str, Record], reached: frozenset[str] | None) -> set[str]:
+    """By the words of the rules, over and over until nothing changes. reached: None if everything is."""
+    by_directory: dict[str, list[Record]] = {}
+    for record in records.values():
+        by_directory.setdefault(record.attempt, []).append(record)
+    stay: set[str] = set()
+    while True:
+        read = {(each.identity, each.root) for identity in stay for each in records[identity].inputs}
+        found: set[str] = set()
+        for sharing in by_directory.values():
+            for record in sharing:
+                wanted = reached is None or record.identity in reached
+                soft = record.lifetime.startswith("unread") and (record.identity, record.root) in read
+                if wanted and (not record.lifetime or soft):
+                    found |= {each.identity for each in sharing}
+        if found <= stay:
+            return stay
+        stay |= found
+
+
+rounds = st.lists(
+    st.tuples(numbers.filter(bool), numbers, numbers, st.none() | st.integers(0, 7)), min_size=1, max_size=4
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(), rounds, st.lists(st.sampled_from(LIFETIMES), min_size=8, max_size=8), st.booleans())
+def test_any_history_keeps_exactly_what_the_rules_say(
+    graph: Graph,
+    rounds: list[tuple[set[int], set[int], set[int], int | None]],
+    lifetimes: list[Lifetime],
+    unreachable: bool,
+) -> None:
+    """rounds: (results, salted nodes, broken nodes, node to rebuild). The last one breaks nothing."""
+    size = len(graph.parents)
+    with tempfile.TemporaryDirectory() as name:
+        store = Store(f"{name}/store")
+        results: dict[str, Any] = {}
+        for number, (ends, salted, broken, rebuild) in enumerate(rounds):
+            broken = broken if number < len(rounds) - 1 else set[int]()
+            steps = nodes(graph, lifetimes, salted, broken)
+            results = {f"result{end % size}": steps[end % size] for end in ends}
+            there = rebuild is not None and rebuild % size in graph.needed({end % size for end in ends})
+            run(
+                store.prefix, rebuild=(f"gc-node/{rebuild % size}",) if rebuild is not None and there else (), **results
+            )
+        roots = roots_of([experiment(**results)])
+        before = visible(store)
+        reached = roots.steps if unreachable else None
+        stay = expected_to_stay(before, reached) | (roots.results & before.keys())
+        stay = expected_with(before, stay, reached)
+        collect(store, 10, roots=roots, unreachable=unreachable)
+        after = visible(store)
+        assert {after[identity].name for identity in after} == {before[identity].name for identity in stay}
+        assert after.keys() == stay
+        assert ran(run(store.prefix, **results)) == set()
+        named = {record.attempt for record in after.values()}
+        own = {(record.identity[:12], record.token) for record in after.values()}
+        left = StoreSurvey(store).attempts
+        assert all(each.directory in named or (each.short, each.token) in own for each in left)
+        assert not collect(store, 10, roots=roots, unreachable=unreachable).gone
+
+
+def expected_with(records: dict[str, Record], kept: set[str], reached: frozenset[str] | None) -> set[str]:
+    """What stays once more is kept: as if those had no lifetime and were reached."""
+    changed = {
+        identity: replace(record, lifetime="") if identity in kept else record for identity, record in records.items()
+    }
+    return expected_to_stay(changed, None if reached is None else reached | kept)
+
+
+def test_a_run_waits_for_gc_and_makes_again_what_it_took(tmp_path: Path) -> None:
+    """In one process, so that gc can be held in the middle: it has announced its batch and not begun."""
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    age(tmp_path / "store", 30)
+    plan_made, batch_announced = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    def tell(_: object) -> None:
+        batch_announced.set()
+        assert plan_made.wait(60)
+
+    def gc() -> None:
+        try:
+            sweep(store, GcOptions(), tell)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=gc)
+    thread.start()
+    assert batch_announced.wait(60)
+    plan = planned(store.prefix, later=Join(parts=(source,), separator="-", label="later"))
+    plan_made.set()
+    with pytest.raises(StalePlan):
+        execute(plan)
+    thread.join()
+    assert not failed
+    assert ran(run(store.prefix, later=Join(parts=(source,), separator="-", label="later"))) == {
+        "toy-write/source",
+        "toy-join/later",
+    }
+    visible(store)
+
+
+def test_the_lease_of_what_is_gone_is_free(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    source = Write(text="a", label="source", lifetime=after_use(days=1))
+    run(store.prefix, end=Join(parts=(source,), label="end"))
+    collect(store, 3)
+    lease = read_lease(store.objects, source.identity)
+    assert lease is not None
+    assert lease.state == "released"
+    assert lease.collected
+    turn = read_lease(store.objects, TURN)
+    assert turn is not None
+    assert turn.state == "released"
+    assert Roots() == roots_of([])
