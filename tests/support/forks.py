@@ -38,7 +38,7 @@ for line in sys.stdin:
         sys.argv = ["marin", *job["arguments"]]
         code = 0
         try:
-            marin.cli.main(job["arguments"])
+            marin.cli.commands.main(job["arguments"])
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         except BaseException:
