@@ -127,7 +127,9 @@ def test_kill_9_at_any_operation_of_gc(struck: Struck, operations: list[str], pa
     for at in share(changes(operations), part):
         where = f"{at}: {operations[at]}"
         struck.reset()
-        assert struck.gc(Strike.KILL, at).status == -9, where
+        killed = struck.gc(Strike.KILL, at)
+        # A lease that needed no renewal this time makes fewer operations; then gc came to its end.
+        assert killed.status == -9 or len(killed.operations) <= at, where
         assert struck.visible().keys() >= STAY, where
         ended = struck.gc()
         assert ended.status == 0, f"{where}\n{ended.said}"
