@@ -101,6 +101,9 @@ def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     for name, held in new.units.items():
         if old.units.get(name) == held or texts[0].get(name) == as_before(texts[1][name]):
             texts[0][name] = texts[1][name]
+    gone, came = old.units.keys() - new.units.keys(), new.units.keys() - old.units.keys()
+    if all(texts[0][name] == as_before(texts[0][name]) for name in gone):  # they may have moved since
+        texts[1] |= {name: as_before(texts[1][name]) for name in came}
     matched = match(*texts)
     changes: list[Change] = []
     for name in sorted((old.units.keys() & new.units.keys()) - matched.same):

@@ -21,7 +21,10 @@ _LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # what an 
 _SINCE = "marin.since"
 _PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # what a move changes, but for a logger
 # What makes a path: fingerprints that followed paths in the source did not say where these names lead.
-_PATHS = re.compile(r"\n# (?:[\w.<>]+: )?[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)(?=\n|$)")
+_PATHS = r"[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)"
+# Artifacts stood in one module with the engine's base of all artifacts, and did not say where that name leads.
+_BASE = r"Artifact is marin\.Artifact"
+_UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE})(?=\n|$)")
 
 type Sources = Mapping[str, str]
 
@@ -103,7 +106,7 @@ def _uses(name: str, known: Sources) -> set[str]:
 
 def as_before(text: str) -> str:
     """A unit's text as an older fingerprint may have it, which means the same."""
-    return _PATHS.sub("", text)
+    return _UNSAID.sub("", text)
 
 
 def since_fields(text: str) -> dict[str, str]:
