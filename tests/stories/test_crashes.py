@@ -15,7 +15,8 @@ from tests.support.faults.client import Ended
 from tests.support.faults.hook import Strike
 from tests.support.faults.project import Struck, expected
 
-PARTS = 4  # so that processes side by side share the work
+PARTS = 4  # of the operations: two strike in the fast stage, all in the slow one
+EACH_PART = [0, 1, *(pytest.param(part, marks=pytest.mark.slow) for part in (2, 3))]
 REBUILD = ("--rebuild", "say/say", "--on-drift", "rebuild")
 
 
@@ -90,7 +91,7 @@ def test_every_boundary_of_a_commit_is_among_the_operations(operations: list[str
         place += 1 + found[0]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", EACH_PART)
 def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list[str], part: int) -> None:
     for at in share(changes(operations), part):
         where = f"{at}: {operations[at]}"
@@ -107,7 +108,7 @@ def test_kill_9_at_any_operation_of_a_first_run(struck: Struck, operations: list
             assert (ended.status, files(struck)) == (0, expected("B", said="A")), f"{where}\n{ended.said}"
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", EACH_PART)
 def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, part: int) -> None:
     """The old outputs stay, whole, until the new ones take their place."""
     struck.reset(like=committed)
@@ -126,7 +127,7 @@ def test_kill_9_at_any_operation_of_a_rebuild(struck: Struck, committed: Path, p
         assert files(struck) == new, where
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", EACH_PART)
 def test_kill_9_while_work_of_other_code_is_thrown_away(struck: Struck, operations: list[str], part: int) -> None:
     """Pieces that other code made are never joined with those of today's."""
     begun = next(at for at, line in enumerate(operations) if line.startswith("list at/"))
@@ -153,7 +154,7 @@ def test_kill_9_while_work_of_other_code_is_thrown_away(struck: Struck, operatio
 FAULTS = [(Strike.ONCE, "EIO"), (Strike.WRITES, "ENOSPC")]
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", EACH_PART)
 @pytest.mark.parametrize(("strike", "error"), FAULTS, ids=["EIO once", "full from then on"])
 def test_an_error_at_any_operation_is_told_clearly_and_loses_nothing(
     struck: Struck, operations: list[str], strike: Strike, error: str, part: int
