@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -14,16 +13,17 @@ from marin.errors import BadPrefix, CorruptRecord, MarinError, PlanError, StaleP
 from marin.executor.backends.backend import Backend
 from marin.executor.commit import commit_alias
 from marin.executor.job import Ending, Job, Outcome
+from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import accept_or_raise
 from marin.executor.revocation_watch import RevocationWatch
 from marin.executor.run_results import Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
 from marin.fingerprint.stored import store_code
-from marin.plan.decision import Action, Decision
-from marin.plan.early_cutoff import roots_of, why_shared
+from marin.plan.decision import Action
+from marin.plan.early_cutoff import why_shared
 from marin.plan.outside_data import keep_listing, listing
 from marin.plan.plan import Plan
-from marin.steps.step import ExecutorStep, action_key
+from marin.steps.step import ExecutorStep
 from marin.store.attempts import note_stop
 from marin.store.files.verify import EVERY_BYTE
 from marin.store.in_use import Uses, needs_of
@@ -51,13 +51,10 @@ class Scheduler:
         check_inputs: int = EVERY_BYTE,
     ) -> None:
         self.plan, self.backend, self.listener = plan, backend, listener
-        self.experiment, self.git = experiment, git
         self.store = plan.store
         self.watch = watch if watch is not None else Watch()
-        self.results = set(plan.experiment.results.values())  # kept for good, whatever lifetime is declared
         self.uses = Uses(self.store, experiment, tell, self.watch)
         self.lookout = RevocationWatch(self.store, plan.snapshot.records)
-        self.check_inputs, self.id = check_inputs, uuid.uuid4().hex
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
@@ -66,6 +63,14 @@ class Scheduler:
         self.ready: deque[ExecutorStep[Any]] = deque()
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
         self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
+        self.jobs = Jobs(
+            run=self.run,
+            replaced=self.replaced,
+            experiment=experiment,
+            git=git,
+            expiry=self.watch.expiry,
+            check_inputs=check_inputs,
+        )
         self.next_look, self.left, self.started = 0.0, 0, False
 
     def execute(self) -> Run:
@@ -120,14 +125,18 @@ class Scheduler:
 
     def _say_needs(self) -> None:
         """Raises StalePlan if something that the plan relies on is gone."""
-        needed = {*self.todo, *self.results, *(read for step in self.todo for read in step.dependencies)}
+        needed = {
+            *self.todo,
+            *self.plan.experiment.results.values(),
+            *(read for step in self.todo for read in step.dependencies),
+        }
         decisions = [self.plan.of(step) for step in needed]
         there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
         there += self.plan.snapshot.committed.invisible.values()
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
         identities, whole = (step.identity for step in needed), self.plan.experiment.whole
-        needs = needs_of(identities, there, code, self.experiment, whole=whole)
+        needs = needs_of(identities, there, code, self.jobs.experiment, whole=whole)
         replaced = {
             held.record.attempt for held in decisions if held.record and (held.deleted or held.action is Action.RUN)
         }
@@ -267,29 +276,21 @@ class Scheduler:
     def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
         if step.producer is not None:
             return self.run.results[step.producer].status in (Status.CACHED, Status.ALIAS)
-        now = self._inputs(step.dependencies)
+        now = self.jobs.inputs(step.dependencies)
         return all(held.identity in now and now[held.identity].root == held.root for held in record.inputs)
 
     def _adopt_published(self, step: ExecutorStep[Any]) -> bool:
         """A milestone may have been committed by its producer meanwhile."""
         record = self.store.take_up(step.identity)
-        if record is None or record.attempt == self._replaces(step):
+        if record is None or record.attempt == self.jobs.replaces(step):
             return False
         training = step.producer.dependencies if step.producer is not None else ()
-        if not self._is_taken(step, record, self._inputs((*step.dependencies, *training))):
+        if not self._is_taken(step, record, self.jobs.inputs((*step.dependencies, *training))):
             return not self._unfinished(step)
         self.run.results[step].record = record
         self.run.results[step].seconds = record.provenance.seconds
         self._settle(step, Status.RAN, "published by its training run")
         return True
-
-    def _inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
-        return {dep.identity: held for dep in dependencies if (held := self.run.results[dep].record)}
-
-    def _replaces(self, step: ExecutorStep[Any]) -> str:
-        """The attempt that is committed and not to be used."""
-        record = self.plan.of(step).record
-        return self.replaced.get(step, record.attempt if record is not None else "")
 
     def _take(self, job: Job, record: Record) -> None:
         """What another driver made meanwhile."""
@@ -316,57 +317,13 @@ class Scheduler:
         return False
 
     def _job(self, step: ExecutorStep[Any]) -> Job:
-        records = self._inputs(step.dependencies)
+        records = self.jobs.inputs(step.dependencies)
         milestones = {
-            getattr(other, "step"): self._described(other, records)
+            getattr(other, "step"): self.jobs.of(other, records)
             for other in self.milestones.get(step, ())
             if self._unfinished(other)
         }
-        return replace(self._described(step, records), milestones=milestones)
-
-    def _described(self, step: ExecutorStep[Any], inputs: dict[str, Record]) -> Job:
-        """A milestone's inputs are its training run's: what its bytes were made from."""
-        today, decision = self.plan.today[step], self.plan.of(step)
-        return Job(
-            prefix=self.store.prefix,
-            step=step,
-            code=today.code.digest,
-            packages=dict(today.code.packages),
-            outside=today.outside,
-            action=self._action(step),
-            inputs=inputs,
-            replaces=self._replaces(step),
-            restores=self._restores(decision, inputs),
-            keep_state=step.identity in self.plan.keep_state,
-            expiry=self.watch.expiry,
-            lifetime="" if step in self.results else str(step.lifetime),
-            state=today.state,
-            experiment=self.experiment,
-            git=self.git,
-            because=self._because(decision),
-            check_inputs=self.check_inputs,
-            run=self.id,
-            scale=self.plan.snapshot.scale,
-        )
-
-    def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
-        """The record of a deleted output that must come out the same, because nothing that it is made from changed."""
-        record = decision.record
-        if record is None or not decision.deleted or decision.anew or decision.step in self.replaced:
-            return None
-        changed = any(held.identity in inputs and inputs[held.identity].root != held.root for held in record.inputs)
-        return None if changed or decision.action is not Action.RUN else record
-
-    def _because(self, decision: Decision) -> str:
-        """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
-        if decision.record is None and not decision.anew and decision.step not in self.replaced:
-            return ""
-        said = f": {self.plan.because}" if decision.anew and self.plan.because else ""
-        return f"{self.run.results[decision.step].reason}{said}"
-
-    def _action(self, step: ExecutorStep[Any]) -> str:
-        roots = roots_of(step, lambda read: self.run.results[read].record)
-        return "" if roots is None else action_key(step, roots)
+        return replace(self.jobs.of(step, records), milestones=milestones)
 
     def _look_at_held(self) -> None:
         leases = self.store.objects.read_many([lease_name(step.identity) for step in self.held])

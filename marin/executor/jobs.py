@@ -1,0 +1,91 @@
+"""What a run asks of its workers: a job for each step that must be made, from the plan and what has happened since."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from marin.executor.job import Job
+from marin.executor.run_results import Run
+from marin.plan.decision import Action, Decision
+from marin.plan.early_cutoff import roots_of
+from marin.plan.plan import Plan
+from marin.steps.step import ExecutorStep, action_key
+from marin.store.record import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """Of one run."""
+
+    run: Run
+    replaced: Mapping[ExecutorStep[Any], str]  # attempts that others committed meanwhile and are to be made again
+    experiment: str
+    git: str
+    expiry: float  # seconds after which a lease that stands still is dead
+    check_inputs: int  # bytes of each input to compare before a step reads it
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def _plan(self) -> Plan:
+        return self.run.plan
+
+    @functools.cached_property
+    def _results(self) -> set[ExecutorStep[Any]]:
+        """Kept for good, whatever lifetime is declared."""
+        return set(self._plan.experiment.results.values())
+
+    def inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
+        return {dep.identity: held for dep in dependencies if (held := self.run.results[dep].record)}
+
+    def replaces(self, step: ExecutorStep[Any]) -> str:
+        """The attempt that is committed and not to be used."""
+        record = self._plan.of(step).record
+        return self.replaced.get(step, record.attempt if record is not None else "")
+
+    def of(self, step: ExecutorStep[Any], inputs: dict[str, Record]) -> Job:
+        """A milestone's inputs are its training run's: what its bytes were made from."""
+        today, decision = self._plan.today[step], self._plan.of(step)
+        return Job(
+            prefix=self._plan.store.prefix,
+            step=step,
+            code=today.code.digest,
+            packages=dict(today.code.packages),
+            outside=today.outside,
+            action=self._action(step),
+            inputs=inputs,
+            replaces=self.replaces(step),
+            restores=self._restores(decision, inputs),
+            keep_state=step.identity in self._plan.keep_state,
+            expiry=self.expiry,
+            lifetime="" if step in self._results else str(step.lifetime),
+            state=today.state,
+            experiment=self.experiment,
+            git=self.git,
+            because=self._because(decision),
+            check_inputs=self.check_inputs,
+            run=self.name,
+            scale=self._plan.snapshot.scale,
+        )
+
+    def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
+        """The record of a deleted output that must come out the same, because nothing that it is made from changed."""
+        record = decision.record
+        if record is None or not decision.deleted or decision.anew or decision.step in self.replaced:
+            return None
+        changed = any(held.identity in inputs and inputs[held.identity].root != held.root for held in record.inputs)
+        return None if changed or decision.action is not Action.RUN else record
+
+    def _because(self, decision: Decision) -> str:
+        """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
+        if decision.record is None and not decision.anew and decision.step not in self.replaced:
+            return ""
+        said = f": {self._plan.because}" if decision.anew and self._plan.because else ""
+        return f"{self.run.results[decision.step].reason}{said}"
+
+    def _action(self, step: ExecutorStep[Any]) -> str:
+        roots = roots_of(step, lambda read: self.run.results[read].record)
+        return "" if roots is None else action_key(step, roots)
