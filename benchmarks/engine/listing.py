@@ -20,8 +20,9 @@ from typing import NamedTuple
 from rich.table import Table
 
 from benchmarks.engine.report import wide_console
+from marin.store.layout import attempt_directory, record_name
 from marin.store.record import Input, Provenance, Record
-from marin.store.store import Store, attempt_directory, record_name
+from marin.store.store import Store
 
 COMMANDS = (("ls",), ("ls", "--json"), ("ls", "--sort", "made"), ("ls", "layer-7/*"), ("ls", "layer-3/node 1003"))
 

@@ -22,10 +22,11 @@ from marin.fingerprint.of_step import code_fingerprint, executed
 from marin.plan.observed import describe, scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
+from marin.store.layout import FAILURE, LOG
 from marin.store.lease import Held, Lease
 from marin.store.objects.errors import store_errors
 from marin.store.process import this_process
-from marin.store.record import FAILURE, LOG, Failure, Record
+from marin.store.record import Failure, Record
 from marin.store.redaction import redacted
 from marin.store.store import Store
 

@@ -14,14 +14,15 @@ from marin.errors import CorruptOutput, CorruptRecord, DifferentRebuild, MarinEr
 from marin.executor.job import Job
 from marin.plan.missing import describe_fields
 from marin.steps.artifact import Artifact
-from marin.store.files.manifest import MANIFEST, FileEntry, content_digest, manifest_bytes, root_digest
+from marin.store.files.manifest import FileEntry, content_digest, manifest_bytes, root_digest
 from marin.store.files.verify import Check, Checked, manifest_of
-from marin.store.lease import Held, Lease, LeaseDocument, State, acquire_after, lease_name, parse_lease
+from marin.store.layout import MANIFEST, RECORD, attempt_directory, lease_name, record_name
+from marin.store.lease import Held, Lease, LeaseDocument, State, acquire_after, parse_lease
 from marin.store.process import this_process
-from marin.store.record import RECORD, Acceptance, Input, Observed, Provenance, Record
+from marin.store.record import Acceptance, Input, Observed, Provenance, Record
 from marin.store.redaction import redacted, without_credentials
 from marin.store.revocation import revoked_bytes
-from marin.store.store import Store, attempt_directory, record_name
+from marin.store.store import Store
 
 WORTH_SETTLING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
 

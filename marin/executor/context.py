@@ -25,8 +25,9 @@ from marin.steps.artifact import Artifact, artifact_from
 from marin.steps.step import ExecutorStep
 from marin.store.files.directory import Directory
 from marin.store.files.regular import must_hold_files
+from marin.store.layout import LOG
 from marin.store.lease import LOOK_SECONDS, Held, Lease, Watch
-from marin.store.record import LOG, Observed, Record, WorkInProgress
+from marin.store.record import Observed, Record, WorkInProgress
 from marin.store.redaction import redacted
 from marin.store.store import Store
 

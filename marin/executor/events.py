@@ -14,9 +14,10 @@ from marin.errors import MarinError
 from marin.executor.scheduler import StepResult
 from marin.executor.signals import SIGNALS
 from marin.store.documents import json_bytes
+from marin.store.layout import RUNS, slug
 from marin.store.process import this_process
 from marin.store.redaction import without_credentials
-from marin.store.store import Store, slug
+from marin.store.store import Store
 
 
 class Events:
@@ -25,7 +26,7 @@ class Events:
     def __init__(self, store: Store, experiment: str) -> None:
         self.store = store
         moment = f"{time.strftime('%Y%m%dT%H%M%S')}.{time.time_ns() // 1_000_000 % 1000:03d}"
-        self.name = f".marin/runs/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
+        self.name = f"{RUNS}/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
 
     def note(self, event: str, **details: object) -> None:
         line = {"when": time.strftime("%Y-%m-%d %H:%M:%S"), "event": event, **without_credentials(details)}

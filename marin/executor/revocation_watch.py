@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 
 from marin.errors import Revoked
 from marin.executor.job import Job
+from marin.store.layout import REVOCATIONS
 from marin.store.lease import LOOK_SECONDS
 from marin.store.record import Record
-from marin.store.revocation import FOLDER, Revocations, revoked
+from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 from marin.store.trust import TrustChecker
 
@@ -49,7 +50,7 @@ class RevocationWatch:
         if now < self._next_look:
             return
         self._next_look = now + LOOK_SECONDS
-        names = frozenset(self._store.objects.names(FOLDER))
+        names = frozenset(self._store.objects.names(REVOCATIONS))
         if names == self._names and (not names or now < self._next_reading):
             return
         self._names, self._next_reading = names, now + READ_AGAIN

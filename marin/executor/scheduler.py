@@ -27,7 +27,8 @@ from marin.steps.step import ExecutorStep
 from marin.store.attempts import note_stop
 from marin.store.files.verify import EVERY_BYTE
 from marin.store.in_use import Uses, needs_of
-from marin.store.lease import LOOK_SECONDS, Held, State, Watch, lease_name, parse_lease
+from marin.store.layout import lease_name
+from marin.store.lease import LOOK_SECONDS, Held, State, Watch, parse_lease
 from marin.store.record import Record
 
 POLL_SECONDS = 0.2

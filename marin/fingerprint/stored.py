@@ -8,13 +8,14 @@ from typing import Any
 from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.store.documents import BadDocument, parse_json
+from marin.store.layout import code_name
 from marin.store.redaction import without_credentials
 from marin.store.store import Store
 
 
 def stored_code(store: Store, digest: str) -> CodeFingerprint | None:
     """With its sources; None if it was never stored. Raises CorruptRecord."""
-    name = _name(digest)
+    name = code_name(digest)
     content = store.objects.read(name)
     try:
         return CodeFingerprint.from_json(parse_json(content)) if content else None
@@ -25,10 +26,6 @@ def stored_code(store: Store, digest: str) -> CodeFingerprint | None:
 
 def store_code(store: Store, digest: str, described: dict[str, Any]) -> None:
     """Unless it is there. described: what ``CodeFingerprint.to_json`` gives."""
-    name = _name(digest)
+    name = code_name(digest)
     if not store.objects.read(name):
         store.objects.write(name, json.dumps(without_credentials(described), sort_keys=True).encode())
-
-
-def _name(digest: str) -> str:
-    return f".marin/code/{digest}.json"

@@ -13,6 +13,7 @@ from marin.plan.observed import unseen
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep
 from marin.store.files.verify import Check
+from marin.store.layout import RECORD
 from marin.store.record import Acceptance, Observed, Record
 from marin.store.store import Store
 
@@ -134,7 +135,7 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
         return FilesState() if store.objects.is_remote else _manifest_state(store, record)
     stamp = output.stamp()
     if not (stamp and stamp == record.stamp):
-        if not output.exists(".marin/record.json"):
+        if not output.exists(RECORD):
             return FilesState(wrong=missing, deleted=_is_deleted(output.url))
         if record.stamp and stamp != store.stamp(record):
             return _read_again(store, record)

@@ -15,7 +15,8 @@ from marin.plan.condition import state_of_files
 from marin.plan.drift import Today, same
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, Pin
-from marin.store.record import RECORD, Acceptance, Record, parse_record
+from marin.store.layout import RECORD
+from marin.store.record import Acceptance, Record, parse_record
 
 
 def roots_of(step: ExecutorStep[Any], record_of: Callable[[ExecutorStep[Any]], Record | None]) -> dict[str, str] | None:

@@ -12,10 +12,10 @@ from typing import Any, cast
 from marin.errors import CorruptRecord
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, identity_fields
+from marin.store.layout import LOG, RECORD, slug
 from marin.store.lease import State
-from marin.store.record import RECORD, Record, parse_record
+from marin.store.record import Record, parse_record
 from marin.store.redaction import redacted
-from marin.store.store import slug
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _unfinished(step: ExecutorStep[Any], mine: list[str], snapshot: Snapshot) ->
         failure = snapshot.store.failure(attempt)
         if failure is not None:
             how = "" if failure.stopped else "failed "
-            return f"{how}last time: {failure.error} (log: {attempt}/.marin/log.txt)"
+            return f"{how}last time: {failure.error} (log: {attempt}/{LOG})"
     return f"an earlier attempt did not finish ({mine[-1]})"
 
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 from marin.errors import InputChanged, InputError, MarinError
 from marin.steps.step import ExecutorStep
 from marin.store.documents import BadDocument, parse_json
+from marin.store.layout import OUTSIDE
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
@@ -24,7 +25,6 @@ LISTING = "in all"
 DIGEST = re.compile(r"[0-9,]+ entries, ([0-9a-f]{32})")
 LONG = re.compile(r"\b[0-9a-f]{24,}\b")
 NAMED = 8  # changes that an error names
-FOLDER = ".marin/outside"
 
 
 def outside_of(step: ExecutorStep[Any]) -> dict[str, str]:
@@ -144,4 +144,4 @@ def _canonical(entries: Mapping[str, str]) -> bytes:
 
 def _name(short: Mapping[str, str]) -> str:
     """Where the store keeps the entries; "" if a record holds them."""
-    return f"{FOLDER}/{digest}.json" if (digest := listing(short)) else ""
+    return f"{OUTSIDE}/{digest}.json" if (digest := listing(short)) else ""

@@ -15,7 +15,8 @@ from marin.report.terminal import print_unseen
 from marin.report.typed import marin, same_command
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import parse_attempt
-from marin.store.store import Store, slug
+from marin.store.layout import slug
+from marin.store.store import Store
 
 SAID = {
     Status.RAN: ("ran", "green"),

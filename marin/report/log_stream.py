@@ -13,8 +13,8 @@ from rich.text import Text
 
 from marin.errors import MarinError
 from marin.executor.scheduler import StepResult
+from marin.store.layout import LOG
 from marin.store.lease import State, read_lease
-from marin.store.record import LOG
 from marin.store.store import Store
 
 LOOK_SECONDS, REMOTE_SECONDS = 0.5, 2.0

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.store.lease import lease_name, parse_lease
+from marin.store.layout import lease_name
+from marin.store.lease import parse_lease
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output
 from marin.store.record import Record
 from marin.store.revocation import Revocations

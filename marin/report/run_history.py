@@ -9,11 +9,11 @@ from typing import Any, cast
 from marin.errors import UnknownStep
 from marin.store.documents import BadDocument, parse_json
 from marin.store.inventory import ambiguous, hint
+from marin.store.layout import RUNS
 from marin.store.process import Holder
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
-FOLDER = ".marin/runs"
 RECENT = 8  # runs
 
 
@@ -56,12 +56,12 @@ class PastRun:
 
 def run_names(store: Store) -> list[str]:
     """Oldest first: names begin with the time."""
-    return [name.removesuffix(".jsonl") for name in store.objects.names(FOLDER) if name.endswith(".jsonl")]
+    return [name.removesuffix(".jsonl") for name in store.objects.names(RUNS) if name.endswith(".jsonl")]
 
 
 def past_runs(store: Store, names: list[str]) -> list[PastRun]:
-    contents = store.objects.read_logs([f"{FOLDER}/{name}.jsonl" for name in names])
-    return [_parse(name, contents.get(f"{FOLDER}/{name}.jsonl", b"")) for name in names]
+    contents = store.objects.read_logs([f"{RUNS}/{name}.jsonl" for name in names])
+    return [_parse(name, contents.get(f"{RUNS}/{name}.jsonl", b"")) for name in names]
 
 
 def run_called(store: Store, name: str) -> PastRun:

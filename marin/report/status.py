@@ -14,8 +14,9 @@ from marin.steps.step import ExecutorStep
 from marin.store.attempts import parse_attempt
 from marin.store.committed import Committed
 from marin.store.in_use import SHORT, Run, read_runs
+from marin.store.layout import FAILURE, LOG
 from marin.store.lease import State
-from marin.store.record import FAILURE, LOG, parse_failure
+from marin.store.record import parse_failure
 from marin.store.store import Store
 
 

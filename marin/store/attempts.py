@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, UnknownStep
 from marin.store.inventory import SHORTEST, ambiguous, hint, must_exist
+from marin.store.layout import FAILURE, LOG, RECORD, slug
 from marin.store.lease import LeaseDocument, State, read_lease
-from marin.store.record import FAILURE, LOG, RECORD
-from marin.store.store import Store, slug
+from marin.store.store import Store
 
 _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
 

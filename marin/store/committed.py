@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from marin.errors import CorruptRecord
-from marin.store.lease import LeaseDocument, State, lease_name, parse_lease
-from marin.store.record import RECORD, Record
+from marin.store.layout import RECORD, lease_name
+from marin.store.lease import LeaseDocument, State, parse_lease
+from marin.store.record import Record
 from marin.store.store import Store
 
 

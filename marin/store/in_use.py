@@ -24,13 +24,12 @@ from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, StalePlan
 from marin.store.documents import BadDocument, Document
+from marin.store.layout import GC, GC_BATCH, RECORD, USES, slug
 from marin.store.lease import LOOK_SECONDS, Held, LeaseDocument, State, Watch, acquire, parse_lease, read_lease
 from marin.store.process import this_process
-from marin.store.record import RECORD, Record
-from marin.store.store import Store, slug
+from marin.store.record import Record
+from marin.store.store import Store
 
-FOLDER = ".marin/uses"
-BATCH = ".marin/gc.json"
 TURN = "gc"  # whose turn it is to delete: a lease like a step's
 BEAT_EVERY = 10.0  # seconds; a lease's expiry is several of them
 RECENT = 1.0  # days: what a run needed that began since stays; it may have been killed, and be run again
@@ -73,7 +72,7 @@ NOTHING = Needs(identities=[], attempts=[])
 
 def turn_name(token: int) -> str:
     """What the lease of a turn calls its attempt; there is no such directory."""
-    return f".marin/gc/{token:04d}"
+    return f"{GC}/{token:04d}"
 
 
 def needs_of(
@@ -118,7 +117,7 @@ class Uses:
         document = LeaseDocument(
             state=State.HELD,
             token=1,
-            attempt=f"{FOLDER}/{self.run}",
+            attempt=f"{USES}/{self.run}",
             holder=this_process(),
             since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         )
@@ -143,7 +142,7 @@ class Uses:
             self.needs |= needs
             part = f".{self._parts}" if self._parts else ""
             self._parts += 1
-            name = f"{FOLDER}/{self.run}{part}.json"
+            name = f"{USES}/{self.run}{part}.json"
             self.store.objects.write(name, needs.to_json())
             self._let_pass(needs)
         gone = _gone(self.store, records)
@@ -176,7 +175,7 @@ class Uses:
 
     @property
     def _beat_name(self) -> str:
-        return f"{FOLDER}/{self.run}.beat"
+        return f"{USES}/{self.run}.beat"
 
     def _write_beat(self, document: LeaseDocument) -> None:
         self.store.objects.write(self._beat_name, document.to_bytes())
@@ -208,19 +207,19 @@ class Run:
 
 def read_runs(store: Store) -> list[Run]:
     """Every run that said what it needs: first what, then whether it still lasts. Raises CorruptRecord."""
-    names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
+    names = [f"{USES}/{name}" for name in store.objects.names(USES)]
     needs = store.objects.read_many([name for name in names if name.endswith(".json")])
     beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
     found: dict[str, Needs] = {}
     for name, content in needs.items():
-        run = name.removeprefix(f"{FOLDER}/").removesuffix(".json").partition(".")[0]
+        run = name.removeprefix(f"{USES}/").removesuffix(".json").partition(".")[0]
         found[run] = found.get(run, NOTHING) | _parsed(content, f"{store.prefix}/{name}")
-    lasting = {name.removeprefix(f"{FOLDER}/").removesuffix(".beat"): content for name, content in beats.items()}
+    lasting = {name.removeprefix(f"{USES}/").removesuffix(".beat"): content for name, content in beats.items()}
     return [
         Run(
             name=run,
             needs=needed,
-            beat=parse_lease(lasting[run], f"{store.prefix}/{FOLDER}/{run}.beat") if run in lasting else None,
+            beat=parse_lease(lasting[run], f"{store.prefix}/{USES}/{run}.beat") if run in lasting else None,
         )
         for run, needed in found.items()
     ]
@@ -228,8 +227,8 @@ def read_runs(store: Store) -> list[Run]:
 
 def read_batch(store: Store) -> Needs | None:
     """What gc is taking away, if it is at work or was killed at it. Raises CorruptRecord."""
-    content = store.objects.read(BATCH)
-    return None if content is None else _parsed(content, f"{store.prefix}/{BATCH}")
+    content = store.objects.read(GC_BATCH)
+    return None if content is None else _parsed(content, f"{store.prefix}/{GC_BATCH}")
 
 
 def _parsed(content: bytes, where: str) -> Needs:

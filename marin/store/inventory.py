@@ -10,6 +10,7 @@ from marin.errors import AmbiguousName, BadPrefix, CorruptRecord, UnknownStep
 from marin.numbers import write_bytes
 from marin.store.collector import paused
 from marin.store.committed import Committed
+from marin.store.layout import OWN
 from marin.store.record import Record
 from marin.store.store import Store
 
@@ -46,7 +47,7 @@ def read_inventory(store: Store) -> Inventory:
 
 def must_exist(store: Store) -> None:
     """Raises BadPrefix: a command that looks must not take a misspelt prefix for an empty store."""
-    if not store.objects.names(".marin"):
+    if not store.objects.names(OWN):
         raise BadPrefix(f"there is no store at {store.prefix}; --prefix names the one to look at")
 
 

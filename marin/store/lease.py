@@ -22,6 +22,7 @@ from msgspec import structs
 from marin.errors import CorruptRecord, LeaseLost, MarinError
 from marin.store.documents import Versioned
 from marin.store.heartbeat import heart
+from marin.store.layout import LOG, lease_name
 from marin.store.objects.objects import Objects
 from marin.store.process import Holder, this_process
 
@@ -57,7 +58,7 @@ class LeaseDocument(Versioned, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         verb = "committed" if self.state is State.COMMITTED else "held"
-        return f"{verb} by {self.holder} since {self.since}; log: {self.attempt}/.marin/log.txt"
+        return f"{verb} by {self.holder} since {self.since}; log: {self.attempt}/{LOG}"
 
     def is_same_hold(self, other: LeaseDocument) -> bool:
         """Another beat or state of one taking of the lease."""
@@ -73,10 +74,6 @@ def parse_lease(content: bytes, where: str) -> LeaseDocument:
             f"{where} names the output {lease.attempt!r}, which is outside the store; it was edited by hand: {remedy}"
         )
     return lease
-
-
-def lease_name(identity: str) -> str:
-    return f".marin/leases/{identity}.json"
 
 
 def read_lease(objects: Objects, identity: str) -> LeaseDocument | None:

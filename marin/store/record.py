@@ -15,9 +15,6 @@ from marin.store.documents import BadDocument, Document, Versioned, json_bytes
 from marin.store.files.manifest import leaves
 from marin.store.files.verify import Checked
 
-RECORD = ".marin/record.json"
-FAILURE = ".marin/failure.json"
-LOG = ".marin/log.txt"
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from marin.errors import StoreError
 from marin.store.documents import BadDocument, parse_json
+from marin.store.layout import INDEX, RECORDS
 from marin.store.objects.objects import Objects
 
 FORMAT = 1
-FOLDER = ".marin/index"
-RECORDS = ".marin/records"
 WORTH_PACKING = 64  # records that had to be read one by one: about a second where a round trip takes 20 ms
 
 type Pack = dict[str, tuple[str, str]]  # stamp and content, by name
@@ -79,7 +78,7 @@ class RecordIndex:
 
 def _pack_name(record: str) -> str:
     """One of sixteen, by the first digit of the identity: so a pack of 100,000 records stays a few megabytes."""
-    return f"{FOLDER}/records-{record[:1]}"
+    return f"{INDEX}/records-{record[:1]}"
 
 
 def _parse(content: bytes | None) -> Pack:

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 
 from marin.errors import BadField
 from marin.store.documents import Document, Versioned
+from marin.store.layout import REVOCATIONS
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.redaction import redacted
 from marin.store.store import Store
-
-FOLDER = ".marin/revocations"
 
 
 class Replacement(Document, frozen=True, kw_only=True):
@@ -100,7 +99,7 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
 
 def revoked(store: Store) -> Revocations:
     """The standing revocations. One listing, and as many reads as there are. Raises CorruptRecord."""
-    names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
+    names = [f"{REVOCATIONS}/{name}" for name in store.objects.names(REVOCATIONS)]
     found: list[Revocation] = []
     for name, content in store.objects.read_many(names).items():
         found += _standing(_entries(content, f"{store.prefix}/{name}"))
@@ -117,7 +116,7 @@ def bring_revocations(source: Store, target: Store) -> bool:
 
     Where the two were told different things about the same bytes, what is revoked in either stays revoked.
     """
-    names = [f"{FOLDER}/{name}" for name in source.objects.names(FOLDER)]
+    names = [f"{REVOCATIONS}/{name}" for name in source.objects.names(REVOCATIONS)]
     news = False
     for name, content in source.objects.read_many(names).items():
         theirs = _entries(content, f"{source.prefix}/{name}")
@@ -189,7 +188,7 @@ def _key(record: Record) -> str:
 
 
 def _name(key: str) -> str:
-    return f"{FOLDER}/{key}.jsonl"
+    return f"{REVOCATIONS}/{key}.jsonl"
 
 
 def _append(store: Store, key: str, entry: Revocation) -> Revocation:

@@ -1,28 +1,7 @@
-"""A store: committed outputs by identity, below one prefix.
-
-::
-
-    {prefix}/{op}/{label}-{identity[:12]}.{token}/   files + .marin/{record,manifest}.json, log.txt
-    {prefix}/.marin/records/<identity>.json          the commit; one listing answers "what exists"
-    {prefix}/.marin/leases/<identity>.json           who is writing; every change is conditional
-    {prefix}/.marin/index/records-<digit>            packs of records, a pure cache: see marin.store.record_packs
-    {prefix}/.marin/actions/<action>-<identity>      which outputs an action has given (the name is all): early cutoff
-    {prefix}/.marin/superseded/<identity>.<token>.json   records that a rebuild replaced or gc took, for lineage
-    {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   of what mirrored outputs were made from elsewhere
-    {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
-    {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
-    {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin verify` found right, when and by whom
-    {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
-    {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason
-    {prefix}/.marin/state/<identity>/                work in progress that survives attempts
-    {prefix}/.marin/uses/, gc.json                   what runs need, and what gc is taking away: see marin.store.in_use
-    {prefix}/.marin/runs/<time>-<experiment>.jsonl   events of each run
-    {prefix}/.marin/pages/<experiment>.html          the experiment's page
-"""
+"""A store: committed outputs by identity, below one prefix."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -31,16 +10,34 @@ from msgspec.structs import asdict
 
 from marin.errors import BadPrefix, CorruptOutput, CorruptRecord, StoreFull
 from marin.store.files.directory import Directory
-from marin.store.files.manifest import MANIFEST, FileEntry, parse_manifest, root_digest
+from marin.store.files.manifest import FileEntry, parse_manifest, root_digest
 from marin.store.files.verify import EVERY_BYTE, Check, Checked, Examined, examine
-from marin.store.lease import LeaseDocument, State, lease_name, read_lease
+from marin.store.layout import (
+    ACCEPTED,
+    ACTIONS,
+    FAILURE,
+    LEASES,
+    MADE_BY,
+    MANIFEST,
+    RECORD,
+    RECORDS,
+    STATE,
+    SUPERSEDED,
+    accepted_name,
+    action_name,
+    attempt_directory,
+    lease_name,
+    record_name,
+    slug,
+    stamp_name,
+    state_name,
+    superseded_name,
+)
+from marin.store.lease import LeaseDocument, State, read_lease
 from marin.store.objects.objects import open_objects
-from marin.store.record import FAILURE, RECORD, Acceptance, Failure, Record, WorkInProgress, parse_failure, parse_record
-from marin.store.record_packs import RECORDS, WORTH_PACKING, RecordIndex
+from marin.store.record import Acceptance, Failure, Record, WorkInProgress, parse_failure, parse_record
+from marin.store.record_packs import WORTH_PACKING, RecordIndex
 from marin.store.redaction import is_address_with_credentials, redacted, redacted_bytes
-
-LABEL_LENGTH = 60
-MARKER = ".marin/made_by.json"
 
 
 class Store:
@@ -88,7 +85,7 @@ class Store:
 
     def leased(self) -> set[str]:
         """What was ever leased here: one listing."""
-        return {name.removesuffix(".json") for name in self.objects.names(".marin/leases")}
+        return {name.removesuffix(".json") for name in self.objects.names(LEASES)}
 
     def record(self, identity: str) -> Record | None:
         """The committed output, also one whose writer died before its record was visible. Writes nothing. Whoever uses
@@ -131,7 +128,7 @@ class Store:
                 if replaced is not None and replaced.token >= record.token:
                     return
                 token = f"{replaced.token:04d}" if replaced is not None else f"garbled-before-{record.token:04d}"
-                self.objects.write(f".marin/superseded/{record.identity}.{token}.json", old)
+                self.objects.write(superseded_name(record.identity, token), old)
             if self.objects.compare_and_swap(name, old, new):
                 return
 
@@ -183,19 +180,19 @@ class Store:
 
     def superseded(self) -> list[str]:
         """Names of the records that rebuilds replaced or gc took: one listing."""
-        return [f".marin/superseded/{name}" for name in self.objects.names(".marin/superseded")]
+        return [f"{SUPERSEDED}/{name}" for name in self.objects.names(SUPERSEDED)]
 
     def actions(self) -> dict[str, list[str]]:
         """Identities that each action has given, by action key: one listing."""
         found: dict[str, list[str]] = {}
-        for name in self.objects.names(".marin/actions"):
+        for name in self.objects.names(ACTIONS):
             key, _, identity = name.partition("-")
             found.setdefault(key, []).append(identity)
         return found
 
     def note_action(self, record: Record) -> None:
         """Lets other identities find this output by what it was made by."""
-        self.objects.write(f".marin/actions/{record.action}-{record.identity}", b"")
+        self.objects.write(action_name(record.action, record.identity), b"")
 
     def output(self, record: Record) -> Directory:
         return self.directory / record.attempt
@@ -270,12 +267,12 @@ class Store:
 
     def stamp(self, record: Record) -> str:
         """The stamp of an output's files as the last verification left them; "" if there was none."""
-        content = self.objects.read(f".marin/stamps/{record.attempt.replace('/', '--')}")
+        content = self.objects.read(stamp_name(record.attempt))
         return "" if content is None else content.decode(errors="replace")
 
     def note_stamp(self, record: Record) -> None:
         """Every byte was just read and is right: the files' times of now mean that nobody touched them since."""
-        self.objects.write(f".marin/stamps/{record.attempt.replace('/', '--')}", self.output(record).stamp().encode())
+        self.objects.write(stamp_name(record.attempt), self.output(record).stamp().encode())
 
     @staticmethod
     def remedy(record: Record) -> str:
@@ -296,11 +293,11 @@ class Store:
 
     def accepted_identities(self) -> set[str]:
         """Outputs whose drift somebody accepted: one listing."""
-        return {name.removesuffix(".jsonl") for name in self.objects.names(".marin/accepted")}
+        return {name.removesuffix(".jsonl") for name in self.objects.names(ACCEPTED)}
 
     def acceptances(self, identity: str) -> list[Acceptance]:
         """Raises CorruptRecord naming the line that cannot be read."""
-        name = f".marin/accepted/{identity}.jsonl"
+        name = accepted_name(identity)
         return self._accepted(name, self.objects.read(name))
 
     def _accepted(self, name: str, content: bytes | None) -> list[Acceptance]:
@@ -309,7 +306,7 @@ class Store:
 
     def accept(self, identity: str, acceptance: Acceptance) -> None:
         """Adds a whole line or, on a full disk, nothing; no power cut takes it. Raises CorruptRecord."""
-        name = f".marin/accepted/{identity}.jsonl"
+        name = accepted_name(identity)
         while True:
             old = self.objects.read(name)
             self._accepted(name, old)
@@ -318,45 +315,30 @@ class Store:
 
     def state(self, identity: str) -> Directory:
         """Work in progress of a step, across attempts; see WorkInProgress."""
-        return self.directory / f".marin/state/{identity}"
+        return self.directory / state_name(identity)
 
     def state_identities(self) -> set[str]:
         """Steps with work in progress: one listing."""
-        return set(self.objects.names(".marin/state"))
+        return set(self.objects.names(STATE))
 
     def state_marker(self, identity: str) -> WorkInProgress | None:
         """What made the work in progress; None if there is none. Raises CorruptRecord."""
-        name = f".marin/state/{identity}/{MARKER}"
+        name = f"{state_name(identity)}/{MADE_BY}"
         content = self.objects.read(name)
         remedy = "delete that folder and the step starts over"
         # A power cut leaves empty ones.
         return WorkInProgress.parse_file(content, f"{self.prefix}/{name}", "state marker", remedy) if content else None
 
     def mark_state(self, identity: str, marker: WorkInProgress) -> None:
-        self.objects.write(f".marin/state/{identity}/{MARKER}", marker.to_json())
+        self.objects.write(f"{state_name(identity)}/{MADE_BY}", marker.to_json())
 
     def clear_state(self, identity: str) -> None:
         self.state(identity).remove()
 
 
-def record_name(identity: str) -> str:
-    return f"{RECORDS}/{identity}.json"
-
-
 def own_record(record: Record) -> str:
     """The copy of a record that its attempt wrote; of an alias that is not where the bytes are."""
     return f"{attempt_directory(record.op, record.label, record.identity, record.token)}/{RECORD}"
-
-
-def attempt_directory(op: str, label: str, identity: str, token: int) -> str:
-    """Where an attempt writes, below the store."""
-    return f"{slug(op)}/{f'{slug(label)}-' if label else ''}{identity[:12]}.{token:04d}"
-
-
-def slug(name: str) -> str:
-    """A name that is safe as one path component on every store, and short."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
-    return safe[:LABEL_LENGTH] or "unnamed"
 
 
 def open_store(prefix: str) -> Store:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from marin.errors import CorruptRecord
+from marin.store.layout import record_name
 from marin.store.lineage import ADOPT, Lineage, Output, Taint, read_lineage
 from marin.store.record import Record, parse_record
 from marin.store.revocation import Revocation, Revocations
-from marin.store.store import Store, record_name
+from marin.store.store import Store
 
 PATIENCE = 6  # rounds of reads, each a step further up, before every record is read at once
 

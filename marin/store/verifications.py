@@ -9,10 +9,9 @@ from contextlib import suppress
 
 from marin.store.documents import BadDocument, Document
 from marin.store.files.verify import Check
+from marin.store.layout import VERIFIED
 from marin.store.process import this_process
 from marin.store.store import Store
-
-FOLDER = ".marin/verified"
 
 
 class Verified(Document, frozen=True, kw_only=True):
@@ -31,7 +30,7 @@ def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
         return
     when = time.strftime("%Y-%m-%d %H:%M:%S")
     entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
-    name = f"{FOLDER}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
+    name = f"{VERIFIED}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
     store.objects.write(name, entry.to_json())
     store.objects.remove([old for old, held in _entries(store).items() if old != name and _says_no_more(held, entry)])
 
@@ -50,7 +49,7 @@ def last_verified(store: Store) -> dict[str, str]:
 
 def _entries(store: Store) -> dict[str, Verified]:
     found: dict[str, Verified] = {}
-    names = [f"{FOLDER}/{name}" for name in store.objects.names(FOLDER)]
+    names = [f"{VERIFIED}/{name}" for name in store.objects.names(VERIFIED)]
     for name, content in store.objects.read_many(names).items():
         with suppress(BadDocument):  # what it said is said again by the next verification
             found[name] = Verified.parse(content)

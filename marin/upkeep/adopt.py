@@ -31,9 +31,10 @@ from marin.store.files.manifest import FileEntry, content_digest, root_digest
 from marin.store.files.regular import not_files
 from marin.store.files.verify import CHUNK, Check, file_entry
 from marin.store.inventory import read_inventory
+from marin.store.layout import OWN, RECORD
 from marin.store.lease import LOOK_SECONDS, Watch, read_lease
 from marin.store.lineage import ADOPT
-from marin.store.record import RECORD, Record, parse_record
+from marin.store.record import Record, parse_record
 from marin.store.redaction import redacted
 from marin.store.revocation import revoked
 from marin.store.store import Store
@@ -256,7 +257,7 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
         return None
     record = parse_record(folder.read_bytes(RECORD), f"{source}/{RECORD}")
     prefix = source.removesuffix(f"/{record.attempt}")
-    if prefix != source and (other := Store(prefix)).objects.names(".marin"):
+    if prefix != source and (other := Store(prefix)).objects.names(OWN):
         why, _ = TrustChecker(other, {}, revoked(other)).untrusted(record)
         if why:
             raise Revoked(f"{source} is not to be used: in its own store it was {why}. Nothing was adopted")
@@ -314,7 +315,7 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
         raise Revoked(
             f"{source} holds the bytes of {said.name}, which were {standing.describe(said)}. Nothing was adopted"
         )
-    if not store.objects.names(".marin"):
+    if not store.objects.names(OWN):
         return None, None
     inventory = read_inventory(store)
     judge = TrustChecker(store, inventory.by_identity(), standing)

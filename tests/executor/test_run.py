@@ -245,7 +245,8 @@ def test_verify_finds_missing_changed_extra_and_truncated_files(prefix: str) -> 
 
 
 def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str) -> None:
-    from marin.store.lease import Watch, lease_name, read_lease
+    from marin.store.layout import lease_name
+    from marin.store.lease import Watch, read_lease
 
     store = Store(prefix)
     identity = "0" * 64

@@ -15,9 +15,10 @@ from marin.plan.decision import OnDrift
 from marin.report.audit import Audit, Grade, audit_plans, audit_store
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
+from marin.store.layout import VERIFIED
 from marin.store.revocation import revoke, withdraw
 from marin.store.store import Store
-from marin.store.verifications import FOLDER, last_verified, note_verified
+from marin.store.verifications import last_verified, note_verified
 from marin.upkeep.adopt import adopt
 from tests.cli.test_cli import DRIFT, STORE_ERROR, Command
 from tests.store.test_lineage import of
@@ -175,10 +176,10 @@ def test_a_verification_takes_the_place_of_those_that_say_no_more(any_prefix: st
     math, web = of(any_prefix, MATH).attempt, of(any_prefix, WEB).attempt
     note_verified(store, Check.CHECKSUMS, [math, web])
     note_verified(store, Check.CHECKSUMS, [math])
-    assert len(store.objects.names(FOLDER)) == 2
+    assert len(store.objects.names(VERIFIED)) == 2
     assert last_verified(store).keys() == {math, web}
     note_verified(store, Check.BYTES, [web, math])
-    assert len(store.objects.names(FOLDER)) == 1
+    assert len(store.objects.names(VERIFIED)) == 1
     assert last_verified(store).keys() == {math, web}
 
 

@@ -14,10 +14,11 @@ from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift
 from marin.plan.plan import Action
 from marin.report.audit import Grade, audit_store
+from marin.store.layout import record_name
 from marin.store.objects.local import LocalObjects
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked, withdraw
-from marin.store.store import Store, own_record, record_name
+from marin.store.store import Store, own_record
 from marin.upkeep.mirror.copy import mirror
 from marin.upkeep.mirror.plan import plan_mirroring
 from tests.cli.test_cli_store import marin

@@ -18,7 +18,8 @@ from marin.plan.decision import OnDrift
 from marin.plan.plan import make_plan
 from marin.steps.experiment_file import built_by, load_build
 from marin.steps.scale import Scale
-from marin.store.in_use import BATCH, NOTHING
+from marin.store.in_use import NOTHING
+from marin.store.layout import GC_BATCH
 from marin.store.record import Record, WorkInProgress
 from marin.store.revocation import revoke
 from marin.store.store import Store
@@ -125,7 +126,7 @@ FILES = {
     "verified": file(".marin/verified/{verified}"),
     "needs of a run": file(".marin/uses/{uses}.json", "gc", empty=False),
     "beat of a run": file(".marin/uses/{uses}.beat", "gc", empty=False),
-    "batch of gc": file(BATCH),
+    "batch of gc": file(GC_BATCH),
     "events": file(".marin/runs/{events}"),
     "superseded": file(".marin/superseded/{superseded}", "lineage", "audit", "audit of"),
 }
@@ -167,7 +168,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     assert isinstance(record, Record)
     read = {held.identity: made.root for held in fail.dependencies if (made := plan.of(held).record) is not None}
     store.mark_state(fail.identity, WorkInProgress(code=plan.today[fail].code.digest, inputs=read, outside={}))
-    store.objects.write(BATCH, NOTHING.to_json())
+    store.objects.write(GC_BATCH, NOTHING.to_json())
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
     assert CliRunner().invoke(main, ["verify", "--prefix", prefix]).exit_code == Exit.OK
     (uses, *_) = {name.partition(".")[0] for name in store.objects.names(".marin/uses")}

@@ -2,8 +2,9 @@
 
 import pytest
 
+from marin.store.layout import INDEX, RECORDS
 from marin.store.objects.objects import Objects, open_objects
-from marin.store.record_packs import FOLDER, RECORDS, RecordIndex
+from marin.store.record_packs import RecordIndex
 from tests.support.servers import Operation, StoreServer
 
 NAMES = [f"{digit}{number}.json" for digit in "0f" for number in range(4)]
@@ -63,5 +64,5 @@ def test_few_single_reads_write_nothing(objects: Objects, server: StoreServer) -
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"x\x9c\x03\x00\x00\x00\x00\x01"])
 def test_a_garbled_pack_is_no_pack(objects: Objects, server: StoreServer, content: bytes) -> None:
-    objects.write(f"{FOLDER}/records-0", content)
+    objects.write(f"{INDEX}/records-0", content)
     assert read(objects, server)[0] == expected()

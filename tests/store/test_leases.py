@@ -17,7 +17,8 @@ from msgspec.structs import asdict, replace
 from marin import Context, ExecutorStep, execution
 from marin.errors import CorruptRecord, LeaseLost, StoreError
 from marin.store.files.verify import Check
-from marin.store.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name, read_lease
+from marin.store.layout import lease_name
+from marin.store.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, read_lease
 from marin.store.objects.local import LocalObjects
 from marin.store.objects.objects import Objects
 from marin.store.process import Holder, this_process

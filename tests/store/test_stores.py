@@ -11,10 +11,10 @@ from marin.executor.log_capture import captured
 from marin.executor.scheduler import Run
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
-from marin.store.files.manifest import MANIFEST
 from marin.store.files.verify import Check
+from marin.store.layout import LOG, MANIFEST
 from marin.store.objects.objects import open_objects
-from marin.store.record import LOG, Record
+from marin.store.record import Record
 from marin.store.store import Store
 from tests.support.servers import Act, Operation, Rule, StoreServer
 from tests.support.toy import Blob, Count, Fail, Join, Outside, Slowly, Write, planned, ran, run, statuses

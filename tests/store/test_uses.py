@@ -8,9 +8,10 @@ import pytest
 from marin import Context, ExecutorStep, Lifetime, after_use, unless_read
 from marin.errors import BadField, StalePlan
 from marin.steps.lifetime import FOREVER, parse_lifetime
-from marin.store.in_use import BATCH, NOTHING, TURN, Needs, Uses, needs_of, read_runs
+from marin.store.in_use import NOTHING, TURN, Needs, Uses, needs_of, read_runs
+from marin.store.layout import GC_BATCH, record_name
 from marin.store.lease import acquire
-from marin.store.store import Store, record_name
+from marin.store.store import Store
 from tests.support.toy import Blob, Join, Write, execute, planned, run
 
 
@@ -67,7 +68,7 @@ def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
     assert made is not None
     turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
     batch = needs_of([], [made], [])
-    store.objects.write(BATCH, batch.to_json())
+    store.objects.write(GC_BATCH, batch.to_json())
     told = threading.Event()
     added = threading.Event()
 
@@ -80,10 +81,10 @@ def test_a_run_waits_while_gc_takes_away_what_it_needs(tmp_path: Path) -> None:
     thread.start()
     assert told.wait(30)
     assert not added.is_set()
-    store.objects.write(BATCH, NOTHING.to_json())
+    store.objects.write(GC_BATCH, NOTHING.to_json())
     assert added.wait(30)
     thread.join()
-    store.objects.write(BATCH, batch.to_json())
+    store.objects.write(GC_BATCH, batch.to_json())
     turn.release()  # type: ignore[union-attr]
     with Uses(store, "later") as uses:
         uses.add(batch, [made])  # what an ended gc left behind stops nobody

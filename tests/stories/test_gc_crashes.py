@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from marin import after_use, unless_read
 from marin.executor.scheduler import Status
-from marin.store.lease import Lease, acquire, lease_name
+from marin.store.layout import lease_name
+from marin.store.lease import Lease, acquire
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.store import Store

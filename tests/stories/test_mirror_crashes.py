@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from marin.store.files.verify import Check
+from marin.store.layout import ARRIVED
 from marin.store.lease import Watch
 from marin.store.store import Store
 from marin.upkeep.mirror.copy import mirror
-from marin.upkeep.mirror.files import VERIFIED
 from marin.upkeep.mirror.plan import plan_mirroring
 from tests.cli.test_cli import Command
 from tests.support.faults.client import Ended, Strikes
@@ -55,7 +55,7 @@ class Cut:
         """Names of the files that are noted as verified."""
         found: set[str] = set()
         for attempt in self.target.attempts("toy-shards"):
-            lines = self.target.objects.read_log(f"{attempt}/{VERIFIED}").splitlines()
+            lines = self.target.objects.read_log(f"{attempt}/{ARRIVED}").splitlines()
             found |= {json.loads(line)["path"].rpartition("/")[2] for line in lines}
         return found
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from marin.store.store import Store, own_record, record_name
+from marin.store.layout import record_name
+from marin.store.store import Store, own_record
 
 DAY = 86400.0
 

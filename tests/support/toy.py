@@ -14,8 +14,9 @@ from marin.plan.plan import OnDrift, Plan, make_plan
 from marin.steps.artifact import artifact_from
 from marin.steps.experiment import Experiment
 from marin.store.files.verify import EVERY_BYTE
+from marin.store.layout import attempt_directory
 from marin.store.record import Record
-from marin.store.store import Store, attempt_directory
+from marin.store.store import Store
 
 
 class Blob(Artifact, kind="toy-blob"):

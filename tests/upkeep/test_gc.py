@@ -21,13 +21,14 @@ from marin.plan.outside_data import listing
 from marin.report.marks import Marks
 from marin.steps.lifetime import FOREVER
 from marin.steps.pinned import Pinned
-from marin.store.in_use import BATCH, FOLDER, TURN, Uses, needs_of, read_batch
-from marin.store.lease import Lease, Watch, acquire, lease_name, parse_lease, read_lease
+from marin.store.in_use import TURN, Uses, needs_of, read_batch
+from marin.store.layout import GC_BATCH, RECORD, USES, lease_name, record_name
+from marin.store.lease import Lease, Watch, acquire, parse_lease, read_lease
 from marin.store.lineage import Output, read_lineage
 from marin.store.process import this_process
-from marin.store.record import RECORD, Record
+from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
-from marin.store.store import Store, record_name
+from marin.store.store import Store
 from marin.upkeep.adopt import adopt
 from marin.upkeep.gc.garbage import GarbageKind
 from marin.upkeep.gc.select import GcOptions, KeepReason, Roots, roots_of
@@ -442,11 +443,11 @@ def test_what_a_running_run_needs_stays(tmp_path: Path) -> None:
         uses.add(needs_of([], [made], []), [made])
         age(tmp_path / "store/.marin/uses", 2)
         assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it stands still, but is there"
-        there = store.objects.read(f"{FOLDER}/{uses.run}.beat")
+        there = store.objects.read(f"{USES}/{uses.run}.beat")
     assert there is not None
     beat = parse_lease(there, "a test")
     elsewhere = replace(beat, holder=replace(this_process(), host="elsewhere"))
-    store.objects.write(f"{FOLDER}/{uses.run}.beat", elsewhere.to_bytes())
+    store.objects.write(f"{USES}/{uses.run}.beat", elsewhere.to_bytes())
     assert not [piece for piece in sweep(store, GcOptions()).gone if piece.records], "it was heard of a moment ago"
     age(tmp_path / "store/.marin/uses", 2)
     assert [piece.name for piece in sweep(store, GcOptions()).gone if piece.records] == ["toy-write/source"]
@@ -478,10 +479,10 @@ def test_what_a_worker_that_outlives_its_driver_needs_stays(tmp_path: Path) -> N
     uses = Uses(store, "a test")
     with uses:
         uses.add(needs_of([step.identity], [made], []), [made])
-        beat = store.objects.read(f"{FOLDER}/{uses.run}.beat")
+        beat = store.objects.read(f"{USES}/{uses.run}.beat")
     assert beat is not None
     gone = replace(parse_lease(beat, "a test"), holder=replace(this_process(), host="elsewhere"))
-    store.objects.write(f"{FOLDER}/{uses.run}.beat", gone.to_bytes())
+    store.objects.write(f"{USES}/{uses.run}.beat", gone.to_bytes())
     age(tmp_path / "store", 30)
     working = acquire(
         store.objects,
@@ -578,7 +579,7 @@ def test_a_gc_that_stood_still_and_was_given_up_deletes_nothing_more(tmp_path: P
     assert made is not None
     turn = acquire(store.objects, TURN, lambda token: f".marin/gc/{token}", lambda _: False)
     assert isinstance(turn, Lease)
-    store.objects.write(BATCH, needs_of([], [made], []).to_json())
+    store.objects.write(GC_BATCH, needs_of([], [made], []).to_json())
     with Uses(store, "a test", watch=Watch(expiry=0.1)) as uses:
         uses.add(needs_of([], [made], []), [made])
     with pytest.raises(StoreError, match="taken over"):

@@ -17,9 +17,9 @@ from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
 from marin.report.audit import audit_store
 from marin.steps.pinned import Pinned
-from marin.store.files.manifest import MANIFEST
 from marin.store.files.verify import Check
-from marin.store.record import LOG, Record
+from marin.store.layout import LOG, MANIFEST
+from marin.store.record import Record
 from marin.store.revocation import revoke, withdraw
 from marin.store.store import Store
 from marin.upkeep.mirror.copy import MirroredOutput, mirror

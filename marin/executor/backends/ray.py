@@ -25,7 +25,8 @@ from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
 from marin.steps.resources import Resources
 from marin.steps.step import ExecutorStep
-from marin.store.lease import LOOK_SECONDS, State, lease_name, parse_lease
+from marin.store.layout import lease_name
+from marin.store.lease import LOOK_SECONDS, State, parse_lease
 from marin.store.store import open_store
 
 CRASH_RETRIES = 3

@@ -18,6 +18,7 @@ from marin.plan.decontamination import sentence, undecontaminated
 from marin.report.page.drawing import model, reports
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
+from marin.store.layout import LOG
 from marin.store.record import Record
 from marin.store.store import Store
 
@@ -113,7 +114,7 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         output=f"{store.prefix}/{record.attempt}" if record is not None else "",
         facts=record.facts if record is not None else {},
         notes=run.plan.of(step).notes,
-        log=f"{store.prefix}/{result.log or f'{record.attempt}/.marin/log.txt' if record else result.log}",
+        log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
     )
 

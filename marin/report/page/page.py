@@ -9,8 +9,8 @@ from pathlib import Path
 from marin.executor.scheduler import Run, Status, StepResult
 from marin.report.page.revocations import shown, stamp_new_page
 from marin.steps.scale import Scale
+from marin.store.layout import PAGES, slug
 from marin.store.redaction import redacted_bytes
-from marin.store.store import slug
 
 PAGE_VERSION = 1  # one more whenever pages of the same run show something else
 
@@ -65,4 +65,4 @@ def page_name(experiment: str) -> str:
     """Different names give different pages, also where one is too long or too odd for a file."""
     safe = slug(experiment)
     unique = safe if safe == experiment else f"{safe}-{hashlib.sha256(experiment.encode()).hexdigest()[:8]}"
-    return f".marin/pages/{unique}.html"
+    return f"{PAGES}/{unique}.html"

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from marin.store.layout import PAGES, REVOCATIONS
 from marin.store.lineage import Lineage, Output, Taint, read_lineage
-from marin.store.revocation import FOLDER, Revocations, revoked
+from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 
 if TYPE_CHECKING:
     from marin.executor.scheduler import Run
 
-PAGES = ".marin/pages"
 NAMED = 8  # outputs of one revocation that a banner names
 _SHOWN = re.compile(rb'<script type="application/json" id="marin-shown">(.*?)</script>', re.DOTALL)
 _BANNER = re.compile(rb"<!-- revoked -->.*?<!-- /revoked -->", re.DOTALL)
@@ -51,7 +51,7 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
 
 def stamp_new_page(store: Store, name: str) -> None:
     """Of a run during which something was revoked."""
-    if store.objects.names(FOLDER):
+    if store.objects.names(REVOCATIONS):
         stamp_pages(store, [name])
 
 

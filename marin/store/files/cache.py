@@ -28,8 +28,9 @@ from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
 from marin.store.files.checksums import cache_folder
 from marin.store.files.local import FileStamp, file_stamps
-from marin.store.files.manifest import MANIFEST, FileEntry, parse_manifest
+from marin.store.files.manifest import FileEntry, parse_manifest
 from marin.store.files.staging import fetch
+from marin.store.layout import MANIFEST
 
 SHALLOWEST = 3  # slashes of scheme://bucket/folder
 _in_use: dict[Path, int] = {}  # descriptors of our shared locks, kept until this process ends

@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-OWN = ".marin/"  # the store's own files, in every output
+from marin.store.layout import OWN as OWN_FOLDER
+
+OWN = f"{OWN_FOLDER}/"  # the store's own files, in every output
 
 
 class FileStamp(NamedTuple):
@@ -81,5 +83,5 @@ def entries_below(folder: str, below: str = "") -> Iterator[tuple[str, os.DirEnt
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield f"{below}{entry.name}", entry
-            elif below or entry.name != ".marin":
+            elif below or entry.name != OWN_FOLDER:
                 yield from entries_below(entry.path, f"{below}{entry.name}/")

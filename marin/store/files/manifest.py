@@ -13,8 +13,6 @@ from msgspec.structs import asdict
 from marin.errors import CorruptRecord
 from marin.store.documents import BadDocument, Document
 
-MANIFEST = ".marin/manifest.json"
-
 
 class FileEntry(Document, frozen=True, kw_only=True):
     """path relative to the output; size in bytes; sha256 in hex. checksum: as the store that holds it keeps it, by

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from marin.errors import BadPrefix, StoreError
+from marin.store.layout import LOCKS
 from marin.store.objects.errors import control_errors
 
 CHUNK = 1 << 16
@@ -149,7 +150,7 @@ class LocalObjects:
 
     @contextmanager
     def _locked(self, name: str) -> Generator[None]:
-        stripe = f"{self._below}.marin/locks/{sum(name.encode()) % LOCK_STRIPES:02d}"
+        stripe = f"{self._below}{LOCKS}/{sum(name.encode()) % LOCK_STRIPES:02d}"
         try:
             try:
                 handle = os.open(stripe, os.O_RDWR | os.O_CREAT, 0o666)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NoReturn
 
 from marin.errors import BadPrefix, MarinError, StoreError
+from marin.store.layout import CONDITIONS
 from marin.store.objects.answers import answered, no_bucket
 from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
 from marin.store.objects.clients import IN_FLIGHT, calls, on_loop
@@ -15,7 +16,6 @@ from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, Prec
 
 REMEMBERED = 256  # versions of objects that this process read or wrote last
 ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
-PROBE = ".marin/conditions"
 _honest: set[str] = set()  # prefixes whose store refused what it had to, in this process
 
 
@@ -168,15 +168,15 @@ class RemoteObjects:
 
     def _is_refused(self, only_if: str) -> bool:
         try:
-            self._put(PROBE, b"every conditional write must be refused here\n", only_if)
+            self._put(CONDITIONS, b"every conditional write must be refused here\n", only_if)
         except PreconditionFailed:
             return True
         return False
 
     def _ignores(self, condition: str, asked: str) -> NoReturn:
         raise BadPrefix(
-            f"{self.prefix}: this store ignores {condition} (it replaced {PROBE}, {asked}), so that two drivers could "
-            "hold one lease and both commit; use a store that honours conditional writes"
+            f"{self.prefix}: this store ignores {condition} (it replaced {CONDITIONS}, {asked}), so that two drivers "
+            "could hold one lease and both commit; use a store that honours conditional writes"
         )
 
     def _remember(self, name: str, held: Content | None) -> None:

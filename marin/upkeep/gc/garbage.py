@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from marin.errors import CorruptRecord
 from marin.store.in_use import SHORT, Needs
-from marin.store.record import FAILURE, Record
+from marin.store.layout import FAILURE
+from marin.store.record import Record
 from marin.store.store import Store
 from marin.upkeep.gc.survey import files_below
 

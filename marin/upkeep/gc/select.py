@@ -13,10 +13,10 @@ from marin.steps.experiment import Experiment
 from marin.steps.lifetime import Rule, parse_lifetime
 from marin.store.in_use import NOTHING, RECENT, Needs
 from marin.store.in_use import SHORT as NEEDED
+from marin.store.layout import attempt_directory, state_name, superseded_name
 from marin.store.lease import State
 from marin.store.lineage import ADOPT, Output
 from marin.store.record import Record
-from marin.store.store import attempt_directory
 from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind, extents
 from marin.upkeep.gc.stale_files import leftovers
 from marin.upkeep.gc.survey import SHORT, StoreSurvey
@@ -257,7 +257,7 @@ class _Search:
         unknown: list[str] = []
         possible: list[Garbage] = []
         superseded = {
-            (identity[:SHORT], int(token)): f".marin/superseded/{identity}.{token}.json"
+            (identity[:SHORT], int(token)): superseded_name(identity, token)
             for name in self.held.store.superseded()
             for identity, _, token in [name.rpartition("/")[2].removesuffix(".json").partition(".")]
             if token.isdigit()
@@ -306,7 +306,7 @@ class _Search:
                     name=record.name if record is not None else self.held.name_of(identity),
                     identities=(identity,),
                     why="of a rebuild that was given up" if record is not None else "not gone on with",
-                    folders=(f".marin/state/{identity}",),
+                    folders=(state_name(identity),),
                     fenced=(identity,),
                 )
             )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from marin.plan.outside_data import FOLDER as OUTSIDE
 from marin.plan.outside_data import listing
-from marin.store.in_use import FOLDER as USES
 from marin.store.in_use import RECENT, Needs
+from marin.store.layout import ACTIONS, CODE, LEASES, MADE_BY, OUTSIDE, RECORDS, STAMPS, SUPERSEDED, USES, state_name
 from marin.store.record import BuiltFrom, Record, WorkInProgress
-from marin.store.record_packs import RECORDS
-from marin.store.store import MARKER
 from marin.upkeep.gc.garbage import DAY, Garbage, GarbageKind
-from marin.upkeep.gc.survey import ACTIONS, CODE, LEASES, STALE, STAMPS, SUPERSEDED, StoreSurvey
+from marin.upkeep.gc.survey import STALE, StoreSurvey
 
 
 def leftovers(held: StoreSurvey, needs: Needs, gone: set[str], now: float, older_than: float) -> list[Garbage]:
@@ -84,7 +81,7 @@ def _unnamed(
 
 def _begun(held: StoreSurvey) -> list[WorkInProgress]:
     """What made the work in progress. Raises CorruptRecord."""
-    markers = [f".marin/state/{identity}/{MARKER}" for identity in held.in_progress]
+    markers = [f"{state_name(identity)}/{MADE_BY}" for identity in held.in_progress]
     found: list[WorkInProgress] = []
     for name, content in held.store.objects.read_many(markers).items():
         remedy = "delete that folder and the step starts over"

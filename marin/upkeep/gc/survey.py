@@ -12,18 +12,17 @@ from marin.errors import CorruptRecord
 from marin.store.attempts import Attempt, parse_attempt
 from marin.store.collector import paused
 from marin.store.committed import Committed
-from marin.store.in_use import FOLDER, Run, read_runs
 from marin.store.in_use import SHORT as NEEDED
-from marin.store.lease import LeaseDocument, State, lease_name
+from marin.store.in_use import Run, read_runs
+from marin.store.layout import RECORD, SUPERSEDED, USES, lease_name, record_name
+from marin.store.lease import LeaseDocument, State
 from marin.store.objects.conditional import Stored
 from marin.store.objects.errors import control_errors
-from marin.store.record import RECORD, Record, parse_record
+from marin.store.record import Record, parse_record
 from marin.store.revocation import revoked
-from marin.store.store import Store, record_name
+from marin.store.store import Store
 
 STALE = 3600.0  # seconds: no live holder leaves its lease or its beat alone for so long; it rewrites them in seconds
-SUPERSEDED, LEASES, STATE = ".marin/superseded", ".marin/leases", ".marin/state"
-ACTIONS, STAMPS, CODE = ".marin/actions", ".marin/stamps", ".marin/code"
 SHORT = 12  # digits of the identity in an attempt's directory
 NAMED = 5  # unreadable objects
 
@@ -86,7 +85,7 @@ class StoreSurvey:
             run
             for run in self.runs
             if run.beat is not None
-            and (is_live(run.beat, self.times[f"{FOLDER}/{run.name}.beat"], now) or self._works(run, now))
+            and (is_live(run.beat, self.times[f"{USES}/{run.name}.beat"], now) or self._works(run, now))
         ]
 
     def _works(self, run: Run, now: float) -> bool:
@@ -110,7 +109,7 @@ class StoreSurvey:
 
     def began(self, run: Run) -> float:
         """When a run last said what it needs, or was last heard of, by the store's clock."""
-        found = self.times.folder(FOLDER)
+        found = self.times.folder(USES)
         own = [held.modified for name, held in found.items() if name.partition(".")[0] == run.name]
         return max((when for when in own if when), default=float("inf"))
 

@@ -17,16 +17,28 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from marin.errors import BadPrefix, MarinError, StoreError
-from marin.store.in_use import BATCH, NOTHING, TURN, Needs, turn_name
-from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, State, Watch, acquire, lease_name
+from marin.store.in_use import NOTHING, TURN, Needs, turn_name
+from marin.store.layout import (
+    ACTIONS,
+    GC,
+    GC_BATCH,
+    MADE_BY,
+    OWN,
+    RECORD,
+    RECORDS,
+    STAMPS,
+    SUPERSEDED,
+    lease_name,
+    record_name,
+)
+from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, State, Watch, acquire
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
-from marin.store.record import RECORD, Record
-from marin.store.record_packs import RECORDS
-from marin.store.store import MARKER, Store, record_name
+from marin.store.record import Record
+from marin.store.store import Store
 from marin.upkeep.gc.garbage import Garbage
 from marin.upkeep.gc.select import GcOptions, Selection, find_garbage
-from marin.upkeep.gc.survey import ACTIONS, STAMPS, SUPERSEDED, StoreSurvey, is_live
+from marin.upkeep.gc.survey import StoreSurvey, is_live
 
 RENEW_EVERY = 1.0  # seconds
 ANNOUNCE_EVERY = 5.0  # seconds: a run that waits for a part of the batch goes on when that is done
@@ -80,7 +92,7 @@ def sweep(
     finally:
         with suppress(MarinError):
             turn.renew()
-            store.objects.write(BATCH, NOTHING.to_json())
+            store.objects.write(GC_BATCH, NOTHING.to_json())
         turn.release()
 
 
@@ -173,7 +185,7 @@ class _Sweep:
             attempts=sorted({each for needs in every for each in needs.attempts}),
             code=sorted({each for needs in every for each in needs.code}),
         )
-        self.store.objects.write(BATCH, batch.to_json())
+        self.store.objects.write(GC_BATCH, batch.to_json())
 
     def _renew(self) -> None:
         """Raises LeaseLost if a run has given this gc up. Not for every piece: a store takes few writes of one object.
@@ -221,7 +233,7 @@ class _Sweep:
         return acquire(
             self.store.objects,
             identity,
-            lambda token: f".marin/gc/{identity}.{token:04d}",
+            lambda token: f"{GC}/{identity}.{token:04d}",
             is_dead,
             collecting=why if piece.records else known.collected if known is not None else "",
         )
@@ -238,7 +250,7 @@ class _Sweep:
         if not self.store.directory.is_local:
             return None
         folders = [(self.store.directory / folder).path for folder in piece.folders]
-        every = [place for folder in folders for place in (folder.parent, folder, folder / ".marin")]
+        every = [place for folder in folders for place in (folder.parent, folder, folder / OWN)]
         places = [place for place in every if place.exists()]
         denied = next((place for place in places if not os.access(place, os.W_OK)), None)
         return None if denied is None else f"you may not delete in {denied}"
@@ -252,7 +264,7 @@ class _Sweep:
             objects.settle(list(copies))
             objects.remove([record_name(record.identity) for record in piece.records])
             objects.settle([RECORDS])  # a power cut must not bring them back when the data is gone
-        marks = [f"{folder}/{MARKER if folder.startswith('.marin/') else RECORD}" for folder in piece.folders]
+        marks = [f"{folder}/{MADE_BY if folder.startswith(f'{OWN}/') else RECORD}" for folder in piece.folders]
         objects.remove([*marks, *_named_for(piece.records)])
         for folder in piece.folders:
             with control_errors(Path(self.store.prefix) / folder):

@@ -24,12 +24,13 @@ from marin.report.page.revocations import stamp_pages
 from marin.store.files.manifest import FileEntry, root_digest
 from marin.store.files.verify import manifest_of
 from marin.store.in_use import Uses, needs_of
+from marin.store.layout import CODE, LOG, attempt_directory, code_name, superseded_name
 from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_lease
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
-from marin.store.record import LOG, Mirrored, Record
+from marin.store.record import Mirrored, Record
 from marin.store.revocation import bring_revocations
-from marin.store.store import Store, attempt_directory
+from marin.store.store import Store
 from marin.upkeep.mirror.files import Copier, CopyProgress, clear_away, earlier_attempts
 from marin.upkeep.mirror.plan import Mirroring, must_be_same
 
@@ -229,8 +230,8 @@ def _mirrored(source: Store, record: Record) -> Mirrored:
 
 def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
     """Before anybody sees what it made."""
-    there = set(target.objects.names(".marin/code"))
-    wanted = [f".marin/code/{code}.json" for code in codes if f"{code}.json" not in there]
+    there = set(target.objects.names(CODE))
+    wanted = [code_name(code) for code in codes if f"{code}.json" not in there]
     for name, content in source.objects.read_many(wanted).items():
         if content:
             target.objects.write(name, content)
@@ -249,7 +250,7 @@ def _bring_ancestors(plan: Mirroring) -> None:
     """Where lineage looks for outputs that are not there any more."""
     known = set(plan.target.superseded())
     for record in plan.ancestors:
-        name = f".marin/superseded/{record.identity}.mirrored-{record.root[:16]}.json"
+        name = superseded_name(record.identity, f"mirrored-{record.root[:16]}")
         if name not in known:
             known_there = replace(record, mirrored=[*record.mirrored, _mirrored(plan.source, record)])
             plan.target.objects.write(name, known_there.to_bytes())

@@ -31,13 +31,13 @@ from marin.store.files.directory import Directory
 from marin.store.files.manifest import FileEntry
 from marin.store.files.regular import must_hold_files
 from marin.store.files.verify import CHUNK, file_entry
+from marin.store.layout import ARRIVED, MIRROR, PARTIAL, RECORD
 from marin.store.objects.conditional import Stored
-from marin.store.record import RECORD, Record
+from marin.store.record import Record
 from marin.store.store import Store
 
 AT_A_TIME = 8  # files
 WORTH_NOTING, WORTH_NOTING_BYTES = 4, 8 << 20  # files, bytes: less is sooner copied again than noted
-MARKER, VERIFIED, PARTIAL = ".marin/mirror.json", ".marin/verified.jsonl", ".marin/partial"
 
 
 class Marker(Document, frozen=True, kw_only=True):
@@ -94,10 +94,10 @@ def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
     stem = f"{record.identity[:12]}."
     found: list[Earlier] = []
     for name in store.objects.names(op):
-        marker = store.objects.read(f"{op}/{name}/{MARKER}") if stem in name and name != last else None
+        marker = store.objects.read(f"{op}/{name}/{MIRROR}") if stem in name and name != last else None
         if marker is None or marker != Marker(root=record.root).to_json():
             continue
-        lines = store.objects.read_log(f"{op}/{name}/{VERIFIED}").splitlines()
+        lines = store.objects.read_log(f"{op}/{name}/{ARRIVED}").splitlines()
         verified: dict[str, Verified] = {}
         for line in lines:
             with contextlib.suppress(BadDocument):  # cut off when its writer was killed
@@ -143,7 +143,7 @@ class Copier:
         """
         must_hold_files(self.source.url)
         self._noted = len(entries) >= WORTH_NOTING or sum(entry.size for entry in entries) >= WORTH_NOTING_BYTES
-        self.store.objects.write(f"{self.attempt}/{MARKER}", Marker(root=root).to_json())
+        self.store.objects.write(f"{self.attempt}/{MIRROR}", Marker(root=root).to_json())
         pool = ThreadPoolExecutor(AT_A_TIME)
         try:
             for running in [pool.submit(self._bring, entry) for entry in entries]:
@@ -157,7 +157,7 @@ class Copier:
     def _send_notes(self) -> None:
         with contextlib.suppress(StoreError):
             if self._noted:
-                self.store.objects.flush(f"{self.attempt}/{VERIFIED}")
+                self.store.objects.flush(f"{self.attempt}/{ARRIVED}")
 
     def _go_on(self) -> None:
         self.still_ours()
@@ -294,7 +294,7 @@ class Copier:
                 checksum=stored.checksum,
                 modified=stored.modified,
             )
-        self.store.objects.append(f"{self.attempt}/{VERIFIED}", line.to_json() + b"\n")
+        self.store.objects.append(f"{self.attempt}/{ARRIVED}", line.to_json() + b"\n")
 
     def _listing(self, directory: Directory) -> dict[str, Stored]:
         if directory.url not in self._listed:
