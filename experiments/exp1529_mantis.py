@@ -15,7 +15,7 @@ from marin import Experiment, Scale, Shuffle, blend, executor_main
 from operators.compare import Compare
 from operators.contamination_evidence import ContaminationEvidence
 from operators.shuffle_evidence import ShuffleEvidence
-from operators.train import Fork, Train
+from operators.train import Fork, Train, order_of
 
 START, PYTHON_FROM, END = 160_000, 174_000, 192_000  # optimizer steps
 MATH = ("proofpile_2", "finemath-3-plus", *math.MEGAMATH)  # Mantis' mathematics, pretraining's included
@@ -58,7 +58,7 @@ def build(scale: Scale) -> Experiment:
             },
         ),
         "shuffle": ShuffleEvidence(
-            label="cooldown", arms={"bison": bison.order, "mantis": mantis.order}, sizes=(MEDIUM_CRAWL,)
+            label="cooldown", arms={"bison": order_of(bison), "mantis": order_of(mantis)}, sizes=(MEDIUM_CRAWL,)
         ),
     }
     verdict = Compare(

@@ -15,7 +15,7 @@ from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from operators.evaluate import Evaluate
 from operators.exposure import Exposure
-from operators.train import Fork, Milestone, Train, WarmStart
+from operators.train import Fork, Milestone, Train, WarmStart, order_of
 
 WARMUP = 10_000  # optimizer steps: a hundredth of the million that were planned, and never reached
 REWARMUP = 1_000  # after the switch of architecture
@@ -175,7 +175,7 @@ class Marin32B:
         return Exposure(
             label=arm.label,
             arm=arm.label,
-            order=arm.order,
+            order=order_of(arm),
             suspects=suspects,
             tokenizer=self.data.tokenizer(),
             items=items,

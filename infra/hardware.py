@@ -21,8 +21,8 @@ import re
 from bisect import bisect
 from dataclasses import dataclass
 
+from marin import Accelerator, Resources
 from marin.errors import BadField
-from marin.steps.resources import Accelerator, Resources
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,10 @@ from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, blend, m
 from marin.fingerprint.observation.listening import install
 from marin.steps.artifact import Artifact
 from marin.steps.experiment import Experiment
-from marin.steps.lifetime import Lifetime, after_use, unless_read
+from marin.steps.lifetime import FOREVER, Lifetime, after_use, unless_read
 from marin.steps.pinned import Pinned
-from marin.steps.resources import CPU, Accelerator, Resources
+from marin.steps.reaches import reaches
+from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
 from marin.steps.scale import Scale
 from marin.steps.step import Context, ExecutorStep
 from marin.steps.value import execution, since, value
@@ -21,6 +22,7 @@ install()  # before the modules of a project are imported: they may read files w
 
 __all__ = [
     "CPU",
+    "FOREVER",
     "Accelerator",
     "Artifact",
     "BatchSchedule",
@@ -40,14 +42,17 @@ __all__ = [
     "Scale",
     "Scores",
     "Shuffle",
+    "Size",
     "Stages",
     "Tokenizer",
     "Tokens",
+    "Work",
     "after_use",
     "blend",
     "execution",
     "executor_main",
     "mixture",
+    "reaches",
     "since",
     "unless_read",
     "value",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from marin.data.artifacts import Report, Scores
+from marin import Context, ExecutorStep, Report, Scores
 from marin.errors import BadField
-from marin.steps.step import Context, ExecutorStep
 
 
 class Compare(ExecutorStep[Report], op="compare", version=2):

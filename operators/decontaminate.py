@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents, Items
+from marin import Context, Directory, Documents, ExecutorStep, Items, Size
 from marin.errors import BadField
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
-from marin.store.files.directory import Directory
 from marin.text.overlap_rule import Overlap
 
 if TYPE_CHECKING:

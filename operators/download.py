@@ -6,13 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents, Items, RawFiles
+from marin import Context, Directory, Documents, ExecutorStep, Items, RawFiles, Size, execution, value
 from marin.data.http_file import HttpFile
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
-from marin.steps.value import execution, value
-from marin.store.files.directory import Directory
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

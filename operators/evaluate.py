@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import Enum
 
-from marin.data.artifacts import Checkpoint, Documents, Items, Scores, Tokenizer
+from marin import Checkpoint, Context, Documents, ExecutorStep, Items, Scores, Tokenizer, value
 from marin.errors import BadField
 from marin.evaluation.formats import Format
-from marin.steps.step import Context, ExecutorStep
-from marin.steps.value import value
 
 
 @value("evaluated_weights")

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents
+from marin import Context, Documents, ExecutorStep, Size, value
 from marin.errors import BadField
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
-from marin.steps.value import value
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Items, Report, Tokenizer, Tokens
+from marin import Context, Directory, ExecutorStep, Items, Report, Tokenizer, Tokens
 from marin.data.mixture import source_name
 from marin.data.order_spec import OrderSpec
 from marin.errors import BadField
-from marin.steps.step import Context, ExecutorStep
-from marin.store.files.directory import Directory
 from marin.text.overlap_rule import Overlap
 
 if TYPE_CHECKING:

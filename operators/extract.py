@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents, RawFiles
+from marin import Context, Directory, Documents, ExecutorStep, RawFiles, Size
 from marin.errors import BadField, GarbledDocument
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
-from marin.store.files.directory import Directory
 from marin.text.extract import Content, Extractor
 
 if TYPE_CHECKING:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents
+from marin import Context, Directory, Documents, ExecutorStep, Size
 from marin.errors import BadField
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
-from marin.store.files.directory import Directory
 from marin.text.quality import Quality
 
 if TYPE_CHECKING:

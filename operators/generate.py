@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import TYPE_CHECKING
 
-from marin.data.artifacts import Documents, Items
+from marin import Context, Documents, ExecutorStep, Items
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField
-from marin.steps.step import Context, ExecutorStep
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from marin.data.artifacts import Documents, RawFiles
+from marin import Context, Documents, ExecutorStep, RawFiles
 from marin.data.installation import Share
-from marin.steps.step import Context, ExecutorStep
 from marin.text.docstrings import DocstringForm
 
 if TYPE_CHECKING:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents
+from marin import Context, Documents, ExecutorStep, Size
 from marin.errors import BadField
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
 from marin.text.near_rule import NearDuplicates
 
 if TYPE_CHECKING:

@@ -6,12 +6,8 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from marin.data.artifacts import Documents
+from marin import Context, Directory, Documents, ExecutorStep, Size, value
 from marin.errors import BadField, OverRemoval
-from marin.steps.resources import Size
-from marin.steps.step import Context, ExecutorStep
-from marin.steps.value import value
-from marin.store.files.directory import Directory
 
 if TYPE_CHECKING:
     from marin.data.documents import Document

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from marin import Context, Documents, ExecutorStep, Tokenizer, Tokens
-from marin.steps.resources import Size
+from marin import Context, Documents, ExecutorStep, Size, Tokenizer, Tokens
 
 BYTES_PER_ID = 4  # 2 with a vocabulary of at most 65,536
 

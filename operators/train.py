@@ -7,12 +7,25 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from marin import Checkpoint, Context, Directory, ExecutorStep, Tokens, execution, value
-from marin.data.mixture import BatchSchedule, Shuffle, Stages, source_name
+from marin import (
+    FOREVER,
+    BatchSchedule,
+    Checkpoint,
+    Context,
+    Directory,
+    ExecutorStep,
+    Lifetime,
+    Shuffle,
+    Size,
+    Stages,
+    Tokens,
+    Work,
+    execution,
+    value,
+)
+from marin.data.mixture import source_name
 from marin.data.order_spec import OrderSpec
 from marin.errors import BadField, InputError, UnreadableCheckpoint
-from marin.steps.lifetime import FOREVER, Lifetime
-from marin.steps.resources import Size, Work
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
@@ -98,22 +111,6 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             )
         if self.start is not None:
             self._check_start(self.start)
-
-    @property
-    def order(self) -> OrderSpec[ExecutorStep[Tokens]]:
-        """The order of this run's own data: what evidence about it must look at."""
-        return OrderSpec(
-            stages=self.data,
-            batch=self.batch,
-            shuffle=self.shuffle,
-            seed=self.seed,
-            block=self.block,
-            seq_len=self.seq_len,
-            first=self.first_step,
-            end=self.end_step,
-            max_epochs=self.max_epochs,
-            allow_starved=self.allow_starved,
-        )
 
     def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
         """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
@@ -300,4 +297,20 @@ def artifact_of(directory: Directory) -> Checkpoint:
         parameters=facts.parameters,
         architecture=facts.model.architecture.value,
         loss=facts.loss,
+    )
+
+
+def order_of(run: Train) -> OrderSpec[ExecutorStep[Tokens]]:
+    """The order of a run's own data: what evidence about it must look at."""
+    return OrderSpec(
+        stages=run.data,
+        batch=run.batch,
+        shuffle=run.shuffle,
+        seed=run.seed,
+        block=run.block,
+        seq_len=run.seq_len,
+        first=run.first_step,
+        end=run.end_step,
+        max_epochs=run.max_epochs,
+        allow_starved=run.allow_starved,
     )

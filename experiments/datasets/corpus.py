@@ -9,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from marin.data.artifacts import Documents, RawFiles
+from marin import Documents, ExecutorStep, RawFiles, Scale, Size
 from marin.data.http_file import HttpFile
 from marin.errors import MissingRevision
-from marin.steps.resources import Size
-from marin.steps.scale import Scale
-from marin.steps.step import ExecutorStep
 from marin.text.presets import SHORT
 from marin.text.quality import Quality
 from operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments

@@ -9,10 +9,8 @@ from __future__ import annotations
 from experiments.datasets.corpus import Corpus, Hub, Raw, by_name
 from experiments.datasets.gsm8k import problems, test_items
 from experiments.datasets.shares import modules, sections
-from marin.data.artifacts import Documents
+from marin import Documents, ExecutorStep, Scale
 from marin.data.problem_forms import Form
-from marin.steps.scale import Scale
-from marin.steps.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
 from marin.text.presets import PROSE, SHORT
 from marin.text.quality import Quality

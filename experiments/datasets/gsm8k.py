@@ -6,11 +6,9 @@ training split of the generator, which shares no question with the test split.
 
 from __future__ import annotations
 
-from marin.data.artifacts import Documents, Items
+from marin import Documents, ExecutorStep, Items, Scale
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
-from marin.steps.scale import Scale
-from marin.steps.step import ExecutorStep
 from operators.download import HuggingFace, ReadItems
 from operators.generate import GenerateItems, ProblemDocuments
 

@@ -7,12 +7,10 @@ from typing import cast
 
 from experiments.datasets.corpus import Hub, Raw
 from experiments.datasets.shares import modules, sections
-from marin.data.artifacts import Documents
+from marin import Documents, ExecutorStep, Scale
 from marin.data.problem_forms import Form
 from marin.data.problems import Split
 from marin.errors import BadField
-from marin.steps.scale import Scale
-from marin.steps.step import ExecutorStep
 from marin.text.docstrings import DocstringForm
 from operators.extract import Extract
 from operators.generate import GenerateItems, ProblemDocuments

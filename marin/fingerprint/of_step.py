@@ -201,7 +201,7 @@ class Fingerprinter:
                 f"{cls.__qualname__}: a change of what its code does here could be missed:\n  "
                 + "\n  ".join(lines)
                 + "\nName what it can be where it is done, with @reaches(module, function, …) from "
-                "marin.steps.reaches on that function; @reaches() if it is nothing of the project"
+                "marin on that function; @reaches() if it is nothing of the project"
             )
         if self._live is not None:
             found = self._live.differences({key: part.unit for key, part in parts.items()})

@@ -2,10 +2,7 @@
 
 from dag import SEED, SEED_VALUE, layers, make
 
-from marin import Artifact, Context, ExecutorStep, execution
-from marin.cli.experiment_main import executor_main
-from marin.steps.experiment import Experiment
-from marin.steps.scale import Scale
+from marin import Artifact, Context, ExecutorStep, Experiment, Scale, execution, executor_main
 
 STEPS = 100
 FOLDER = "."
