@@ -69,7 +69,7 @@ class StepContext:
         found = self._store.state_marker(identity)
         observed = found.observed if found is not None else Observed()
         same = found == msgspec.structs.replace(begun, observed=observed)
-        same = same and observed == Present(job.step, Digests()).of(observed)
+        same = same and observed == Present(type(job.step), Digests()).of(observed)
         if found is not None and not same and not job.keep_state:
             self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
             observed = Observed()

@@ -126,7 +126,7 @@ class Digests:
 class Places:
     """Where the files of one step's project are."""
 
-    def __init__(self, cls: type) -> None:
+    def __init__(self, cls: type | None) -> None:
         self.project = project_of(cls)
         found = [os.path.abspath(entry or os.getcwd()) for entry in sys.path]
         self._roots = [self.project, *(entry for entry in found if os.path.isdir(entry) and is_local(entry))]
@@ -155,8 +155,8 @@ def scope_of(cls: type, prefix: str) -> Scope:
 
 
 @functools.cache
-def places_of(cls: type) -> Places:
-    """cls: of a step."""
+def places_of(cls: type | None) -> Places:
+    """cls: of a step; None for the project that this process works in."""
     return Places(cls)
 
 
@@ -229,14 +229,14 @@ def variables(asked: Iterable[str]) -> list[str]:
 
 
 class Present:
-    """What was observed once, as it is now, for one step."""
+    """What was observed once, as it is now. cls: of the step, see ``places_of``."""
 
-    def __init__(self, step: ExecutorStep[Any], digests: Digests) -> None:
-        self._step, self.digests = step, digests
+    def __init__(self, cls: type | None, digests: Digests) -> None:
+        self._cls, self.digests = cls, digests
 
     @functools.cached_property
     def _places(self) -> Places:
-        return places_of(type(self._step))
+        return places_of(self._cls)
 
     def paths(self, then: Observed) -> list[str]:
         return [self._places.path(name) for name in then.files]
@@ -329,11 +329,13 @@ def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
 
 
 @functools.cache
-def project_of(cls: type) -> str:
-    """The folder of the project that a step's class belongs to."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    if not file or not os.path.isfile(file):
-        return os.getcwd()
+def project_of(cls: type | None) -> str:
+    """The folder of the project that a step's class belongs to, or that this process works in."""
+    file = os.path.join(os.getcwd(), "-")
+    if cls is not None:
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        if not file or not os.path.isfile(file):
+            return os.getcwd()
     path, locator = Path(os.path.abspath(file)), Locator()
     return str(next(filter(locator.is_project, path.parents), locator.import_root(path)))
 

@@ -1,4 +1,7 @@
-"""Whether what made a pinned output is the code of today: nobody runs its steps again, so nobody else would notice."""
+"""Whether what made a pinned output is as it was: its code, and the files that it was seen to read.
+
+Nobody runs its steps again, so nobody else would notice.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import Change, source_diff
 from marin.fingerprint.of_step import units_by_name
 from marin.fingerprint.stored import stored_code
+from marin.plan.observed import Digests, Present, differences
 from marin.store.lineage import ADOPT, PINNED
-from marin.store.record import Record
+from marin.store.record import Observed, Record
 from marin.store.store import Store
 from marin.store.trust import TrustChecker
 
@@ -33,6 +37,7 @@ class PinnedCode:
         self._store, self._judge = store, judge
         self._units = units_by_name(Path.cwd() / "pinned.py")
         self._compared: dict[str, _Compared] = {}
+        self._present = Present(None, Digests())
 
     def since(self, record: Record) -> tuple[list[str], list[str]]:
         """(what changed since an output and all that it was made from were made; what cannot be compared)."""
@@ -60,12 +65,16 @@ class PinnedCode:
         return found
 
     def _since(self, record: Record) -> tuple[list[str], list[str]]:
-        now = self._compare(record.code)
-        if now.changed:
+        now, read = self._compare(record.code), self._read_since(record.observed)
+        if now.changed or read:
             for entry in self._store.acceptances(record.identity):
-                if not self._compare(entry.code).changed:
+                if not self._compare(entry.code).changed and not self._read_since(entry.observed):
                     return [], now.unclear
-        return [f"{name} {how}" for name, how in now.changed.items()], now.unclear
+        return [*(f"{name} {how}" for name, how in now.changed.items()), *read], now.unclear
+
+    def _read_since(self, then: Observed) -> list[str]:
+        """What it read and is otherwise now, one line each."""
+        return differences(then, self._present.of(then)) if then.is_any else []
 
     def _compare(self, code: str) -> _Compared:
         if code not in self._compared:

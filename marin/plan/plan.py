@@ -170,7 +170,7 @@ def make_plan(
 def _today(step: ExecutorStep[Any], states: ModuleStates, digests: Digests) -> Today:
     entries = outside_of(step)
     code = code_fingerprint(step)
-    return Today(code, shortened(entries), entries, states.digest(step), Present(step, digests))
+    return Today(code, shortened(entries), entries, states.digest(step), Present(type(step), digests))
 
 
 def _has_state(record: Record | None, today: Today) -> bool:

@@ -38,8 +38,11 @@ if __name__ == "__main__":
 class Other(Project):
     """An experiment that pins what the first one made."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, reads_a_file: bool = False) -> None:
         super().__init__(folder)
+        if reads_a_file:
+            (folder / "lib/ending.txt").write_text("!")
+            self.edit("return MARK * times", 'return open(__file__.replace("words.py", "ending.txt")).read() * times')
         self.run()
         (held,) = json.loads(Command(self)("ls", "repeat", "--json", "--prefix", str(self.store)))
         self.at, self.digest = held["output"].removeprefix(f"{self.store}/"), held["root"]
@@ -57,6 +60,18 @@ class Other(Project):
 @pytest.fixture
 def other(tmp_path: Path) -> Other:
     return Other(tmp_path / "project")
+
+
+def test_a_pin_of_what_was_made_from_another_file_stops(tmp_path: Path) -> None:
+    """The file lies beside the code, and only running tells that it is read."""
+    other = Other(tmp_path / "project", reads_a_file=True)
+    assert other.plan()["action"] == "alias"
+    (other.folder / "lib/ending.txt").write_text("?")
+    held = other.plan(expect=DRIFT)
+    assert held["action"] == "stop"
+    assert "lib/ending.txt changed, which run() read" in held["reason"]
+    (other.folder / "lib/ending.txt").write_text("!")
+    assert other.plan()["action"] == "alias"
 
 
 def test_a_pin_of_what_was_fixed_since_stops_whether_it_was_used_or_not(other: Other) -> None:
