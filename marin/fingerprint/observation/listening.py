@@ -57,7 +57,7 @@ def install() -> None:
 
         sys.addaudithook(hear)  # which nobody can remove
         watch = sys.monitoring
-        _tool = next(number for number in (3, 4, 2, 5, 1, 0) if watch.get_tool(number) is None)
+        _tool = next(number for number in (4, 3, 2, 5, 1, 0) if watch.get_tool(number) is None)
         watch.use_tool_id(_tool, "marin")
         watch.register_callback(_tool, watch.events.PY_START, _started)
         watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
