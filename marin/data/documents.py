@@ -195,8 +195,9 @@ def _batches(directory: Directory, name: str, schema: pa.Schema) -> Iterator[pa.
             try:
                 file = pq.ParquetFile(handle, page_checksum_verification=True)
                 expected = f"{file.metadata.num_rows} rows"
-                if file.schema_arrow.names != schema.names:
-                    raise pa.ArrowInvalid(f"its columns are {', '.join(file.schema_arrow.names)}")
+                columns = [f"{column.name} ({column.type})" for column in file.schema_arrow]
+                if columns != [f"{column.name} ({column.type})" for column in schema]:
+                    raise pa.ArrowInvalid(f"its columns are {', '.join(columns)}")
                 for group in range(file.num_row_groups):
                     batch = file.read_row_group(group, use_threads=False)
                     yield from batch.to_batches()
