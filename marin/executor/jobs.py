@@ -27,7 +27,7 @@ class Jobs:
     git: str
     expiry: float  # seconds after which a lease that stands still is dead
     check_inputs: int  # bytes of each input to compare before a step reads it
-    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run
 
     @property
     def _plan(self) -> Plan:

@@ -4,11 +4,11 @@ while run() is at work, so that a change of it, and of nothing else, is drift of
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.fingerprint.test_observed import TAIL, Idiom
 from tests.support.project import Project
 
 HEAD = '''
@@ -56,23 +56,6 @@ class {cls}(ExecutorStep[Blob], op="{name}"):
 {body}
 
 """
-TAIL = """
-def build(scale: Scale) -> Experiment:
-    return Experiment(issue=1, question=__doc__, results={{{results}}})
-
-
-if __name__ == "__main__":
-    executor_main(build)
-"""
-
-
-@dataclass(frozen=True)
-class Idiom:
-    """read: the body of what the step reads with. file: what is edited (or made); says: how drift names it."""
-
-    read: str
-    file: str
-    says: str
 
 
 def beside(name: str, read: str) -> tuple[str, Idiom]:

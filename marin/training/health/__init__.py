@@ -1,1 +1,1 @@
-"""Is this run healthy: level shifts, spikes, batch correlation."""
+"""Is this run healthy: how far its batches are from independent draws."""
