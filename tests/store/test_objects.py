@@ -59,6 +59,30 @@ def test_one_client_serves_all_who_come_first() -> None:
     assert done.stdout == "1\n", done.stdout + done.stderr
 
 
+TAKEN = """
+import os, sys
+from marin.store.objects.objects import open_objects
+
+taken = []
+def take(event, details):
+    if event == "os.rename" and len(taken) < 2:
+        taken.append(details[0])
+        os.unlink(details[0])
+sys.addaudithook(take)
+objects = open_objects(sys.argv[1])
+objects.write("a/name", b"content")
+assert objects.read("a/name") == b"content" and objects.names("a") == ["name"]
+print(len(taken))
+"""
+
+
+def test_a_write_outlives_that_its_half_written_file_is_taken(tmp_path: Path) -> None:
+    """By ``marin gc``, when the machine that writes slept for a day in the middle of it."""
+    command = [sys.executable, "-c", TAKEN, str(tmp_path)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.stdout == "2\n", done.stdout + done.stderr
+
+
 def test_an_object_may_be_empty(objects: Objects) -> None:
     objects.write("folder/a", b"")
     assert objects.read("folder/a") == b""

@@ -16,6 +16,7 @@ from marin.store.objects.errors import control_errors
 
 CHUNK = 1 << 16
 LOCK_STRIPES = 64
+WRITE_TRIES = 4
 LOCK_SECONDS = 30
 MANY = 64  # files: to sync each costs more than to sync the machine
 
@@ -57,20 +58,24 @@ class LocalObjects:
         target = self._below + name
         folder, _, last = target.rpartition("/")
         temporary = f"{folder}/.{last}.{uuid.uuid4().hex}" if content else target  # nothing cannot be half written
-        try:
+        tries = WRITE_TRIES
+        while True:
+            tries -= 1
             try:
                 _write(temporary, content, sync=lasting)
-            except FileNotFoundError:
-                os.makedirs(folder, exist_ok=True)
-                _write(temporary, content, sync=lasting)
-            if temporary != target:
-                os.replace(temporary, target)
-        except OSError as error:
-            if temporary != target:
-                with suppress(OSError):
-                    os.unlink(temporary)  # half of it would keep a full disk full
-            with control_errors(Path(target)):
-                raise error
+                if temporary != target:
+                    os.replace(temporary, target)
+                return
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and tries:
+                    with control_errors(Path(folder)):
+                        os.makedirs(folder, exist_ok=True)
+                    continue  # a new folder; or gc took the half-written file of a machine that slept for a day
+                if temporary != target:
+                    with suppress(OSError):
+                        os.unlink(temporary)  # half of it would keep a full disk full
+                with control_errors(Path(target)):
+                    raise error
 
     def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         with self._locked(name):
