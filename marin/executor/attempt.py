@@ -23,7 +23,7 @@ from marin.plan.observed import describe, scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
 from marin.store.layout import FAILURE, LOG
-from marin.store.lease import Held, Lease
+from marin.store.lease import Lease, LeaseDocument
 from marin.store.objects.errors import store_errors
 from marin.store.process import this_process
 from marin.store.record import Failure, Record
@@ -48,8 +48,8 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
         lease = take_lease(store, job)
     except MarinError as error:
         return Outcome(ending=Ending.FAILED, error=f"{type(error).__name__}: {error}")
-    if isinstance(lease, Held):
-        return Outcome(ending=Ending.HELD, held_by=lease.by.describe())
+    if isinstance(lease, LeaseDocument):
+        return Outcome(ending=Ending.HELD, held_by=lease.describe())
     if isinstance(lease, Record):
         return Outcome(ending=Ending.CACHED, record=lease)
     started = time.time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,7 @@ from marin.steps.artifact import Artifact
 from marin.store.files.manifest import FileEntry, content_digest, manifest_bytes, root_digest
 from marin.store.files.verify import Check, Checked, manifest_of
 from marin.store.layout import MANIFEST, RECORD, attempt_directory, lease_name, record_name
-from marin.store.lease import Held, Lease, LeaseDocument, State, acquire_after, parse_lease
+from marin.store.lease import Lease, LeaseDocument, State, Watch, acquire, parse_lease
 from marin.store.process import this_process
 from marin.store.record import Acceptance, Input, Observed, Provenance, Record
 from marin.store.redaction import redacted, without_credentials
@@ -38,26 +39,29 @@ class Claim:
     may_take_over: Callable[[LeaseDocument], bool]
 
 
-def take_lease(store: Store, job: Job) -> Lease | Held | Record:
-    """The lease, or who has it, or what somebody committed since the plan was made. Raises StoreError."""
+def take_lease(store: Store, job: Job, watch: Watch | None = None) -> Lease | LeaseDocument | Record:
+    """The lease, or that of who has it, or what somebody committed since the plan was made. Raises StoreError.
+
+    watch: judges whether who has it is dead, where nobody has told the job so.
+    """
     step = job.step
     claim = Claim(
         identity=step.identity,
         attempt_of=lambda token: attempt_directory(step.op, step.label, step.identity, token),
         replaces=job.replaces,
-        may_take_over=job.may_take_over,
+        may_take_over=job.may_take_over if watch is None else functools.partial(watch.is_dead, step.identity),
     )
     return take(store, claim)
 
 
-def take(store: Store, claim: Claim) -> Lease | Held | Record:
-    """The lease, or who has it, or what is committed and is not what the claim replaces. Raises StoreError."""
+def take(store: Store, claim: Claim) -> Lease | LeaseDocument | Record:
+    """The lease, or that of who has it, or what is committed and is not what the claim replaces. Raises StoreError."""
     content = store.objects.read(lease_name(claim.identity))
     now = parse_lease(content, lease_name(claim.identity)) if content else None
     if now is not None and now.state is State.COMMITTED and (newer := _committed_since(store, claim)) is not None:
         return newer
-    lease = acquire_after(content, store.objects, claim.identity, claim.attempt_of, claim.may_take_over)
-    if isinstance(lease, Held):
+    lease = acquire(store.objects, claim.identity, claim.attempt_of, claim.may_take_over, seen=content)
+    if isinstance(lease, LeaseDocument):
         return lease
     try:
         newer = store.visible(claim.identity)
@@ -163,7 +167,7 @@ def _about_rebuild(deleted: Record, attempt: str, facts: dict[str, Any], entries
     )
 
 
-def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | Held:
+def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store: Store) -> Record | LeaseDocument:
     """Let an output that exists serve this step too: nothing runs, nothing is copied.
 
     accepted: who let the original stand although its code differs from today's. Raises StoreError; CorruptOutput if a
@@ -171,7 +175,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
     """
     started, step = time.time(), job.step
     lease = take_lease(store, job)
-    if isinstance(lease, Held | Record):
+    if isinstance(lease, LeaseDocument | Record):
         return lease
     try:
         if step.pin is not None and (wrong := store.verify(original, Check.CHECKSUMS)):

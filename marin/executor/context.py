@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,7 +25,7 @@ from marin.steps.step import ExecutorStep
 from marin.store.files.directory import Directory
 from marin.store.files.regular import must_hold_files
 from marin.store.layout import LOG
-from marin.store.lease import LOOK_SECONDS, Held, Lease, Watch
+from marin.store.lease import Lease, Watch, acquire_in_turn
 from marin.store.record import Observed, Record, WorkInProgress
 from marin.store.redaction import redacted
 from marin.store.store import Store
@@ -192,13 +191,7 @@ class StepContext:
     def _wait_for(self, job: Job) -> Lease | Record:
         """A worker that died while publishing on another machine has left a lease that nobody else watches."""
         watch = Watch(expiry=job.expiry)
-        while isinstance(lease := take_lease(self._store, job), Held):
-            self._still_ours()
-            if watch.is_dead(job.step.identity, lease.by):
-                job = replace(job, dead_lease=(lease.by.token, lease.by.beat))
-            else:
-                time.sleep(LOOK_SECONDS)
-        return lease
+        return acquire_in_turn(lambda: take_lease(self._store, job, watch), lambda _: self._still_ours())
 
     def _still_ours(self) -> None:
         if self._lease.lost:

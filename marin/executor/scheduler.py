@@ -28,7 +28,7 @@ from marin.store.attempts import note_stop
 from marin.store.files.verify import EVERY_BYTE
 from marin.store.in_use import Uses, needs_of
 from marin.store.layout import lease_name
-from marin.store.lease import LOOK_SECONDS, Held, State, Watch, parse_lease
+from marin.store.lease import LOOK_SECONDS, LeaseDocument, State, Watch, parse_lease
 from marin.store.record import Record
 
 POLL_SECONDS = 0.2
@@ -258,8 +258,8 @@ class Scheduler:
         if step.pin is not None or original.identity in self.plan.snapshot.committed.invisible:
             self.store.take_up(original.identity)
         made = commit_alias(job, original, accepted, self.store)
-        if isinstance(made, Held):
-            self._hold(step, made.by.describe())
+        if isinstance(made, LeaseDocument):
+            self._hold(step, made.describe())
             return True
         if made.attempt != original.attempt:
             self._take(job, made)

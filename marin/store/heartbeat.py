@@ -55,18 +55,18 @@ class HeartbeatThread:
                 self._wake.wait(self._until - now)
 
 
-_heart = HeartbeatThread()
+_thread = HeartbeatThread()
 
 
-def heart() -> HeartbeatThread:
+def heartbeat_thread() -> HeartbeatThread:
     """This process's own."""
-    return _heart
+    return _thread
 
 
 def _renew() -> None:
     """The leases of a process are not its child's, and its threads do not run there."""
-    global _heart
-    _heart = HeartbeatThread()
+    global _thread
+    _thread = HeartbeatThread()
 
 
 os.register_at_fork(after_in_child=_renew)

@@ -12,6 +12,7 @@ at the needs of all runs. Whoever comes second sees the other: gc leaves it, or 
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import uuid
@@ -24,8 +25,9 @@ from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, StalePlan
 from marin.store.documents import BadDocument, Document
+from marin.store.heartbeat import heartbeat_thread
 from marin.store.layout import GC, GC_BATCH, RECORD, USES, slug
-from marin.store.lease import LOOK_SECONDS, Held, LeaseDocument, State, Watch, acquire, parse_lease, read_lease
+from marin.store.lease import Lease, LeaseDocument, State, Watch, acquire, acquire_in_turn, parse_lease
 from marin.store.process import this_process
 from marin.store.record import Record
 from marin.store.store import Store
@@ -110,27 +112,24 @@ class Uses:
         self.needs = replace(NOTHING, experiment=experiment)
         self._parts = 0
         self._watch = watch if watch is not None else Watch()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._lock, self._ended = threading.Lock(), False
 
     def __enter__(self) -> Uses:
-        document = LeaseDocument(
+        self._lease = LeaseDocument(
             state=State.HELD,
             token=1,
             attempt=f"{USES}/{self.run}",
             holder=this_process(),
             since=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         )
-        self._write_beat(document)
-        self._thread = threading.Thread(target=self._beat, args=(document,), name="uses", daemon=True)
-        self._thread.start()
+        self.store.objects.write(self._beat_name, self._lease.to_bytes())
+        heartbeat_thread().add(self._beat, BEAT_EVERY)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-        with suppress(MarinError, OSError):
+        heartbeat_thread().remove(self._beat)
+        with self._lock, suppress(MarinError, OSError):  # a beat that was under way has ended
+            self._ended = True
             self.store.objects.remove([self._beat_name])
 
     def add(self, needs: Needs, records: Collection[Record]) -> None:
@@ -153,38 +152,37 @@ class Uses:
             )
 
     def _let_pass(self, needs: Needs) -> None:
+        """Wait for gc's turn where gc is taking some of this. A gc that only stood still finds its turn taken when it
+        wakes up, and deletes nothing; what one that was killed left is well: a record that is there has all its files.
+        """
         told = False
-        while (batch := read_batch(self.store)) is not None and batch.meets(needs):
-            lease = read_lease(self.store.objects, TURN)
-            if lease is None or lease.state is not State.HELD:
-                return  # what is left of one that was killed: a record that is there has all its files
-            if self._watch.is_dead(TURN, lease) and self._end_turn(lease):
-                return
-            if not told:
-                self.tell(f"`marin gc` of {lease.holder} is taking away what this run needs; waiting for it")
-                told = True
-            time.sleep(LOOK_SECONDS)
 
-    def _end_turn(self, dead: LeaseDocument) -> bool:
-        """So that a gc that only stood still deletes nothing when it wakes up."""
-        turn = acquire(self.store.objects, TURN, turn_name, lambda lease: lease == dead)
-        if isinstance(turn, Held):
-            return False
-        turn.release()
-        return True
+        def take() -> Lease | LeaseDocument | None:
+            batch = read_batch(self.store)
+            if batch is None or not batch.meets(needs):
+                return None
+            return acquire(self.store.objects, TURN, turn_name, functools.partial(self._watch.is_dead, TURN))
+
+        def waiting(other: LeaseDocument) -> None:
+            nonlocal told
+            if not told:
+                self.tell(f"`marin gc` of {other.holder} is taking away what this run needs; waiting for it")
+                told = True
+
+        turn = acquire_in_turn(take, waiting)
+        if turn is not None:
+            turn.release()
 
     @property
     def _beat_name(self) -> str:
         return f"{USES}/{self.run}.beat"
 
-    def _write_beat(self, document: LeaseDocument) -> None:
-        self.store.objects.write(self._beat_name, document.to_bytes())
-
-    def _beat(self, document: LeaseDocument) -> None:
-        while not self._stop.wait(BEAT_EVERY):
-            document = replace(document, beat=document.beat + 1)
-            with suppress(MarinError, OSError):  # the store is away for a moment
-                self._write_beat(document)
+    def _beat(self) -> bool:
+        with self._lock, suppress(MarinError, OSError):  # the store is away for a moment
+            if not self._ended:
+                self._lease = replace(self._lease, beat=self._lease.beat + 1)
+                self.store.objects.write(self._beat_name, self._lease.to_bytes())
+        return not self._ended
 
 
 def _gone(store: Store, records: Collection[Record]) -> list[Record]:

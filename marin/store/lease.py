@@ -13,7 +13,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NoReturn
 
@@ -21,7 +20,7 @@ from msgspec import structs
 
 from marin.errors import CorruptRecord, LeaseLost, MarinError
 from marin.store.documents import Versioned
-from marin.store.heartbeat import heart
+from marin.store.heartbeat import heartbeat_thread
 from marin.store.layout import LOG, lease_name
 from marin.store.objects.objects import Objects
 from marin.store.process import Holder, this_process
@@ -80,13 +79,6 @@ def read_lease(objects: Objects, identity: str) -> LeaseDocument | None:
     """None if there is none, or only the empty file that a power cut leaves. Raises CorruptRecord."""
     content = objects.read(lease_name(identity))
     return parse_lease(content, lease_name(identity)) if content else None
-
-
-@dataclass(frozen=True)
-class Held:
-    """Somebody else has it."""
-
-    by: LeaseDocument
 
 
 class Watch:
@@ -169,13 +161,13 @@ class Lease:
                 return True
 
         self._beat = beat
-        heart().add(beat, every if every is not None else BEAT_EVERY)
+        heartbeat_thread().add(beat, every if every is not None else BEAT_EVERY)
 
     def stop_beating(self) -> None:
         """When this returns, ``on_loss`` is not called any more."""
         self._stop = True
         if self._beat is not None:
-            heart().remove(self._beat)
+            heartbeat_thread().remove(self._beat)
         with self._lock:
             """A beat that was under way has ended."""
 
@@ -244,33 +236,28 @@ class Lease:
         raise LeaseLost(self.lost)
 
 
+_UNREAD = b"unread"
+
+
 def acquire(
     objects: Objects,
     identity: str,
     attempt_of: Callable[[int], str],
-    is_dead: Callable[[LeaseDocument], bool],
+    may_take_over: Callable[[LeaseDocument], bool],
+    *,
     collecting: str = "",
-) -> Lease | Held:
-    """Our lease, or who has it.
+    seen: bytes | None = _UNREAD,
+) -> Lease | LeaseDocument:
+    """Our lease, or the lease of who has it.
 
-    attempt_of(token) names the attempt's directory. is_dead: may this foreign lease be taken over? collecting: what
-    the lease says of an output that is taken away under it.
+    attempt_of(token) names the attempt's directory. may_take_over: is the holder of this foreign lease dead?
+    collecting: what the lease says of an output that is taken away under it. seen: what the lease object holds, where
+    the caller has just read it; None if there is none.
     """
-    return acquire_after(objects.read(lease_name(identity)), objects, identity, attempt_of, is_dead, collecting)
-
-
-def acquire_after(
-    content: bytes | None,
-    objects: Objects,
-    identity: str,
-    attempt_of: Callable[[int], str],
-    is_dead: Callable[[LeaseDocument], bool],
-    collecting: str = "",
-) -> Lease | Held:
-    """Like ``acquire``, where the lease object was just read. content: what it holds; None if there is none."""
+    content = objects.read(lease_name(identity)) if seen is _UNREAD else seen
     current = parse_lease(content, lease_name(identity)) if content else None
-    if current is not None and current.state is State.HELD and current not in _abandoned and not is_dead(current):
-        return Held(current)
+    if current is not None and current.state is State.HELD and current not in _abandoned and not may_take_over(current):
+        return current
     token = unused_token(objects, current.token if current is not None else 0, attempt_of)
     mine = LeaseDocument(
         state=State.HELD,
@@ -286,12 +273,18 @@ def acquire_after(
     except MarinError:
         _abandoned.add(mine)  # it may have been written all the same
         raise
-    if won:
+    winner = mine if won else read_lease(objects, identity)
+    if winner == mine:  # also a write whose answer was lost on the way
         return Lease(objects, identity, mine, current)
-    winner = read_lease(objects, identity)
-    if winner == mine:  # a write whose answer was lost on the way
-        return Lease(objects, identity, mine, current)
-    return Held(winner) if winner is not None else acquire(objects, identity, attempt_of, is_dead, collecting)
+    return winner or acquire(objects, identity, attempt_of, may_take_over, collecting=collecting)
+
+
+def acquire_in_turn[T](take: Callable[[], T | LeaseDocument], waiting: Callable[[LeaseDocument], None]) -> T:
+    """What ``take`` gives once nobody else has the lease. waiting: called with each look at the lease of who has it."""
+    while isinstance(taken := take(), LeaseDocument):
+        waiting(taken)
+        time.sleep(LOOK_SECONDS)
+    return taken
 
 
 def unused_token(objects: Objects, above: int, attempt_of: Callable[[int], str]) -> int:

@@ -11,7 +11,7 @@ from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
 from marin.store.files.verify import Check
-from marin.store.lease import EXPIRY, Held, acquire
+from marin.store.lease import EXPIRY, LeaseDocument, acquire
 from marin.store.store import Store
 from tests.support.toy import Count, Fail, Join, Outside, Write, execute, planned, ran, run, statuses
 
@@ -251,7 +251,7 @@ def test_a_live_holder_keeps_others_out_until_its_beat_stands_still(prefix: str)
     store = Store(prefix)
     identity = "0" * 64
     mine = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
-    assert not isinstance(mine, Held)
+    assert not isinstance(mine, LeaseDocument)
     foreign = replace(mine.document, holder=replace(mine.document.holder, host="elsewhere"), since="2099-01-01")
     store.objects.write(lease_name(identity), foreign.to_bytes())
     now = [0.0]
@@ -275,11 +275,11 @@ def test_a_holder_that_was_taken_over_cannot_commit(prefix: str) -> None:
     store = Store(prefix)
     identity = "1" * 64
     old = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
-    assert not isinstance(old, Held)
+    assert not isinstance(old, LeaseDocument)
     held = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: False)
-    assert isinstance(held, Held)
+    assert isinstance(held, LeaseDocument)
     new = acquire(store.objects, identity, lambda token: f"x.{token}", lambda _: True)
-    assert not isinstance(new, Held)
+    assert not isinstance(new, LeaseDocument)
     assert (old.token, new.token) == (1, 2)
     with pytest.raises(LeaseLost, match="taken over"):
         old.commit()

@@ -18,7 +18,7 @@ from marin import Context, ExecutorStep, execution
 from marin.errors import CorruptRecord, LeaseLost, StoreError
 from marin.store.files.verify import Check
 from marin.store.layout import lease_name
-from marin.store.lease import EXPIRY, Held, Lease, LeaseDocument, State, Watch, acquire, read_lease
+from marin.store.lease import EXPIRY, Lease, LeaseDocument, State, Watch, acquire, read_lease
 from marin.store.objects.local import LocalObjects
 from marin.store.objects.objects import Objects
 from marin.store.process import Holder, this_process
@@ -108,7 +108,7 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
 def test_writes_that_a_client_repeats_are_one_write(tmp_path: Path) -> None:
     objects = RetriedWrites(tmp_path / "store")
     lease = taken(objects)
-    assert isinstance(acquire(objects, IDENTITY, lambda token: f"toy/x.{token}", lambda _: False), Held)
+    assert isinstance(acquire(objects, IDENTITY, lambda token: f"toy/x.{token}", lambda _: False), LeaseDocument)
     second = taken(objects, by_force=True)
     with pytest.raises(LeaseLost):
         lease.commit()
@@ -122,8 +122,8 @@ def test_of_many_threads_of_one_process_one_gets_the_lease(tmp_path: Path) -> No
         assert sorted(isinstance(lease, Lease) for lease in won) == [False] * 7 + [True]
 
 
-def race(objects: Objects, racers: int) -> list[Lease | Held]:
-    barrier, won = threading.Barrier(racers), list[Lease | Held]()
+def race(objects: Objects, racers: int) -> list[Lease | LeaseDocument]:
+    barrier, won = threading.Barrier(racers), list[Lease | LeaseDocument]()
 
     def take() -> None:
         barrier.wait()
@@ -262,10 +262,10 @@ def test_a_lease_of_an_earlier_marin_is_read_and_watched(prefix: str) -> None:
     now = [0.0]
     watch = Watch(clock=lambda: now[0])
 
-    def attempt() -> Lease | Held:
+    def attempt() -> Lease | LeaseDocument:
         return acquire(objects, IDENTITY, lambda token: f"toy/x.{token}", lambda it: watch.is_dead(IDENTITY, it))
 
-    assert isinstance(attempt(), Held)
+    assert isinstance(attempt(), LeaseDocument)
     now[0] = EXPIRY + 1
     lease = attempt()
     assert isinstance(lease, Lease)

@@ -31,7 +31,7 @@ from marin.store.layout import (
     lease_name,
     record_name,
 )
-from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, State, Watch, acquire
+from marin.store.lease import Lease, LeaseDocument, State, Watch, acquire, acquire_in_turn
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
 from marin.store.record import Record
@@ -97,26 +97,20 @@ def sweep(
 
 
 def _take_turn(store: Store, wait: Callable[[str], None], watch: Watch) -> Lease:
-    first: LeaseDocument | None = None
-    dead: LeaseDocument | None = None
-    while isinstance(turn := acquire(store.objects, TURN, turn_name, functools.partial(_is, dead)), Held):
-        if first is None and not turn.by.holder.is_gone():
-            wait(f"`marin gc` of {turn.by.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives")
-        first = first if first is not None else turn.by
-        if watch.is_dead(TURN, turn.by):
-            dead = turn.by
-        elif turn.by != first:
+    seen: set[LeaseDocument] = set()
+
+    def waiting(other: LeaseDocument) -> None:
+        if seen and other not in seen:
             raise StoreError(
-                f"`marin gc` of {turn.by.holder} has been at work in {store.prefix} since {turn.by.since}; "
+                f"`marin gc` of {other.holder} has been at work in {store.prefix} since {other.since}; "
                 "one at a time: run it again when that one has ended"
             )
-        else:
-            time.sleep(LOOK_SECONDS)
-    return turn
+        if not seen:
+            wait(f"`marin gc` of {other.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives")
+            seen.add(other)
 
-
-def _is(one: LeaseDocument | None, other: LeaseDocument) -> bool:
-    return one == other
+    is_dead = functools.partial(watch.is_dead, TURN)
+    return acquire_in_turn(lambda: acquire(store.objects, TURN, turn_name, is_dead), waiting)
 
 
 def _clocks() -> tuple[float, float]:
@@ -203,8 +197,8 @@ class _Sweep:
         try:
             for identity in dict.fromkeys((*(record.identity for record in piece.records), *piece.fenced)):
                 lease = self._fence(identity, piece)
-                if isinstance(lease, Held):
-                    return lease.by.describe()
+                if isinstance(lease, LeaseDocument):
+                    return lease.describe()
                 fenced.append(lease)
                 if lease.before is not None and self._committed_since(identity, lease.before):
                     return "committed meanwhile"
@@ -221,7 +215,7 @@ class _Sweep:
             for lease in fenced:
                 lease.release(forget_collected=not begun)
 
-    def _fence(self, identity: str, piece: Garbage) -> Lease | Held:
+    def _fence(self, identity: str, piece: Garbage) -> Lease | LeaseDocument:
         """From now on nobody who held its lease before can commit."""
         known = self.held.leases.get(identity)
         written = self.held.times[lease_name(identity)]

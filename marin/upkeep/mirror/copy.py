@@ -7,6 +7,7 @@ lineage and revocations reach as far as they do where it was made.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -25,7 +26,7 @@ from marin.store.files.manifest import FileEntry, root_digest
 from marin.store.files.verify import manifest_of
 from marin.store.in_use import Uses, needs_of
 from marin.store.layout import CODE, LOG, attempt_directory, code_name, superseded_name
-from marin.store.lease import LOOK_SECONDS, Held, Lease, LeaseDocument, Watch, read_lease
+from marin.store.lease import Lease, LeaseDocument, Watch, acquire_in_turn, read_lease
 from marin.store.objects.errors import control_errors
 from marin.store.process import this_process
 from marin.store.record import Mirrored, Record
@@ -150,27 +151,21 @@ def _committed(way: MirrorContext, record: Record, lease: Lease, tally: CopyProg
 
 def _lease(way: MirrorContext, record: Record) -> Lease | Record:
     """Waits for whoever brings it or makes it now."""
-    dead: tuple[int, int] | None = None
-    told = ""
+    message = ""
 
-    def may_take_over(lease: LeaseDocument) -> bool:
-        return lease.holder.is_gone() or (lease.token, lease.beat) == dead
+    def waiting(other: LeaseDocument) -> None:
+        nonlocal message
+        way.go_on()
+        if message != (message := f"waiting: {record.name} is {other.describe()}"):
+            way.tell(message)
 
     claim = Claim(
         identity=record.identity,
         attempt_of=lambda token: _directory(record, token),
         replaces="",
-        may_take_over=may_take_over,
+        may_take_over=functools.partial(way.watch.is_dead, record.identity),
     )
-    while isinstance(lease := take(way.target, claim), Held):
-        way.go_on()
-        if way.watch.is_dead(record.identity, lease.by):
-            dead = (lease.by.token, lease.by.beat)
-            continue
-        if told != (told := f"{record.name} is {lease.by.describe()}"):
-            way.tell(f"waiting: {told}")
-        time.sleep(LOOK_SECONDS)
-    return lease
+    return acquire_in_turn(lambda: take(way.target, claim), waiting)
 
 
 def _directory(record: Record, token: int) -> str:
