@@ -16,11 +16,12 @@ from marin.errors import BadField, StoreError
 from marin.report.lineage_tree import described
 from marin.report.table import Column, open_console, print_table
 from marin.store.inventory import must_exist
-from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.lineage import Lineage, output_of, read_lineage
 from marin.store.lookup import bytes_named
 from marin.store.record import Record
 from marin.store.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
 from marin.store.store import Store, open_store
+from marin.store.trust import Taint
 
 COLUMNS = (
     Column(heading="output"),
@@ -57,16 +58,16 @@ def command(
         raise BadField("--withdraw takes a revocation back and replaces nothing; leave out --replace-with")
     # As if it stood already, also where it is only tried or taken back: what it concerns is the same.
     entry = entry_of(record, because, instead)
-    concerned = lineage.untrusted(Revocations([entry]))
+    concerned = Taint(lineage, Revocations([entry]))
     if instead is not None:
         _check_replacement(lineage, record, instead, Revocations([*revoked(store).all, entry]))
     pages: list[str] = []
     if not dry_run:
         entry = withdraw(store, record, because) if back else revoke(store, record, because, instead)
         pages = _stamp_pages(store)
-    found = [held for output, held in lineage.records.items() if output in concerned]
-    same = [held for held in found if concerned.before(Output(held.identity, held.root)) is None]
-    made = [held for held in found if concerned.before(Output(held.identity, held.root)) is not None]
+    found = [(record, bad) for output, record in lineage.records.items() if (bad := concerned.of(output)) is not None]
+    same = [record for record, bad in found if bad.is_revoked]
+    made = [record for record, bad in found if not bad.is_revoked]
     groups = {
         "the same bytes": same,
         "checkpoints": [held for held in made if held.kind == "checkpoint"],
@@ -98,9 +99,8 @@ def _stamp_pages(store: Store) -> list[str]:
 def _check_replacement(lineage: Lineage, record: Record, instead: Record, standing: Revocations) -> None:
     if instead.kind != record.kind:
         raise BadField(f"{instead.name} is of kind {instead.kind}; it cannot replace {record.name}, a {record.kind}")
-    output, ways = Output(instead.identity, instead.root), lineage.untrusted(standing)
-    if output in ways:
-        why = ways.told(output, lineage.name_of) or "holds revoked bytes itself"
+    if (bad := Taint(lineage, standing).of(output_of(instead))) is not None:
+        why = "holds revoked bytes itself" if bad.is_revoked else bad.way
         raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
 
 

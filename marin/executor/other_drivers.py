@@ -21,9 +21,9 @@ def accept_or_raise(plan: Plan, step: ExecutorStep[Any], record: Record, inputs:
 
     inputs: what this driver would make it from, by identity. Raises Drift, Revoked where nobody has said what to do.
     """
-    untrusted, _ = plan.snapshot.untrusted(record)
-    if untrusted:
-        raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted}")
+    untrusted = plan.snapshot.untrusted(record)
+    if untrusted is not None:
+        raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted.why}")
     today, roots = plan.today[step], {identity: held.root for identity, held in inputs.items()}
     names = {read.identity: read.name for read in record.inputs}
     if today.present is not None:

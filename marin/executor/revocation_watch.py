@@ -34,7 +34,8 @@ class RevocationWatch:
     def untrusted(self, record: Record) -> str:
         """Why these bytes are not to be used by now; "" if they may be. Raises StoreError."""
         self._look()
-        return self._judge.untrusted(record)[0]
+        untrusted = self._judge.untrusted(record)
+        return "" if untrusted is None else untrusted.why
 
     def must_trust(self, job: Job, pinned: Record | None) -> None:
         """Raises Revoked if what a step is to be made from was revoked since the plan. pinned: what a pin names."""

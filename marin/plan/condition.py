@@ -74,7 +74,8 @@ def _committed(
     held = Condition(record)
     files = state_of_files(snapshot, record)
     held.damage, held.deleted = files.wrong or snapshot.damage.get(step.identity, ""), files.deleted
-    held.untrusted, held.revoked = snapshot.untrusted(record)
+    if (untrusted := snapshot.untrusted(record)) is not None:
+        held.untrusted, held.revoked = untrusted.why, untrusted.is_revoked
     inputs = current_inputs(step, found)
     names = {read.identity: read.name for read in record.inputs}
     drift = changes(store, record.made_by, today, inputs, names)

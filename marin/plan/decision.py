@@ -142,9 +142,9 @@ def _pinned(step: ExecutorStep[Any], pin: Pin, aliases: Aliases, on_drift: OnDri
     original, wrong = aliases.pinned(pin)
     if original is None:
         return Decision(step, Action.STOP, wrong, trust=Trust.INCOMPLETE)
-    untrusted, _ = aliases.snapshot.untrusted(original)
-    if untrusted:
-        return Decision(step, Action.STOP, f"the pinned output was {untrusted}", trust=Trust.REVOKED)
+    untrusted = aliases.snapshot.untrusted(original)
+    if untrusted is not None:
+        return Decision(step, Action.STOP, f"the pinned output was {untrusted.why}", trust=Trust.REVOKED)
     drift, notes = since_pinned(step, original, aliases.snapshot)
     if drift and on_drift is not OnDrift.ACCEPT:
         return Decision(step, Action.STOP, _summary(drift), None, drift, tuple(notes), Trust.DRIFTED)

@@ -104,6 +104,6 @@ class Aliases:
             record = self.snapshot.committed.find(identity)
         except CorruptRecord:
             return None  # no output to share; `marin verify` reports it
-        if record is None or self.snapshot.untrusted(record)[0] or state_of_files(self.snapshot, record).wrong:
+        if record is None or self.snapshot.untrusted(record) or state_of_files(self.snapshot, record).wrong:
             return None
         return record

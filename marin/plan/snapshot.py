@@ -13,7 +13,7 @@ from marin.store.committed import Committed
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
-from marin.store.trust import TrustChecker
+from marin.store.trust import Distrust, TrustChecker
 
 
 class Snapshot:
@@ -58,6 +58,6 @@ class Snapshot:
     def code_of_pins(self) -> PinnedCode:
         return PinnedCode(self.store, self.judge)
 
-    def untrusted(self, record: Record) -> tuple[str, bool]:
-        """(why these bytes are not to be used, or ""; are they revoked themselves rather than made from such)."""
+    def untrusted(self, record: Record) -> Distrust | None:
+        """Why these bytes are not to be used; None if they may be."""
         return self.judge.untrusted(record)

@@ -106,7 +106,7 @@ def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Of everything that is committed now, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
     starts = [Output(record.identity, record.root) for record in lineage.current.values()]
-    made = Audit(lineage, frozenset([*starts, *lineage.up_of(starts)]))
+    made = Audit(lineage, frozenset([*starts, *lineage.up(starts)]))
     _Auditor(store, made, days).look()
     _undecontaminated_records(made)
     return made
@@ -135,7 +135,7 @@ def _rests_on(lineage: Lineage, record: Record | None) -> set[Output]:
     if record is None:
         return set()
     output = Output(record.identity, record.root)
-    return {output, *lineage.up(output)}
+    return {output, *lineage.up([output])}
 
 
 def _made_or_mirrored(record: Record) -> str:
@@ -190,11 +190,9 @@ class _Auditor:
 
     def _origin(self, output: Output) -> str:
         """The same words for all that one revocation concerns."""
-        origin = self.marks.ways.origin(output) or output
-        record = self.lineage.records.get(origin)
-        said = self.revocations.of(origin.root, record.content if record is not None else "")
-        told = self.revocations.describe(said) if said is not None else "revoked"
-        return f"{said.name if said is not None else self.lineage.name_of(origin)}: {told}"
+        bad = self.marks.taint.of(output)
+        assert bad is not None, "it was marked as such"
+        return f"{bad.revocation.name}: {self.revocations.describe(bad.revocation)}"
 
     def _about_bytes(self) -> None:
         snapshot = Snapshot(self.store, ())

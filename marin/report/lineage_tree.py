@@ -44,7 +44,7 @@ class LineageTree:
         if direction is Direction.DOWN:
             self.found = lineage.down(self.starts)
         else:
-            above = [lineage.up(output) for output in self.starts]
+            above = [lineage.up([output]) for output in self.starts]
             self.found = {held: min(one[held] for one in above if held in one) for one in above for held in one}
             self.found = {held: far for held, far in self.found.items() if held not in starts}
         self.aliases: dict[Output, list[Output]] = {}

@@ -14,6 +14,7 @@ from marin.store.lineage import ADOPT, PINNED, Lineage, Output
 from marin.store.record import Record
 from marin.store.revocation import Revocations
 from marin.store.store import Store
+from marin.store.trust import Taint
 
 
 class MarkKind(StrEnum):
@@ -46,7 +47,7 @@ class Marks:
 
     def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
         self.store, self.lineage, self.revocations = store, lineage, revocations
-        self.ways = lineage.untrusted(revocations)
+        self.taint = Taint(lineage, revocations)
         self._collected: dict[str, str] = {}
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, list[Annotation]]:
@@ -99,16 +100,12 @@ class Marks:
         return found
 
     def _trust(self, output: Output) -> list[Annotation]:
-        origin = self.ways.origin(output)
-        if origin is None:
+        bad = self.taint.of(output)
+        if bad is None:
             return []
-        record = self.lineage.records.get(origin)
-        revocation = self.revocations.of(origin.root, record.content if record is not None else "")
-        said = self.revocations.describe(revocation) if revocation is not None else "revoked"
-        way = self.ways.told(output, self.lineage.name_of)
-        if way:
-            return [Annotation(MarkKind.UNTRUSTED, f"{way}, {said}")]
-        return [Annotation(MarkKind.REVOKED, said.removeprefix("revoked "))]
+        if bad.is_revoked:
+            return [Annotation(MarkKind.REVOKED, bad.why.removeprefix("revoked "))]
+        return [Annotation(MarkKind.UNTRUSTED, bad.why)]
 
     def _successor(self, record: Record) -> str:
         current = self.lineage.current.get(record.identity)

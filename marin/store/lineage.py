@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.store.collector import paused
 from marin.store.committed import Committed
 from marin.store.record import Record, parse_record
-from marin.store.revocation import Revocations
 from marin.store.store import Store
 
 ADOPT = "adopt"  # op of outputs that came in from outside
 PINNED = "pinned"  # op of steps that stand for an output by its path
-NAMED = 3  # steps on the way from a revoked output that are named, the nearest ones
 
 
 class Output(NamedTuple):
@@ -24,83 +22,58 @@ class Output(NamedTuple):
     root: str
 
 
-class Taint:
-    """Outputs that cannot be trusted, and how each was made from what is revoked."""
-
-    def __init__(self) -> None:
-        self._before: dict[Output, Output | None] = {}
-        self._origin: dict[Output, Output] = {}
-        self._length: dict[Output, int] = {}
-
-    def __contains__(self, output: object) -> bool:
-        return output in self._before
-
-    def add(self, output: Output, before: Output | None) -> None:
-        """before: what makes it untrusted; None if it holds revoked bytes itself."""
-        self._before[output] = before
-        self._origin[output] = output if before is None else self._origin[before]
-        self._length[output] = 0 if before is None else self._length[before] + 1
-
-    def before(self, output: Output) -> Output | None:
-        """None where it is revoked itself, and where it can be trusted."""
-        return self._before.get(output)
-
-    def origin(self, output: Output) -> Output | None:
-        """The revoked output that it was made from, or that it is; None if it can be trusted."""
-        return self._origin.get(output)
-
-    def told(self, output: Output, name_of: Callable[[Output], str]) -> str:
-        """ "made from tokenize/dolmino 0123456789ab (through train/mantis)", or "" if it is revoked itself."""
-        origin, at = self._origin[output], self._before[output]
-        if at is None:
-            return ""
-        names: list[str] = []
-        while at != origin and at is not None and len(names) < NAMED:
-            names.append(name_of(at))
-            at = self._before[at]
-        skipped = self._length[output] - 1 - len(names)
-        names += [f"{skipped} more"] if skipped else []
-        through = f" (through {' → '.join(names[::-1])})" if names else ""
-        return f"made from {name_of(origin)} {origin.identity[:12]}{through}"
+def output_of(record: Record) -> Output:
+    return Output(record.identity, record.root)
 
 
 class Lineage:
-    """records: of every output. current: what is committed now, by identity.
+    """What was made from what, as far as records tell."""
 
-    unreadable: what is wrong with each record that could not be read; lineage is incomplete by those.
-    """
-
-    def __init__(self, records: Iterable[Record], current: Mapping[str, Record], unreadable: list[str]) -> None:
-        self.current = dict(current)
-        self.unreadable = unreadable
-        self.records = {Output(record.identity, record.root): record for record in records}
-        self.records |= {Output(record.identity, record.root): record for record in self.current.values()}
+    def __init__(
+        self,
+        records: Iterable[Record],  # of every output
+        current: Mapping[str, Record] | None = None,  # what is committed now, by identity
+        unreadable: Sequence[str] = (),  # what is wrong with each record that could not be read: nothing of it is here
+    ) -> None:
+        self.current = dict(current or {})
+        self.unreadable = list(unreadable)
+        self.records: dict[Output, Record] = {}
         self.readers: dict[Output, list[Output]] = {}
-        self._by_root: dict[str, list[Output]] = {}
-        self._by_content: dict[str, list[Output]] = {}
-        for output, record in self.records.items():
-            for held in record.inputs:
-                self.readers.setdefault(Output(held.identity, held.root), []).append(output)
-            if record.content:
-                self._by_content.setdefault(record.content, []).append(output)
-        for output in {**self.records, **self.readers}:
-            self._by_root.setdefault(output.root, []).append(output)
+        self._same: dict[str, dict[Output, None]] = {}  # outputs by the digests of their bytes
+        self.add(self.current.values())
+        self.add(records)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """What is here already stays."""
+        for record in records:
+            output = output_of(record)
+            if output in self.records:
+                continue
+            self.records[output] = record
+            for digest in {record.root, record.content} - {""}:
+                self._same.setdefault(digest, {})[output] = None
+            for each in record.inputs:
+                above = Output(each.identity, each.root)
+                self.readers.setdefault(above, []).append(output)
+                self._same.setdefault(above.root, {})[above] = None
 
     def inputs(self, output: Output) -> list[Output]:
         """What it was made from, directly."""
         record = self.records.get(output)
-        return [] if record is None else [Output(held.identity, held.root) for held in record.inputs]
+        return [] if record is None else [Output(each.identity, each.root) for each in record.inputs]
+
+    def made_from(self, output: Output) -> list[Output]:
+        """The same. A copy that was brought in from outside counts as made from its bytes."""
+        if not self._is_adopted(output):
+            return self.inputs(output)
+        return [each for each in self.with_bytes_of(output) if each != output]
 
     def used_by(self, output: Output) -> list[Output]:
         """What was made from it, directly. A copy that was brought in from outside counts as made from its bytes."""
-        copies = [held for held in self.with_bytes_of(output) if held != output and self._is_adopted(held)]
+        copies = [each for each in self.with_bytes_of(output) if each != output and self._is_adopted(each)]
         return [*self.readers.get(output, ()), *copies]
 
-    def up(self, output: Output) -> dict[Output, int]:
-        """Everything it was made from, nearest first, with how far away it is."""
-        return _reach([output], self.inputs)
-
-    def up_of(self, outputs: Iterable[Output]) -> dict[Output, int]:
+    def up(self, outputs: Iterable[Output]) -> dict[Output, int]:
         """Everything that these were made from, nearest first, with how far away it is."""
         return _reach(outputs, self.inputs)
 
@@ -111,29 +84,10 @@ class Lineage:
     def with_bytes_of(self, output: Output) -> list[Output]:
         """Every output with the same bytes, itself included, whatever its identity, label, kind and facts."""
         record = self.records.get(output)
-        alike = dict.fromkeys(self._by_root.get(output.root, (output,)))
+        alike = dict.fromkeys(self._same.get(output.root, (output,)))
         if record is not None and record.content:
-            alike |= dict.fromkeys(self._by_content[record.content])
+            alike |= self._same[record.content]
         return list(alike)
-
-    def untrusted(self, revoked: Revocations) -> Taint:
-        """Every output that is revoked or was made from one."""
-        ways = Taint()
-        pending: list[Output] = []
-        for output in {**self.records, **self.readers} if revoked else ():
-            record = self.records.get(output)
-            if revoked.of(output.root, record.content if record is not None else "") is not None:
-                ways.add(output, None)
-                pending.append(output)
-        while pending:
-            later: list[Output] = []
-            for output in pending:
-                for reader in self.used_by(output):
-                    if reader not in ways:
-                        ways.add(reader, output)
-                        later.append(reader)
-            pending = later
-        return ways
 
     def name_of(self, output: Output) -> str:
         """What people call an output; readers of one whose record is gone still know its name."""
@@ -141,9 +95,9 @@ class Lineage:
         if record is not None:
             return record.name
         for reader in self.readers.get(output, ()):
-            for held in self.records[reader].inputs:
-                if Output(held.identity, held.root) == output:
-                    return held.name
+            for each in self.records[reader].inputs:
+                if Output(each.identity, each.root) == output:
+                    return each.name
         return output.identity[:12]
 
     def is_superseded(self, output: Output) -> bool:
@@ -171,12 +125,12 @@ def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
 
 
 def _reach(starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:
-    begun = list(dict.fromkeys(starts))
+    pending = begun = dict.fromkeys(starts)
     found: dict[Output, int] = {}
-    pending, distance = begun, 0
+    distance = 0
     while pending:
         distance += 1
-        later = dict.fromkeys(held for output in pending for held in step(output))
-        pending = [output for output in later if output not in found and output not in begun]
+        later = dict.fromkeys(each for output in pending for each in step(output))
+        pending = {output: None for output in later if output not in found and output not in begun}
         found |= dict.fromkeys(pending, distance)
     return found

@@ -258,9 +258,8 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
     record = parse_record(folder.read_bytes(RECORD), f"{source}/{RECORD}")
     prefix = source.removesuffix(f"/{record.attempt}")
     if prefix != source and (other := Store(prefix)).objects.names(OWN):
-        why, _ = TrustChecker(other, {}, revoked(other)).untrusted(record)
-        if why:
-            raise Revoked(f"{source} is not to be used: in its own store it was {why}. Nothing was adopted")
+        if (bad := TrustChecker(other, {}, revoked(other)).untrusted(record)) is not None:
+            raise Revoked(f"{source} is not to be used: in its own store it was {bad.why}. Nothing was adopted")
         raise BadField(
             f"{source} is an output of the store {prefix}; bring it with its lineage:\n"
             f"  marin mirror {record.attempt} --from {prefix} --to {store.prefix}"
@@ -323,9 +322,8 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
     for record in inventory.records:
         if record.root != root and (not content or record.content != content):
             continue
-        why, _ = judge.untrusted(record)
-        if why:
-            raise Revoked(f"{source} holds the bytes of {record.name}, which was {why}. Nothing was adopted")
+        if (bad := judge.untrusted(record)) is not None:
+            raise Revoked(f"{source} holds the bytes of {record.name}, which was {bad.why}. Nothing was adopted")
         if record.root != root or record.alias_of:
             continue
         if not store.verify(record, Check.CHECKSUMS):

@@ -12,9 +12,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from marin.store.layout import PAGES, REVOCATIONS
-from marin.store.lineage import Lineage, Output, Taint, read_lineage
-from marin.store.revocation import Revocations, revoked
+from marin.store.lineage import Output, read_lineage
+from marin.store.revocation import revoked
 from marin.store.store import Store
+from marin.store.trust import Taint
 
 if TYPE_CHECKING:
     from marin.executor.scheduler import Run
@@ -42,9 +43,8 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
     changed: dict[str, None] = {}
     standing, told = revoked(store), None
     while pages and standing.all != told:  # somebody else may revoke at the same moment
-        lineage = read_lineage(store)
-        ways = lineage.untrusted(standing)
-        changed |= dict.fromkeys(name for name in pages if _stamp(store, name, lineage, ways, standing))
+        taint = Taint(read_lineage(store), standing)
+        changed |= dict.fromkeys(name for name in pages if _stamp(store, name, taint))
         standing, told = revoked(store), standing.all
     return list(changed)
 
@@ -55,7 +55,7 @@ def stamp_new_page(store: Store, name: str) -> None:
         stamp_pages(store, [name])
 
 
-def _stamp(store: Store, name: str, lineage: Lineage, ways: Taint, standing: Revocations) -> bool:
+def _stamp(store: Store, name: str, taint: Taint) -> bool:
     while True:
         page = store.objects.read(name)
         if page is None:
@@ -63,7 +63,7 @@ def _stamp(store: Store, name: str, lineage: Lineage, ways: Taint, standing: Rev
         told = _SHOWN.search(page)
         if told is None or not _BANNER.search(page):
             return False  # of a version before these; the next run writes it anew
-        banner = _banner(json.loads(told.group(1)), lineage, ways, standing)
+        banner = _banner(json.loads(told.group(1)), taint)
         place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
         new = _BANNER.sub(lambda _, place=place: place, page, count=1)
         if new == page:
@@ -72,18 +72,14 @@ def _stamp(store: Store, name: str, lineage: Lineage, ways: Taint, standing: Rev
             return True
 
 
-def _banner(told: dict[str, Any], lineage: Lineage, ways: Taint, standing: Revocations) -> str:
+def _banner(told: dict[str, Any], taint: Taint) -> str:
     by_reason: dict[str, list[str]] = {}
     refused: set[str] = set()
     for name, identity, root in told["outputs"]:
-        origin = ways.origin(Output(identity, root))
-        if origin is None:
-            continue
-        record = lineage.records.get(origin)
-        said = standing.of(origin.root, record.content if record is not None else "")
-        assert said is not None, "an origin is revoked"
-        refused.add(identity)
-        by_reason.setdefault(f"{said.name} was {standing.describe(said)}", []).append(name)
+        if (bad := taint.of(Output(identity, root))) is not None:
+            refused.add(identity)
+            why = f"{bad.revocation.name} was {taint.revocations.describe(bad.revocation)}"
+            by_reason.setdefault(why, []).append(name)
     if not by_reason:
         return ""
     results = [name for name, identity in told["results"].items() if identity in refused]

@@ -73,8 +73,7 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     there, todo = _apart(target, ordered)
     _must_be_whole(source, todo)
     ends = [Output(record.identity, record.root) for record in ordered]
-    above = {output for end in ends for output in lineage.up(end)} - set(ends)
-    ancestors = [lineage.records[output] for output in sorted(above) if output in lineage.records]
+    ancestors = [lineage.records[output] for output in sorted(lineage.up(ends)) if output in lineage.records]
     return Mirroring(source, target, todo, there, ancestors, notes)
 
 
@@ -113,7 +112,7 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
     standing = {source.prefix: revoked(source), target.prefix: revoked(target)}
     everything = Revocations(held for store in standing.values() for held in store.all)
     judge = TrustChecker(source, lineage.current, everything)
-    lines = [f"  {record.name}: {why}" for record in records if (why := judge.untrusted(record)[0])]
+    lines = [f"  {record.name}: {bad.why}" for record in records if (bad := judge.untrusted(record)) is not None]
     if lines:
         raise Revoked(
             "\n".join(
