@@ -65,17 +65,10 @@ def bucket_region(url: str) -> Region | None:
 
     None for a path and ``memory://``, which are wherever the machine is that uses them. Raises StoreError, BadPrefix.
     """
-    from marin.store.objects.clients import REMOTE, calls, on_loop
+    from marin.store.objects.clients import REMOTE, ask
 
     scheme, _, rest = url.partition("://")
     if scheme not in REMOTE or not rest:
         return None
-    from marin.store.objects.answers import answered, no_bucket
-
-    bucket = rest.split("/")[0]
-    try:
-        with answered(f"{scheme}://{bucket}", "describe"):
-            name = on_loop(scheme, calls(scheme).location, bucket)
-    except FileNotFoundError as error:
-        raise no_bucket(url) from error
+    name = ask(f"{scheme}://{rest.split('/')[0]}", "describe", "location")
     return Region({"gs": GOOGLE, "s3": AMAZON}[scheme], name.lower())

@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from marin.errors import BadPrefix, missing_dependency
+from marin.store.objects.answers import answered, no_bucket
 from marin.store.objects.conditional import StoreCalls
+from marin.store.objects.plain import PlainCalls
 
 REMOTE = ("gs", "s3")
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
@@ -25,8 +27,18 @@ _lock = threading.Lock()
 _clients: dict[tuple[int, str], Any] = {}
 
 
+def scheme_of(url: str) -> str:
+    return url.split("://", 1)[0]
+
+
+def path_of(url: str) -> str:
+    """As the client of its scheme names it."""
+    scheme, _, rest = url.partition("://")
+    return rest.rstrip("/") if scheme in REMOTE else client(scheme)._strip_protocol(url).rstrip("/")
+
+
 def client(scheme: str) -> Any:
-    """The fsspec file system of ``gs`` or ``s3``. A forked process gets one of its own.
+    """The fsspec file system of a scheme. A forked process gets one of its own.
 
     Raises MissingDependency, or BadPrefix if the client cannot be set up.
     """
@@ -45,19 +57,40 @@ def calls(scheme: str) -> StoreCalls:
         from marin.store.objects.gcs import GoogleCalls
 
         return GoogleCalls(client(scheme))
-    from marin.store.objects.s3 import AmazonCalls
+    if scheme == "s3":
+        from marin.store.objects.s3 import AmazonCalls
 
-    return AmazonCalls(client(scheme))
+        return AmazonCalls(client(scheme))
+    return PlainCalls(client(scheme))
 
 
-def on_loop[T](scheme: str, work: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-    """What the coroutine gives, which runs on the client's own event loop, in a thread of its own."""
-    from fsspec.asyn import sync
+def on_loop[T](work: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine gives, which runs on the clients' event loop, in a thread of its own."""
+    from fsspec.asyn import get_loop, sync
 
-    return sync(client(scheme).loop, work, *arguments)  # pyright: ignore[reportReturnType]
+    async def awaited() -> T:
+        return await work
+
+    return sync(get_loop(), awaited)  # pyright: ignore[reportReturnType]
+
+
+def ask(url: str, doing: str, call: str, *arguments: Any) -> Any:
+    """One call of ``StoreCalls`` about a URL. doing: see ``answered``. Raises BadPrefix for a missing bucket."""
+    scheme = scheme_of(url)
+    with answered(url, doing):
+        try:
+            return on_loop(getattr(calls(scheme), call)(path_of(url), *arguments))
+        except FileNotFoundError as error:
+            if call == "info":
+                raise
+            raise no_bucket(url) from error
 
 
 def _make(scheme: str) -> Any:
+    if scheme not in REMOTE:
+        import fsspec
+
+        return fsspec.filesystem(scheme)
     package = {"gs": "gcsfs", "s3": "s3fs"}[scheme]
     try:
         files = _google() if scheme == "gs" else _amazon()

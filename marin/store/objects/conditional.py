@@ -78,6 +78,6 @@ class StoreCalls(Protocol):
         """The region of a bucket, as the provider writes it; of one in two regions both, with + between."""
         ...
 
-    async def remove(self, paths: list[str]) -> None:
-        """No error for what is not there."""
+    async def remove(self, path: str, names: list[str]) -> None:
+        """What has these names below a path. No error for what is not there."""
         ...

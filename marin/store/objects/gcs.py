@@ -76,8 +76,8 @@ class GoogleCalls:
         both = held.get("customPlacementConfig", {}).get("dataLocations", [])
         return "+".join(both) or held["location"]
 
-    async def remove(self, paths: list[str]) -> None:
-        for outcome in await self.files._delete_files(paths, 100):
+    async def remove(self, path: str, names: list[str]) -> None:
+        for outcome in await self.files._delete_files([f"{path}/{name}" for name in names], 100):
             if isinstance(outcome, Exception) and not isinstance(outcome, FileNotFoundError):
                 raise outcome
 

@@ -83,11 +83,7 @@ def open_objects(prefix: str) -> Objects:
     if "://" not in prefix:
         return LocalObjects(Path(prefix))
     scheme = prefix.split("://", 1)[0]
-    if scheme == "memory":
-        from marin.store.objects.memory import MemoryObjects
-
-        return MemoryObjects(prefix)
-    if scheme in ("gs", "s3"):
+    if scheme in ("memory", "gs", "s3"):
         from marin.store.objects.remote import RemoteObjects
 
         return RemoteObjects(prefix)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import NoReturn
 
 from marin.errors import BadPrefix, MarinError, StoreError
 from marin.store.layout import CONDITIONS
 from marin.store.objects.answers import answered, no_bucket
 from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, parts_from, sender
-from marin.store.objects.clients import IN_FLIGHT, calls, on_loop
-from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed, StoreCalls
+from marin.store.objects.clients import IN_FLIGHT, REMOTE, ask, calls, on_loop, path_of
+from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed
 
 REMEMBERED = 256  # versions of objects that this process read or wrote last
 ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
@@ -20,31 +20,31 @@ _honest: set[str] = set()  # prefixes whose store refused what it had to, in thi
 
 
 class RemoteObjects:
-    """A store on ``gs://`` or ``s3://``. Safe to use from many threads and after a fork."""
-
-    is_remote = True
+    """A store on ``gs://``, ``s3://`` or, inside this process, ``memory://``. Safe to use from many threads and after a
+    fork."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix.rstrip("/")
-        self.scheme, _, self.path = self.prefix.partition("://")
-        if not self.path.split("/")[0]:
+        self.scheme, _, path = self.prefix.partition("://")
+        self.is_remote = self.scheme in REMOTE
+        if not path.split("/")[0]:
             raise BadPrefix(f"{prefix}: names no bucket; wanted {self.scheme}://bucket/folder")
         self._versions: OrderedDict[str, Content] = OrderedDict()
 
     def read(self, name: str) -> bytes | None:
-        held = self._get(name)
-        return None if held is None else held.content
+        there = self._get(name)
+        return None if there is None else there.content
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
         import asyncio
 
-        async def read_all(store: StoreCalls) -> dict[str, bytes]:
-            places = asyncio.Semaphore(IN_FLIGHT)
+        async def read_all() -> dict[str, bytes]:
+            places, store = asyncio.Semaphore(IN_FLIGHT), calls(self.scheme)
 
             async def read(name: str) -> tuple[str, Content | None]:
                 async with places:
-                    with answered(f"{self.prefix}/{name}", "read"):
-                        return name, await store.get(f"{self.path}/{name}")
+                    with answered(self._url(name), "read"):
+                        return name, await store.get(path_of(self._url(name)))
 
             reads = [asyncio.ensure_future(read(name)) for name in dict.fromkeys(names)]
             try:
@@ -52,9 +52,12 @@ class RemoteObjects:
             finally:
                 for waiting in reads:
                     waiting.cancel()
-            return {name: held.content for name, held in found if held is not None}
+            return {name: there.content for name, there in found if there is not None}
 
-        return self._bucket_there(lambda: self._ask(read_all))
+        try:
+            return on_loop(read_all())
+        except FileNotFoundError as error:
+            raise no_bucket(self.prefix) from error
 
     def write(self, name: str, content: bytes) -> None:
         self._put(name, content, None)
@@ -89,12 +92,8 @@ class RemoteObjects:
         )
 
     def remove(self, names: Sequence[str]) -> None:
-        async def remove_all(store: StoreCalls) -> None:
-            with answered(f"{self.prefix}/{names[0]}", "delete"):
-                await store.remove([f"{self.path}/{name}" for name in dict.fromkeys(names)])
-
         if names:
-            self._bucket_there(lambda: self._ask(remove_all))
+            ask(self.prefix, "delete", "remove", list(dict.fromkeys(names)))
         for name in names:
             self._versions.pop(name, None)
 
@@ -105,10 +104,13 @@ class RemoteObjects:
         def begin() -> PartedLog:
             return PartedLog(name, self.write, lambda: self.names(name), lambda part: self.read(part) or b"")
 
-        sender().log(f"{self.prefix}/{name}", begin).append(content)
+        if self.is_remote:
+            sender().log(self._url(name), begin).append(content)
+        else:
+            self.write(part_name(name, 0), (self.read(part_name(name, 0)) or b"") + content)
 
     def flush(self, name: str) -> None:
-        sender().send(f"{self.prefix}/{name}")
+        sender().send(self._url(name))
 
     def read_log(self, name: str, start: int = 0) -> bytes:
         parts = parts_from(self.names(name), start)
@@ -126,30 +128,19 @@ class RemoteObjects:
         return sorted(self.stamps(folder))
 
     def stamps(self, folder: str) -> dict[str, str]:
-        path = f"{self.path}/{folder}".rstrip("/")
-
-        async def listed(store: StoreCalls) -> list[Listed]:
-            with answered(f"{self.prefix}/{folder}", "list"):
-                return await store.list(path)
-
-        found = self._bucket_there(lambda: self._ask(listed))
+        found: list[Listed] = ask(self._url(folder), "list", "list")
         return {entry.name: entry.version for entry in found if entry.name and not entry.name.startswith(".")}
 
-    def _get(self, name: str) -> Content | None:
-        async def get(store: StoreCalls) -> Content | None:
-            with answered(f"{self.prefix}/{name}", "read"):
-                return await store.get(f"{self.path}/{name}")
+    def _url(self, name: str) -> str:
+        return f"{self.prefix}/{name}".rstrip("/")
 
-        held = self._bucket_there(lambda: self._ask(get))
-        self._remember(name, held)
-        return held
+    def _get(self, name: str) -> Content | None:
+        there: Content | None = ask(self._url(name), "read", "get")
+        self._remember(name, there)
+        return there
 
     def _put(self, name: str, content: bytes, only_if: str | None) -> None:
-        async def put(store: StoreCalls) -> str:
-            with answered(f"{self.prefix}/{name}", "write"):
-                return await store.put(f"{self.path}/{name}", content, only_if)
-
-        version = self._bucket_there(lambda: self._ask(put))
+        version: str = ask(self._url(name), "write", "put", content, only_if)
         self._remember(name, Content(content, version))
 
     def _must_honour_conditions(self) -> None:
@@ -186,13 +177,3 @@ class RemoteObjects:
         while len(self._versions) > REMEMBERED:
             with contextlib.suppress(KeyError):
                 self._versions.popitem(last=False)
-
-    def _bucket_there[T](self, ask: Callable[[], T]) -> T:
-        try:
-            return ask()
-        except FileNotFoundError as error:
-            raise no_bucket(self.prefix) from error
-
-    def _ask[T](self, work: Callable[[StoreCalls], Coroutine[Any, Any, T]]) -> T:
-        """The result of a coroutine that runs on the client's own event loop."""
-        return on_loop(self.scheme, work, calls(self.scheme))

@@ -110,11 +110,11 @@ class AmazonCalls:
         said = held["LocationConstraint"] or "us-east-1"
         return "eu-west-1" if said == "EU" else said
 
-    async def remove(self, paths: list[str]) -> None:
-        for first in range(0, len(paths), MOST_DELETED):
-            split = [self.files.split_path(path) for path in paths[first : first + MOST_DELETED]]
-            named = {"Objects": [{"Key": key} for _, key, _ in split], "Quiet": True}
-            answer = await self.files._call_s3("delete_objects", Bucket=split[0][0], Delete=named)
+    async def remove(self, path: str, names: list[str]) -> None:
+        bucket, key, _ = self.files.split_path(path)
+        for first in range(0, len(names), MOST_DELETED):
+            keys = [{"Key": f"{key}/{name}"} for name in names[first : first + MOST_DELETED]]
+            answer = await self.files._call_s3("delete_objects", Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
             for refused in answer.get("Errors", []):
                 raise PermissionError(f"{refused.get('Code')}: {refused.get('Message')} ({refused.get('Key')})")
 

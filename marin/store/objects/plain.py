@@ -1,0 +1,73 @@
+"""Reading and conditional writing through any other fsspec file system: ``memory://`` as a store, others as sources."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import Any
+
+from marin.store.objects.conditional import ABSENT, Content, Listed, PreconditionFailed, Stored
+
+
+class PlainCalls:
+    """It keeps no versions and no checksums: a version is a digest of the content. All calls of a process run one
+    after the other on one event loop, so that nothing comes between a condition and its write."""
+
+    conditions: tuple[str, str] = ("only if absent", "only if unchanged")
+
+    def __init__(self, files: Any) -> None:
+        self.files = files
+
+    async def get(self, path: str) -> Content | None:
+        try:
+            content = self.files.cat_file(path)
+        except FileNotFoundError:
+            return None
+        return Content(content, _version(content))
+
+    async def put(self, path: str, content: bytes, only_if: str | None) -> str:
+        if only_if is not None:
+            there = await self.get(path)
+            if (ABSENT if there is None else there.version) != only_if:
+                raise PreconditionFailed(path)
+        self.files.pipe_file(path, content)
+        return _version(content)
+
+    async def list(self, path: str) -> list[Listed]:
+        with contextlib.suppress(FileNotFoundError):
+            return [
+                Listed(held["name"].rsplit("/", 1)[-1], "" if held["type"] == "directory" else str(held["created"]))
+                for held in self.files.ls(path, detail=True)
+            ]
+        return []
+
+    async def walk(self, path: str) -> dict[str, Stored]:
+        found = self.files.find(path, detail=True)
+        return {name.removeprefix(f"{path}/"): _stored(held) for name, held in found.items() if name != path}
+
+    async def any_below(self, path: str) -> bool:
+        return self.files.exists(path)
+
+    async def info(self, path: str) -> Stored:
+        held = self.files.info(path)
+        if held["type"] != "file":
+            raise FileNotFoundError(path)
+        return _stored(held)
+
+    async def location(self, bucket: str) -> str:
+        raise NotImplementedError("only a bucket has a region")
+
+    async def remove(self, path: str, names: list[str]) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                self.files.rm_file(f"{path}/{name}")
+
+
+def _version(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _stored(held: Any) -> Stored:
+    return Stored(held["size"], "", held["created"])
