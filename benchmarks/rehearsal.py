@@ -64,7 +64,7 @@ def measured(command: list[str]) -> tuple[float, list[tuple[float, int]]]:
 def stages(prefix: str) -> dict[str, list[Record]]:
     store = open_store(prefix)
     held: dict[str, list[Record]] = {}
-    for name in store.objects.names(".marin/records"):
+    for name in store.objects.list(".marin/records"):
         record = parse_record(store.objects.read(f".marin/records/{name}") or b"", name)
         held.setdefault(record.op, []).append(record)
     return held

@@ -95,8 +95,8 @@ def complete_attempt(ctx: click.Context) -> Iterable[Named]:
     from marin.store.store import open_store
 
     objects = open_store(ctx.params.get("prefix") or "store").objects
-    for op in objects.names(""):
-        for held in objects.names(op):
+    for op in objects.list(""):
+        for held in objects.list(op):
             attempt = parse_attempt(f"{op}/{held}")
             if attempt is not None:
                 yield attempt.name, attempt.short

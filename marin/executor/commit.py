@@ -25,7 +25,7 @@ from marin.store.redaction import redacted, without_credentials
 from marin.store.revocation import revoked_bytes
 from marin.store.store import Store
 
-WORTH_SETTLING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
+WORTH_SYNCING = 1.0  # seconds of work: to make less again costs hardly more than to sync its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ def commit(
         observed=observed,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
-    worth = costly or time.time() - started >= WORTH_SETTLING
+    worth = costly or time.time() - started >= WORTH_SYNCING
     _make_visible(store, lease, record, [MANIFEST, *(entry.path for entry in entries)] if worth else [])
     if record.action:
         store.note_action(record)
@@ -213,30 +213,30 @@ def commit_mirrored(store: Store, lease: Lease, record: Record, entries: Iterabl
     """Make a verified copy the committed output here. entries: its manifest; none for an alias. Raises LeaseLost."""
     if (said := revoked_bytes(store, record.root, record.content)) is not None:
         raise RevokedBytes(f"{record.name} holds the very bytes that were {said.describe()}. They are not committed")
-    settle: list[str] = []
+    durable: list[str] = []
     if not record.alias_of:
         held = list(entries)
         store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(held))
-        settle = [MANIFEST, *(entry.path for entry in held)]  # it crossed a network, and the source may be gone next
-    _make_visible(store, lease, record, settle)
+        durable = [MANIFEST, *(entry.path for entry in held)]  # it crossed a network, and the source may be gone next
+    _make_visible(store, lease, record, durable)
     if record.action and not record.alias_of:
         store.note_action(record)
 
 
-def _make_visible(store: Store, lease: Lease, record: Record, settle: Iterable[str] = ()) -> None:
+def _make_visible(store: Store, lease: Lease, record: Record, durable: Iterable[str] = ()) -> None:
     """The one order of a commit: the record in the attempt, the point of no return, the record that everybody sees.
 
-    settle: files of the output that a power cut must not take; then it takes none of these three either.
+    durable: files of the output that a power cut must not take; then it takes none of these three either.
     """
     content, attempt = record.to_bytes(), lease.document.attempt
     store.objects.write(f"{attempt}/{RECORD}", content)
-    lasting = [f"{attempt}/{name}" for name in settle]
+    lasting = [f"{attempt}/{name}" for name in durable]
     if lasting:
-        store.objects.settle([*lasting, f"{attempt}/{RECORD}"])
+        store.objects.make_durable([*lasting, f"{attempt}/{RECORD}"])
     lease.commit()
     store.commit(record, content)
     if lasting:
-        store.objects.settle([lease_name(record.identity), record_name(record.identity)])
+        store.objects.make_durable([lease_name(record.identity), record_name(record.identity)])
 
 
 def _provenance(job: Job, started: float) -> Provenance:

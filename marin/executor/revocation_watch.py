@@ -51,7 +51,7 @@ class RevocationWatch:
         if now < self._next_look:
             return
         self._next_look = now + LOOK_SECONDS
-        names = frozenset(self._store.objects.names(REVOCATIONS))
+        names = frozenset(self._store.objects.list(REVOCATIONS))
         if names == self._names and (not names or now < self._next_reading):
             return
         self._names, self._next_reading = names, now + READ_AGAIN

@@ -56,7 +56,7 @@ class PastRun:
 
 def run_names(store: Store) -> list[str]:
     """Oldest first: names begin with the time."""
-    return [name.removesuffix(".jsonl") for name in store.objects.names(RUNS) if name.endswith(".jsonl")]
+    return [name.removesuffix(".jsonl") for name in store.objects.list(RUNS) if name.endswith(".jsonl")]
 
 
 def past_runs(store: Store, names: list[str]) -> list[PastRun]:

@@ -129,10 +129,10 @@ def lease_of(store: Store, short: str) -> LeaseDocument | None:
 
 def _attempts(store: Store, name: str) -> list[Attempt]:
     """Those of the operator that the name begins with, else all: one listing an operator."""
-    operators = store.objects.names("")
+    operators = store.objects.list("")
     op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
     asked = [op] if op in operators else operators
-    directories = [f"{folder}/{held}" for folder in asked for held in store.objects.names(folder)]
+    directories = [f"{folder}/{held}" for folder in asked for held in store.objects.list(folder)]
     return [attempt for directory in directories if (attempt := parse_attempt(directory)) is not None]
 
 

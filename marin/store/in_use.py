@@ -205,7 +205,7 @@ class Run:
 
 def read_runs(store: Store) -> list[Run]:
     """Every run that said what it needs: first what, then whether it still lasts. Raises CorruptRecord."""
-    names = [f"{USES}/{name}" for name in store.objects.names(USES)]
+    names = [f"{USES}/{name}" for name in store.objects.list(USES)]
     needs = store.objects.read_many([name for name in names if name.endswith(".json")])
     beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
     found: dict[str, Needs] = {}

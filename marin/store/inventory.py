@@ -47,7 +47,7 @@ def read_inventory(store: Store) -> Inventory:
 
 def must_exist(store: Store) -> None:
     """Raises BadPrefix: a command that looks must not take a misspelt prefix for an empty store."""
-    if not store.objects.names(OWN):
+    if not store.objects.list(OWN):
         raise BadPrefix(f"there is no store at {store.prefix}; --prefix names the one to look at")
 
 

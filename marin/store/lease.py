@@ -290,6 +290,6 @@ def acquire_in_turn[T](take: Callable[[], T | LeaseDocument], waiting: Callable[
 def unused_token(objects: Objects, above: int, attempt_of: Callable[[int], str]) -> int:
     """The next one whose directory nobody has written to, also where lease objects were removed or edited."""
     token = above + 1
-    while objects.names(f"{attempt_of(token)}/.marin"):
+    while objects.list(f"{attempt_of(token)}/.marin"):
         token += 1
     return token

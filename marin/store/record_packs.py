@@ -1,7 +1,7 @@
 """A pure cache of record objects, for stores where every read is a round trip: a few packs, not thousands of reads.
 
-A pack holds the content of many records, each with the stamp (generation, etag) that the listing gave for it then.
-An entry counts only while the listing of today gives the same stamp, so a pack can be lost, late or garbled without
+A pack holds the content of many records, each with the version (generation, etag) that the listing gave for it then.
+An entry counts only while the listing of today gives the same version, so a pack can be lost, late or garbled without
 changing what anybody sees; and two drivers that write one at once only lose some speed.
 """
 
@@ -20,7 +20,7 @@ from marin.store.objects.objects import Objects
 FORMAT = 1
 WORTH_PACKING = 64  # records that had to be read one by one: about a second where a round trip takes 20 ms
 
-type Pack = dict[str, tuple[str, str]]  # stamp and content, by name
+type Pack = dict[str, tuple[str, str]]  # version and content, by name
 
 
 class RecordIndex:
@@ -34,20 +34,20 @@ class RecordIndex:
 
     def read(self, wanted: Iterable[str] | None) -> dict[str, bytes]:
         """Content by name of the records that exist, of all or of those wanted: one listing, few reads."""
-        stamps = self.objects.stamps(RECORDS)
-        names = stamps.keys() if wanted is None else stamps.keys() & set(wanted)
+        versions = self.objects.list_versions(RECORDS)
+        names = versions.keys() if wanted is None else versions.keys() & set(wanted)
         self._load({_pack_name(name) for name in names})
         found: dict[str, bytes] = {}
         for name in names:
             packed = self.packs[_pack_name(name)].get(name)
-            if packed is not None and packed[0] == stamps[name]:
+            if packed is not None and packed[0] == versions[name]:
                 found[name] = packed[1].encode()
         single = {f"{RECORDS}/{name}": name for name in names if name not in found}
         for path, content in self.objects.read_many(list(single)).items():
             name = single[path]
             found[name] = content
             try:
-                self.unpacked[name] = (stamps[name], content.decode())
+                self.unpacked[name] = (versions[name], content.decode())
             except UnicodeDecodeError:
                 continue  # no record; whoever parses it says so
         return found
@@ -89,6 +89,6 @@ def _parse(content: bytes | None) -> Pack:
         held: Mapping[str, Any] = parse_json(zlib.decompress(content))
         if held["format"] != FORMAT:
             return {}
-        return {str(name): (str(stamp), str(text)) for name, (stamp, text) in held["records"].items()}
+        return {str(name): (str(version), str(text)) for name, (version, text) in held["records"].items()}
     except (zlib.error, BadDocument, ValueError, TypeError, KeyError, AttributeError):
         return {}

@@ -99,7 +99,7 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
 
 def revoked(store: Store) -> Revocations:
     """The standing revocations. One listing, and as many reads as there are. Raises CorruptRecord."""
-    names = [f"{REVOCATIONS}/{name}" for name in store.objects.names(REVOCATIONS)]
+    names = [f"{REVOCATIONS}/{name}" for name in store.objects.list(REVOCATIONS)]
     found: list[Revocation] = []
     for name, content in store.objects.read_many(names).items():
         found += _standing(_entries(content, f"{store.prefix}/{name}"))
@@ -116,7 +116,7 @@ def bring_revocations(source: Store, target: Store) -> bool:
 
     Where the two were told different things about the same bytes, what is revoked in either stays revoked.
     """
-    names = [f"{REVOCATIONS}/{name}" for name in source.objects.names(REVOCATIONS)]
+    names = [f"{REVOCATIONS}/{name}" for name in source.objects.list(REVOCATIONS)]
     news = False
     for name, content in source.objects.read_many(names).items():
         theirs = _entries(content, f"{source.prefix}/{name}")

@@ -59,7 +59,7 @@ class Store:
 
     def identities(self) -> set[str]:
         """What is committed here: one listing."""
-        return {name.removesuffix(".json") for name in self.objects.names(RECORDS)}
+        return {name.removesuffix(".json") for name in self.objects.list(RECORDS)}
 
     def record_contents(self, identities: Collection[str] | None = None) -> dict[str, bytes]:
         """Content of the record objects of these identities, or of all: what is not committed is left out.
@@ -71,7 +71,7 @@ class Store:
         if self.index is not None:
             found = self.index.read(wanted)
         else:
-            present = self.objects.names(RECORDS)
+            present = self.objects.list(RECORDS)
             names = [f"{RECORDS}/{name}" for name in present if wanted is None or name in wanted]
             found = {name.rpartition("/")[2]: held for name, held in self.objects.read_many(names).items() if held}
         return {name.removesuffix(".json"): content for name, content in found.items()}
@@ -85,7 +85,7 @@ class Store:
 
     def leased(self) -> set[str]:
         """What was ever leased here: one listing."""
-        return {name.removesuffix(".json") for name in self.objects.names(LEASES)}
+        return {name.removesuffix(".json") for name in self.objects.list(LEASES)}
 
     def record(self, identity: str) -> Record | None:
         """The committed output, also one whose writer died before its record was visible. Writes nothing. Whoever uses
@@ -169,7 +169,7 @@ class Store:
             self.commit(record, self.objects.read(own_record(record)) or b"")
             if record.action and not record.alias_of:
                 self.note_action(record)
-            self.objects.settle([lease_name(record.identity), record_name(record.identity)])
+            self.objects.make_durable([lease_name(record.identity), record_name(record.identity)])
 
     def take_up(self, identity: str) -> Record | None:
         """Like ``record``, for whoever uses the output: if its writer died before making it visible, it is from now."""
@@ -180,12 +180,12 @@ class Store:
 
     def superseded(self) -> list[str]:
         """Names of the records that rebuilds replaced or gc took: one listing."""
-        return [f"{SUPERSEDED}/{name}" for name in self.objects.names(SUPERSEDED)]
+        return [f"{SUPERSEDED}/{name}" for name in self.objects.list(SUPERSEDED)]
 
     def actions(self) -> dict[str, list[str]]:
         """Identities that each action has given, by action key: one listing."""
         found: dict[str, list[str]] = {}
-        for name in self.objects.names(ACTIONS):
+        for name in self.objects.list(ACTIONS):
             key, _, identity = name.partition("-")
             found.setdefault(key, []).append(identity)
         return found
@@ -280,7 +280,7 @@ class Store:
 
     def attempts(self, op: str) -> list[str]:
         """Directories of every attempt of an operator's steps, committed or not."""
-        return [f"{slug(op)}/{name}" for name in self.objects.names(slug(op))]
+        return [f"{slug(op)}/{name}" for name in self.objects.list(slug(op))]
 
     def failure(self, attempt: str) -> Failure | None:
         """None if it did not fail."""
@@ -293,7 +293,7 @@ class Store:
 
     def accepted_identities(self) -> set[str]:
         """Outputs whose drift somebody accepted: one listing."""
-        return {name.removesuffix(".jsonl") for name in self.objects.names(ACCEPTED)}
+        return {name.removesuffix(".jsonl") for name in self.objects.list(ACCEPTED)}
 
     def acceptances(self, identity: str) -> list[Acceptance]:
         """Raises CorruptRecord naming the line that cannot be read."""
@@ -319,7 +319,7 @@ class Store:
 
     def state_identities(self) -> set[str]:
         """Steps with work in progress: one listing."""
-        return set(self.objects.names(STATE))
+        return set(self.objects.list(STATE))
 
     def state_marker(self, identity: str) -> WorkInProgress | None:
         """What made the work in progress; None if there is none. Raises CorruptRecord."""

@@ -49,7 +49,7 @@ def last_verified(store: Store) -> dict[str, str]:
 
 def _entries(store: Store) -> dict[str, Verified]:
     found: dict[str, Verified] = {}
-    names = [f"{VERIFIED}/{name}" for name in store.objects.names(VERIFIED)]
+    names = [f"{VERIFIED}/{name}" for name in store.objects.list(VERIFIED)]
     for name, content in store.objects.read_many(names).items():
         with suppress(BadDocument):  # what it said is said again by the next verification
             found[name] = Verified.parse(content)

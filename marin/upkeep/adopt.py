@@ -257,7 +257,7 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
         return None
     record = parse_record(folder.read_bytes(RECORD), f"{source}/{RECORD}")
     prefix = source.removesuffix(f"/{record.attempt}")
-    if prefix != source and (other := Store(prefix)).objects.names(OWN):
+    if prefix != source and (other := Store(prefix)).objects.list(OWN):
         if (bad := TrustChecker(other, {}, revoked(other)).untrusted(record)) is not None:
             raise Revoked(f"{source} is not to be used: in its own store it was {bad.why}. Nothing was adopted")
         raise BadField(
@@ -314,7 +314,7 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
         raise Revoked(
             f"{source} holds the bytes of {said.name}, which were {standing.describe(said)}. Nothing was adopted"
         )
-    if not store.objects.names(OWN):
+    if not store.objects.list(OWN):
         return None, None
     inventory = read_inventory(store)
     judge = TrustChecker(store, inventory.by_identity(), standing)

@@ -32,7 +32,7 @@ def interrupt(prefix: str, *steps: object) -> None:
     """As if their drivers had died right after the point of no return: no record, and nothing found by its action."""
     store = Store(prefix)
     for identity in {getattr(step, "identity") for step in steps} if steps else store.identities():
-        names = [f".marin/actions/{name}" for name in store.objects.names(".marin/actions") if identity in name]
+        names = [f".marin/actions/{name}" for name in store.objects.list(".marin/actions") if identity in name]
         store.objects.remove([f".marin/records/{identity}.json", *names])
 
 

@@ -176,10 +176,10 @@ def test_a_verification_takes_the_place_of_those_that_say_no_more(any_prefix: st
     math, web = of(any_prefix, MATH).attempt, of(any_prefix, WEB).attempt
     note_verified(store, Check.CHECKSUMS, [math, web])
     note_verified(store, Check.CHECKSUMS, [math])
-    assert len(store.objects.names(VERIFIED)) == 2
+    assert len(store.objects.list(VERIFIED)) == 2
     assert last_verified(store).keys() == {math, web}
     note_verified(store, Check.BYTES, [web, math])
-    assert len(store.objects.names(VERIFIED)) == 1
+    assert len(store.objects.list(VERIFIED)) == 1
     assert last_verified(store).keys() == {math, web}
 
 

@@ -171,10 +171,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     store.objects.write(GC_BATCH, NOTHING.to_json())
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
     assert CliRunner().invoke(main, ["verify", "--prefix", prefix]).exit_code == Exit.OK
-    (uses, *_) = {name.partition(".")[0] for name in store.objects.names(".marin/uses")}
+    (uses, *_) = {name.partition(".")[0] for name in store.objects.list(".marin/uses")}
     lease = store.objects.read(f".marin/leases/{fail.identity}.json")
     store.objects.write(f".marin/uses/{uses}.beat", lease or b"")
-    only = {name: store.objects.names(f".marin/{name}")[-1] for name in ("stamps", "verified", "runs", "superseded")}
+    only = {name: store.objects.list(f".marin/{name}")[-1] for name in ("stamps", "verified", "runs", "superseded")}
     names = {
         "many": many.identity, "fail": fail.identity, "output": record.attempt, "root": bad.content,
         "code": record.code, "failed": store.attempts("toy-fail")[-1], "listing": record.outside["in all"][-32:],

@@ -71,7 +71,7 @@ def take(event, details):
 sys.addaudithook(take)
 objects = open_objects(sys.argv[1])
 objects.write("a/name", b"content")
-assert objects.read("a/name") == b"content" and objects.names("a") == ["name"]
+assert objects.read("a/name") == b"content" and objects.list("a") == ["name"]
 print(len(taken))
 """
 
@@ -86,27 +86,27 @@ def test_a_write_outlives_that_its_half_written_file_is_taken(tmp_path: Path) ->
 def test_an_object_may_be_empty(objects: Objects) -> None:
     objects.write("folder/a", b"")
     assert objects.read("folder/a") == b""
-    assert objects.names("folder") == ["a"]
+    assert objects.list("folder") == ["a"]
     assert objects.compare_and_swap("folder/a", b"", b"1")
 
 
 def test_a_listing_has_what_is_directly_below_and_no_more(objects: Objects) -> None:
-    assert objects.names("folder") == []
+    assert objects.list("folder") == []
     for name in ("folder/b.json", "folder/a.json", "folder/deep/c.json", "folderish/d.json", "other"):
         objects.write(name, b"1")
-    assert objects.names("folder") == ["a.json", "b.json", "deep"]
+    assert objects.list("folder") == ["a.json", "b.json", "deep"]
 
 
 def test_a_stamp_changes_with_every_write_and_with_nothing_else(objects: Objects) -> None:
     objects.write("f/a", b"1")
     objects.write("f/b", b"1")
     objects.write("f/g/c", b"1")
-    first = objects.stamps("f")
+    first = objects.list_versions("f")
     assert first.keys() == {"a", "b", "g"}
     assert first["g"] == ""
-    assert objects.stamps("f") == first
+    assert objects.list_versions("f") == first
     objects.write("f/a", b"2")
-    second = objects.stamps("f")
+    second = objects.list_versions("f")
     assert second["a"] != first["a"]
     assert second["b"] == first["b"]
 
@@ -158,7 +158,7 @@ def test_what_is_appended_is_read_from_any_byte_on(objects: Objects) -> None:
     assert objects.read_log("runs/a.jsonl", 100) == b""
     objects.append("runs/b.jsonl", b"x")
     objects.flush("runs/b.jsonl")
-    assert objects.names("runs") == ["a.jsonl", "b.jsonl"]
+    assert objects.list("runs") == ["a.jsonl", "b.jsonl"]
     assert objects.read_logs(["runs/b.jsonl", "runs/none", "runs/a.jsonl"]) == {
         "runs/a.jsonl": b"one\ntwo\nthree\n",
         "runs/b.jsonl": b"x",
@@ -178,7 +178,7 @@ def test_a_long_log_is_kept_in_parts_and_not_written_over_and_over(server: Store
     assert objects.read_logs(["log.txt"]) == {"log.txt": whole}
     for start in (1, 300_000, len(whole) - 5, len(whole)):
         assert objects.read_log("log.txt", start) == whole[start:]
-    parts = objects.names("log.txt")
+    parts = objects.list("log.txt")
     assert 2 <= len(parts) <= 4
     server.obey()
     objects.append("log.txt", b"the end\n")
@@ -216,7 +216,7 @@ def test_odd_names_are_names_like_others(objects: Objects, name: str) -> None:
     objects.write(f"folder/{name}", b"1")
     assert objects.read(f"folder/{name}") == b"1"
     assert objects.read_many([f"folder/{name}"]) == {f"folder/{name}": b"1"}
-    assert objects.names("folder") == [name.split("/")[0]]
+    assert objects.list("folder") == [name.split("/")[0]]
     assert objects.compare_and_swap(f"folder/{name}", b"1", b"2")
 
 
@@ -236,7 +236,7 @@ def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, rem
     assert len(objects.read_many(names)) == len(names)
     assert server.most_in_flight() >= 60
     server.obey(Rule(act=Act.PAGES, size=40))
-    assert objects.names("records") == [name.removeprefix("records/") for name in names]
+    assert objects.list("records") == [name.removeprefix("records/") for name in names]
     assert server.counts(remote_prefix) == {Operation.LIST: 3}
 
 
@@ -249,7 +249,7 @@ def test_a_busy_store_is_asked_again(server: StoreServer, remote_prefix: str, st
     server.obey(Rule(act=Act.ANSWER, name="/x$", operations=[Operation.READ], status=status, times=1))
     assert objects.read("x") == b"2"
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST], status=status, times=1))
-    assert objects.names("") == ["x"]
+    assert objects.list("") == ["x"]
 
 
 def test_a_cut_connection_is_made_again(server: StoreServer, remote_prefix: str) -> None:
@@ -282,7 +282,7 @@ def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, re
             change()
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.LIST, Operation.READ], status=403))
     with pytest.raises(BadPrefix, match="refused to list"):
-        objects.names("records")
+        objects.list("records")
     with pytest.raises(BadPrefix, match="store/x: the store refused to read"):
         objects.read_many(["x"])
 
@@ -290,7 +290,7 @@ def test_a_refused_write_says_who_refused_and_what_to_do(server: StoreServer, re
 def test_a_bucket_that_does_not_exist_is_named(server: StoreServer) -> None:
     objects = open_objects(f"{server.kind}://nobodys/store")
     for use in (
-        lambda: objects.names(""),
+        lambda: objects.list(""),
         lambda: objects.write("x", b"1"),
         lambda: objects.compare_and_swap("x", None, b"1"),
     ):
@@ -371,7 +371,7 @@ def test_what_is_removed_is_gone_and_can_be_made_again(objects: Objects) -> None
         objects.write(name, b"1")
     assert objects.compare_and_swap("f/a", b"1", b"2")
     objects.remove(["f/a", "f/ü", "f/never"])
-    assert objects.names("f") == ["b c"]
+    assert objects.list("f") == ["b c"]
     assert objects.read("f/a") is None
     assert not objects.compare_and_swap("f/a", b"2", b"3")
     assert objects.compare_and_swap("f/a", None, b"4")

@@ -38,7 +38,7 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
 
     names: of pages; all by default. Returns those that changed. Raises StoreError.
     """
-    asked = [f"{PAGES}/{name}" for name in store.objects.names(PAGES)] if names is None else list(names)
+    asked = [f"{PAGES}/{name}" for name in store.objects.list(PAGES)] if names is None else list(names)
     pages = [name for name in asked if name.endswith(".html")]
     changed: dict[str, None] = {}
     standing, told = revoked(store), None
@@ -51,7 +51,7 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
 
 def stamp_new_page(store: Store, name: str) -> None:
     """Of a run during which something was revoked."""
-    if store.objects.names(REVOCATIONS):
+    if store.objects.list(REVOCATIONS):
         stamp_pages(store, [name])
 
 

@@ -83,7 +83,7 @@ class LocalObjects:
                 return False
             self.write(name, new, lasting=lasting)
             if lasting:
-                self.settle([name])
+                self.make_durable([name])
             return True
 
     def remove(self, names: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ class LocalObjects:
             with control_errors(self.root / name):
                 (self.root / name).unlink(missing_ok=True)
 
-    def settle(self, names: Sequence[str]) -> None:
+    def make_durable(self, names: Sequence[str]) -> None:
         paths = [self.root / name for name in names]
         with control_errors(self.root):
             if len(paths) > MANY:
@@ -132,7 +132,7 @@ class LocalObjects:
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
         return self.read_many(names)
 
-    def names(self, folder: str) -> list[str]:
+    def list(self, folder: str) -> list[str]:
         try:
             return sorted(name for name in os.listdir(self._below + folder) if not name.startswith("."))
         except FileNotFoundError:
@@ -141,7 +141,7 @@ class LocalObjects:
             with control_errors(self.root / folder):
                 raise error
 
-    def stamps(self, folder: str) -> dict[str, str]:
+    def list_versions(self, folder: str) -> dict[str, str]:
         found: dict[str, str] = {}
         with control_errors(self.root / folder):
             try:

@@ -40,15 +40,15 @@ class Objects(Protocol):
         """
         ...
 
-    def stamps(self, folder: str) -> dict[str, str]:
-        """What ``names`` lists, each with a stamp that changes when the content does ("" for a folder): one listing."""
+    def list_versions(self, folder: str) -> dict[str, str]:
+        """What ``list`` gives, each with a version that changes with the content ("" for a folder): one listing."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:
         """Delete objects; nothing happens for one that is not there."""
         ...
 
-    def settle(self, names: Sequence[str]) -> None:
+    def make_durable(self, names: Sequence[str]) -> None:
         """When this returns, a power cut does not take these any more. Costs milliseconds each on a local disk."""
         ...
 
@@ -68,7 +68,7 @@ class Objects(Protocol):
         """Whole logs by name, without what is absent, side by side."""
         ...
 
-    def names(self, folder: str) -> list[str]:
+    def list(self, folder: str) -> list[str]:
         """Names directly below a folder, sorted, without the folder; empty if it does not exist."""
         ...
 

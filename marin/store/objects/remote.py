@@ -97,12 +97,12 @@ class RemoteObjects:
         for name in names:
             self._versions.pop(name, None)
 
-    def settle(self, names: Sequence[str]) -> None:
+    def make_durable(self, names: Sequence[str]) -> None:
         """An object store answers when what it was given is safe."""
 
     def append(self, name: str, content: bytes) -> None:
         def begin() -> PartedLog:
-            return PartedLog(name, self.write, lambda: self.names(name), lambda part: self.read(part) or b"")
+            return PartedLog(name, self.write, lambda: self.list(name), lambda part: self.read(part) or b"")
 
         if self.is_remote:
             sender().log(self._url(name), begin).append(content)
@@ -113,7 +113,7 @@ class RemoteObjects:
         sender().send(self._url(name))
 
     def read_log(self, name: str, start: int = 0) -> bytes:
-        parts = parts_from(self.names(name), start)
+        parts = parts_from(self.list(name), start)
         if not parts:
             return b""
         found = self.read_many([f"{name}/{part}" for part in parts])
@@ -124,10 +124,10 @@ class RemoteObjects:
         logs = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
         return {name: held if len(held) < PART_BYTES else self.read_log(name) for name, held in logs.items()}
 
-    def names(self, folder: str) -> list[str]:
-        return sorted(self.stamps(folder))
+    def list(self, folder: str) -> list[str]:
+        return sorted(self.list_versions(folder))
 
-    def stamps(self, folder: str) -> dict[str, str]:
+    def list_versions(self, folder: str) -> dict[str, str]:
         found: list[Listed] = ask(self._url(folder), "list", "list")
         return {entry.name: entry.version for entry in found if entry.name and not entry.name.startswith(".")}
 

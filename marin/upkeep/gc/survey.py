@@ -147,7 +147,7 @@ class StoreSurvey:
 
     def _list_attempts(self) -> list[Attempt]:
         objects = self.store.objects
-        names = [f"{op}/{name}" for op in objects.names("") for name in objects.names(op)]
+        names = [f"{op}/{name}" for op in objects.list("") for name in objects.list(op)]
         return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
 
     def _noting(self) -> _Noting:

@@ -255,9 +255,9 @@ class _Sweep:
         for name, record in copies.items():
             objects.write(name, self.held.contents[record.identity])
         if copies:
-            objects.settle(list(copies))
+            objects.make_durable(list(copies))
             objects.remove([record_name(record.identity) for record in piece.records])
-            objects.settle([RECORDS])  # a power cut must not bring them back when the data is gone
+            objects.make_durable([RECORDS])  # a power cut must not bring them back when the data is gone
         marks = [f"{folder}/{MADE_BY if folder.startswith(f'{OWN}/') else RECORD}" for folder in piece.folders]
         objects.remove([*marks, *_named_for(piece.records)])
         for folder in piece.folders:

@@ -225,7 +225,7 @@ def _mirrored(source: Store, record: Record) -> Mirrored:
 
 def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
     """Before anybody sees what it made."""
-    there = set(target.objects.names(CODE))
+    there = set(target.objects.list(CODE))
     wanted = [code_name(code) for code in codes if f"{code}.json" not in there]
     for name, content in source.objects.read_many(wanted).items():
         if content:

@@ -93,7 +93,7 @@ def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
     op, _, last = but.rpartition("/")
     stem = f"{record.identity[:12]}."
     found: list[Earlier] = []
-    for name in store.objects.names(op):
+    for name in store.objects.list(op):
         marker = store.objects.read(f"{op}/{name}/{MIRROR}") if stem in name and name != last else None
         if marker is None or marker != Marker(root=record.root).to_json():
             continue
