@@ -86,8 +86,10 @@ class PrivateRay:
                 stderr=log,
                 start_new_session=True,
             )
-        atexit.register(self.end)
+        atexit.register(self._wait_for_end)
         try:
+            import ray  # noqa: F401  # while it starts
+
             self._wait((ports["port"], ports["node-manager-port"]))
         except BaseException:
             self.end()
@@ -107,7 +109,16 @@ class PrivateRay:
             time.sleep(0.05)
 
     def end(self) -> None:
-        atexit.unregister(self.end)
+        """Let it end. It takes a second, in which the caller may do something else: this process exits after it."""
+        assert self._keeper.stdin is not None
+        self._keeper.stdin.close()
+        for name, value in self._environment.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+    def _wait_for_end(self) -> None:
+        """When this process exits."""
         assert self._keeper.stdin is not None
         self._keeper.stdin.close()
         try:
@@ -115,10 +126,6 @@ class PrivateRay:
         except subprocess.TimeoutExpired:
             self._keeper.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
-        for name, value in self._environment.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 def _answers(port: int) -> bool:
