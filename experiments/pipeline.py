@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from experiments.datasets.catalogue import PRETRAIN, corpus
+from experiments.rehearsal.python_text import PydocPages
 from marin import Documents, ExecutorStep, Items, Mixture, Scale, Tokenizer, Tokens, mixture
 from marin.errors import BadField
 from marin.text.presets import REFERENCE
@@ -15,7 +16,6 @@ from operators.decontaminate import Decontaminate
 from operators.exact_dedup import ExactDedup
 from operators.extract import Extract
 from operators.filter import Filter
-from operators.installed import PydocPages
 from operators.near_dedup import NearDedup
 from operators.pretrained_tokenizer import PretrainedTokenizer
 from operators.tokenize import Tokenize

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from experiments.datasets.corpus import Corpus, Hub, by_name
 from experiments.datasets.shares import modules
+from experiments.rehearsal.python_text import StandardLibraryCode
 from marin.text.presets import CODE
 from operators.download import Keep
-from operators.installed import StandardLibraryCode
 
 
 def _standard_library(name: str) -> StandardLibraryCode:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from experiments.datasets.corpus import Corpus, Hub, Raw, by_name
 from experiments.datasets.gsm8k import problems, test_items
 from experiments.datasets.shares import modules, sections
+from experiments.rehearsal.docstrings import DocstringForm
+from experiments.rehearsal.math_problems import Bundle, ProblemDocuments
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.python_text import Docstrings, LanguageReference
 from marin import Documents, ExecutorStep, Scale
-from marin.data.problem_forms import Form
-from marin.text.docstrings import DocstringForm
 from marin.text.presets import PROSE, SHORT
 from marin.text.quality import Quality
-from operators.generate import Bundle, ProblemDocuments
-from operators.installed import Docstrings, LanguageReference
 
 REVISION = "a319f19eef1e257417b11ea8c30da266ae175557"
 PUBLISHED = "the run pinned the abbreviated commit bb54cab, whose full digits are not public; this is a later commit"

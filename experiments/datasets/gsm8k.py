@@ -6,11 +6,11 @@ training split of the generator, which shares no question with the test split.
 
 from __future__ import annotations
 
+from experiments.rehearsal.math_problems import GenerateItems, ProblemDocuments
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.problems import Split
 from marin import Documents, ExecutorStep, Items, Scale
-from marin.data.problem_forms import Form
-from marin.data.problems import Split
 from operators.download import HuggingFace, ReadItems
-from operators.generate import GenerateItems, ProblemDocuments
 
 REVISION = "740312add88f781978c0658806c59bc2815b9866"  # openai/gsm8k, MIT
 TEST_ITEMS = 128

@@ -7,14 +7,14 @@ from typing import cast
 
 from experiments.datasets.corpus import Hub, Raw
 from experiments.datasets.shares import modules, sections
+from experiments.rehearsal.docstrings import DocstringForm
+from experiments.rehearsal.math_problems import GenerateItems, ProblemDocuments
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.problems import Split
+from experiments.rehearsal.python_text import Docstrings, LanguageReference, PydocPages, StandardLibraryCode
 from marin import Documents, ExecutorStep, Scale
-from marin.data.problem_forms import Form
-from marin.data.problems import Split
 from marin.errors import BadField
-from marin.text.docstrings import DocstringForm
 from operators.extract import Extract
-from operators.generate import GenerateItems, ProblemDocuments
-from operators.installed import Docstrings, LanguageReference, PydocPages, StandardLibraryCode
 
 # Another seed than the evaluation items': what is measured here is never in the contaminated bundle.
 _PROBLEMS = GenerateItems(seed=8001, count=60, split=Split.TEST, label="held_out/math")

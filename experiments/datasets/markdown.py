@@ -10,10 +10,10 @@ from __future__ import annotations
 from experiments.datasets.corpus import Corpus, Hub, by_name
 from experiments.datasets.gsm8k import problems
 from experiments.datasets.shares import modules, sections
-from marin.data.problem_forms import Form
-from marin.text.docstrings import DocstringForm
+from experiments.rehearsal.docstrings import DocstringForm
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.python_text import Docstrings, LanguageReference
 from marin.text.presets import PROSE
-from operators.installed import Docstrings, LanguageReference
 
 NO_COMMIT = "the run read marin-community/{}, of which no commit is public; this is a pinned corpus of the same domain"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.datasets.corpus import Corpus, Hub, by_name
 from experiments.datasets.gsm8k import problems
-from marin.data.problem_forms import Form
+from experiments.rehearsal.problem_forms import Form
 
 MEGAMATH = ("megamath/web", "megamath/web_pro", "megamath/text_code_block", "megamath/translated_code", "megamath/qa")
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from experiments.datasets.corpus import Corpus, Listing, by_name
 from experiments.datasets.gsm8k import problems
 from experiments.datasets.shares import modules
+from experiments.rehearsal.docstrings import DocstringForm
+from experiments.rehearsal.math_problems import Bundle
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.python_text import Docstrings, PydocPages
 from marin.data.http_file import HttpFile
-from marin.data.problem_forms import Form
-from marin.text.docstrings import DocstringForm
 from marin.text.presets import SHORT, WEB
 from marin.text.quality import Quality
-from operators.generate import Bundle
-from operators.installed import Docstrings, PydocPages
 
 BASE = "https://data.commoncrawl.org/"
 INDEX = HttpFile(

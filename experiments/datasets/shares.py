@@ -8,7 +8,7 @@ ends: a source that is added takes what is free and moves no other.
 
 from __future__ import annotations
 
-from marin.data.installation import Share
+from experiments.rehearsal.installation import Share
 
 # About 8.2 kB of code, 1.7 kB of docstrings or 4.5 kB of extracted page in a thousandth (CPython 3.12).
 MODULES = {

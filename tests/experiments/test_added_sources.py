@@ -34,7 +34,7 @@ CORPUS = """
 IMPORTS = """
 from experiments.datasets.corpus import Hub
 from experiments.datasets.gsm8k import problems
-from marin.data.problem_forms import Form
+from experiments.rehearsal.problem_forms import Form
 """
 ADDED = {
     "nemotron": "nemotron_cc/added",

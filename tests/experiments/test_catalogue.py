@@ -15,9 +15,10 @@ from experiments.datasets import catalogue, held_out, shares
 from experiments.datasets.corpus import Corpus, Hub
 from experiments.datasets.gsm8k import test_items as gsm8k_test_items
 from experiments.pipeline import Pipeline
+from experiments.rehearsal.installation import Share, standard_library
+from experiments.rehearsal.math_problems import Bundle, GenerateItems
 from marin.data.artifacts import Documents
 from marin.data.documents import read_documents
-from marin.data.installation import Share, standard_library
 from marin.data.mixture import BatchSchedule, Mixture, blend, mixture
 from marin.errors import BadField, MissingRevision
 from marin.evaluation.formats import olmes
@@ -25,7 +26,6 @@ from marin.evaluation.items import read_items
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from operators.download import HttpIndex, HuggingFace, ReadDocuments
-from operators.generate import Bundle, GenerateItems
 from tests.experiments import published_tables as tables
 from tests.operators.running import run_step
 

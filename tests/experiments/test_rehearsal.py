@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from experiments.exp1529_mantis import build
+from experiments.rehearsal.python_text import PydocPages
 from marin.steps.scale import Scale
 from marin.store.store import Store, open_store
 from marin.training.checkpoint import complete_steps
-from operators.installed import PydocPages
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -57,7 +57,7 @@ def cut_off(prefix: str) -> list[dict[str, str]]:
     """
     program = """
 import sys
-from operators.installed import PydocPages
+from experiments.rehearsal.python_text import PydocPages
 PydocPages.version += 1
 from experiments.exp1529_mantis import build
 from marin.cli.experiment_main import executor_main

@@ -1,8 +1,8 @@
 """The check that every operator's test makes (see tests.operators.running) does see a function that was missed."""
 
-from marin.data.problems import Split
+from experiments.rehearsal.math_problems import GenerateItems
+from experiments.rehearsal.problems import Split
 from marin.text.normalize import light
-from operators.generate import GenerateItems
 from tests.fingerprint.traced import executed, unseen
 
 

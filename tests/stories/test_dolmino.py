@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+from experiments.rehearsal.math_problems import Bundle, GenerateItems, ProblemDocuments
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.problems import Split
 from marin import Checkpoint, Context, ExecutorStep, Pinned, Tokens
-from marin.data.problem_forms import Form
-from marin.data.problems import Split
 from marin.plan.decision import Action
 from marin.report.lineage_tree import Direction, LineageTree
 from marin.report.marks import MarkKind, Marks
@@ -13,7 +14,6 @@ from marin.store.lineage import Output, read_lineage
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
-from operators.generate import Bundle, GenerateItems, ProblemDocuments
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli import DRIFT, Command

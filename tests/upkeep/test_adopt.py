@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from experiments.rehearsal.math_problems import GenerateItems
+from experiments.rehearsal.problems import Split
 from marin import Documents, Items, Pinned, RawFiles
 from marin.data.documents import Document, write_documents
-from marin.data.problems import Split
 from marin.errors import BadField, InputError, MarinError, Revoked
 from marin.plan.decision import Action
 from marin.report.lineage_tree import Direction
@@ -24,7 +25,6 @@ from marin.store.lineage import Output, read_lineage
 from marin.store.revocation import revoke, revoked, withdraw
 from marin.store.store import Store
 from marin.upkeep.adopt import Adopted, adopt
-from operators.generate import GenerateItems
 from tests.cli.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
 from tests.store.test_lineage import family
 from tests.stories.test_dolmino import CLEAN, DOLMINO, TOKENIZER

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from marin.data import problem_words as words
+from experiments.rehearsal import problem_words as words
 
 
 class Draw:

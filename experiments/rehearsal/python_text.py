@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from experiments.rehearsal.docstrings import DocstringForm
+from experiments.rehearsal.installation import Share
 from marin import Context, Documents, ExecutorStep, RawFiles
-from marin.data.installation import Share
-from marin.text.docstrings import DocstringForm
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
@@ -25,13 +25,13 @@ class StandardLibraryCode(ExecutorStep[Documents], op="stdlib-code", version=1):
     share: Share = EVERYTHING
 
     def outside(self) -> dict[str, str]:
-        from marin.data.installation import library_digest
+        from experiments.rehearsal.installation import library_digest
 
         return {"python-standard-library": library_digest()}
 
     def run(self, ctx: Context) -> Documents:
+        from experiments.rehearsal.installation import standard_library
         from marin.data.documents import Document
-        from marin.data.installation import standard_library
 
         modules = [module for module in standard_library() if self.share.holds(module.name) and module.size]
         return _write(ctx, (Document(module.source(), f"stdlib/{module.relative}") for module in modules))
@@ -43,13 +43,13 @@ class LanguageReference(ExecutorStep[Documents], op="language-reference", versio
     share: Share = EVERYTHING
 
     def outside(self) -> dict[str, str]:
-        from marin.data.installation import reference_digest
+        from experiments.rehearsal.installation import reference_digest
 
         return {"python-language-reference": reference_digest()}
 
     def run(self, ctx: Context) -> Documents:
+        from experiments.rehearsal.installation import reference_sections
         from marin.data.documents import Document
-        from marin.data.installation import reference_sections
 
         return _write(
             ctx, (Document(text, f"reference/{name}") for name, text in reference_sections() if self.share.holds(name))
@@ -67,14 +67,14 @@ class Docstrings(ExecutorStep[Documents], op="docstrings", version=1):
     shortest: int = 200
 
     def outside(self) -> dict[str, str]:
-        from marin.data.installation import library_digest
+        from experiments.rehearsal.installation import library_digest
 
         return {"python-standard-library": library_digest()}
 
     def run(self, ctx: Context) -> Documents:
+        from experiments.rehearsal.docstrings import docstrings, write_docstrings
+        from experiments.rehearsal.installation import standard_library
         from marin.data.documents import Document
-        from marin.data.installation import standard_library
-        from marin.text.docstrings import docstrings, write_docstrings
 
         short = 0
 
@@ -100,13 +100,13 @@ class PydocPages(ExecutorStep[RawFiles], op="pydoc-html", version=1):
     share: Share = EVERYTHING
 
     def outside(self) -> dict[str, str]:
-        from marin.data.installation import library_digest
+        from experiments.rehearsal.installation import library_digest
 
         return {"python-standard-library": library_digest()}
 
     def run(self, ctx: Context) -> RawFiles:
-        from marin.data.installation import standard_library
-        from marin.data.pydoc_pages import is_safe, render_pages
+        from experiments.rehearsal.installation import standard_library
+        from experiments.rehearsal.pydoc_pages import is_safe, render_pages
 
         names = [module.name for module in standard_library() if self.share.holds(module.name) and is_safe(module.name)]
         pages = render_pages(names)

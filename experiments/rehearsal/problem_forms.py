@@ -8,10 +8,10 @@ from enum import Enum
 
 import xxhash
 
+from marin import value
 from marin.errors import GarbledDocument
 from marin.evaluation.formats import TAG, lm_eval, olmes, split_answer
 from marin.evaluation.items import Item
-from marin.steps.value import value
 
 STEP = re.compile(r"<<([-+*/().\d\s]+)=([-\d.]+)>>")
 LETTERS = "ABCD"

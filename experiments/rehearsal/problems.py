@@ -12,10 +12,10 @@ from enum import Enum
 
 import xxhash
 
-from marin.data.problem_stories import STORIES, Draw, Story
+from experiments.rehearsal.problem_stories import STORIES, Draw, Story
+from marin import value
 from marin.errors import BadField
 from marin.evaluation.items import Item
-from marin.steps.value import value
 
 TEST_ONE_IN = 8
 

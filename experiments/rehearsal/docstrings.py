@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from marin import value
 from marin.errors import GarbledDocument
-from marin.steps.value import value
 
 type Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

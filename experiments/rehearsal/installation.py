@@ -13,8 +13,8 @@ from pathlib import Path
 
 import xxhash
 
+from marin import value
 from marin.errors import BadField, MissingDependency
-from marin.steps.value import value
 
 # Tests, programs, generated tables, and what differs between two builds of one Python version.
 LEFT_OUT = frozenset(

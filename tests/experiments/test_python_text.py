@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from experiments.rehearsal.docstrings import DocstringForm, docstrings, write_docstrings
+from experiments.rehearsal.installation import Share, standard_library
+from experiments.rehearsal.pydoc_pages import render_pages
+from experiments.rehearsal.python_text import Docstrings, LanguageReference, PydocPages, StandardLibraryCode
 from marin.data.documents import read_documents
-from marin.data.installation import Share, standard_library
-from marin.data.pydoc_pages import render_pages
 from marin.errors import BadField, GarbledDocument
-from marin.text.docstrings import DocstringForm, docstrings, write_docstrings
-from operators.installed import Docstrings, LanguageReference, PydocPages, StandardLibraryCode
 from tests.operators.running import file_bytes, run_step
 
 SMALL = Share(0, 40)

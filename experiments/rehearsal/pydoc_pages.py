@@ -19,9 +19,9 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from marin import reaches
 from marin.errors import GarbledDocument
 from marin.fingerprint.observation.listening import answering
-from marin.steps.reaches import reaches
 
 # Importing these opens a browser, prints a poem, needs a display or another system, or starts a program.
 UNSAFE = frozenset(("antigravity", "this", "__main__", "__hello__", "turtle", "sitecustomize", "usercustomize", "site"))

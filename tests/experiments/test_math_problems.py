@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from experiments.rehearsal.math_problems import Bundle, GenerateItems, ProblemDocuments
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.problems import Split
 from marin.data.documents import read_documents
-from marin.data.problem_forms import Form
-from marin.data.problems import Split
 from marin.errors import BadField
 from marin.evaluation.formats import olmes
 from marin.evaluation.items import read_items
-from operators.generate import Bundle, GenerateItems, ProblemDocuments
 from tests.operators.running import file_bytes, rows_digest, run_step
 
 

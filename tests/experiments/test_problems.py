@@ -9,9 +9,9 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from marin.data.problem_forms import Form, write_problem
-from marin.data.problem_stories import Draw, Problem
-from marin.data.problems import Split, generate_items, split_of
+from experiments.rehearsal.problem_forms import Form, write_problem
+from experiments.rehearsal.problem_stories import Draw, Problem
+from experiments.rehearsal.problems import Split, generate_items, split_of
 from marin.errors import BadField, GarbledDocument
 from marin.evaluation.formats import TAG, lm_eval, olmes
 from marin.evaluation.items import Item

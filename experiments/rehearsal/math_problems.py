@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import TYPE_CHECKING
 
+from experiments.rehearsal.problem_forms import Form
+from experiments.rehearsal.problems import Split
 from marin import Context, Documents, ExecutorStep, Items
-from marin.data.problem_forms import Form
-from marin.data.problems import Split
 from marin.errors import BadField
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class GenerateItems(ExecutorStep[Items], op="generate-items", version=1):
             raise BadField(f"GenerateItems.count is {self.count}; wanted at least 1")
 
     def run(self, ctx: Context) -> Items:
-        from marin.data.problems import generate_items
+        from experiments.rehearsal.problems import generate_items
         from marin.evaluation.items import write_items
 
         return Items(items=write_items(ctx.out, generate_items(self.seed, self.count, self.split)))
@@ -48,8 +48,8 @@ class ProblemDocuments(ExecutorStep[Documents], op="problem-documents", version=
             raise BadField(f"ProblemDocuments.per_document is {self.per_document}; wanted at least 1")
 
     def run(self, ctx: Context) -> Documents:
+        from experiments.rehearsal.problem_forms import write_problem
         from marin.data.documents import Document, write_documents
-        from marin.data.problem_forms import write_problem
         from marin.evaluation.items import read_items
 
         items = read_items(ctx[self.items].directory)
