@@ -10,7 +10,7 @@ import sysconfig
 import traceback
 
 from marin.errors import MarinError
-from marin.fingerprint.boundary import is_engine
+from marin.fingerprint.origin import is_engine
 
 
 class RemoteTraceback(Exception):

@@ -19,10 +19,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.lookup.unit import CONTENT, READERS, Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.moved import as_before
+from marin.fingerprint.origin import is_engine
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.source.module import Module, Target
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT, Trait

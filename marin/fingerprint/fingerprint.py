@@ -6,11 +6,14 @@ import difflib
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
+
+import msgspec
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.moved import as_before, match, since_fields
 from marin.steps.value import digest
+from marin.store.documents import BadDocument, Document
 
 
 @dataclass(frozen=True)
@@ -55,27 +58,18 @@ class CodeFingerprint:
     @classmethod
     def from_json(cls, data: object) -> CodeFingerprint:
         """Raises CorruptRecord naming the part that is not what to_json makes."""
-        if not isinstance(data, dict):
-            raise CorruptRecord(f"a code fingerprint is a JSON object, found {type(data).__name__}")
-        parts = cast(dict[str, object], data)
-        opaque = parts.get("opaque", [])
-        if not isinstance(opaque, list) or not all(isinstance(note, str) for note in cast(list[object], opaque)):
-            raise CorruptRecord(f"a code fingerprint's 'opaque' is a list of strings, found {opaque!r:.80}")
-        return cls(
-            units=_strings(parts, "units", needed=True),
-            packages=_strings(parts, "packages", needed=True),
-            opaque=tuple(cast(list[str], opaque)),
-            sources=_strings(parts, "sources", needed=False),
-        )
+        try:
+            stored = _StoredCode.from_plain(data)
+        except BadDocument as error:
+            raise CorruptRecord(f"this {type(data).__name__} is no code fingerprint: {error}") from error
+        return cls(stored.units, stored.packages, stored.opaque, stored.sources)
 
 
-def _strings(parts: Mapping[str, object], name: str, *, needed: bool) -> dict[str, str]:
-    held = parts.get(name, None if needed else {})
-    if isinstance(held, dict):
-        pairs = cast(dict[object, object], held)
-        if all(isinstance(key, str) and isinstance(item, str) for key, item in pairs.items()):
-            return cast(dict[str, str], pairs)
-    raise CorruptRecord(f"a code fingerprint's {name!r} maps strings to strings, found {held!r:.80}")
+class _StoredCode(Document, frozen=True, kw_only=True):
+    units: dict[str, str]
+    packages: dict[str, str]
+    opaque: tuple[str, ...] = ()
+    sources: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, cast
 
 from marin.errors import PatchedCode, UnseenCode
-from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.live.patched import Compared, ModuleStates, Reached
@@ -22,9 +21,9 @@ from marin.fingerprint.live.sourceless import SourcelessCode, file_of
 from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.packages import python_version, versions
 from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key, Weight
-from marin.fingerprint.named import NamedUnits
 from marin.fingerprint.observation.environment import ANYTHING
 from marin.fingerprint.observation.executed import Executed
+from marin.fingerprint.origin import is_engine
 from marin.steps.artifact import Artifact
 from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest
@@ -82,10 +81,6 @@ class Fingerprinter:
             question = question._replace(also=also)
             self._answer(question)
         return question
-
-    def named(self, importer: Path) -> NamedUnits:
-        """Units by name, as this process first read their source."""
-        return NamedUnits(self._closures, importer)
 
     def _asked(self, question: _Question, kind: type) -> frozenset[type]:
         """What else counts because one of a step's inputs is a step of this kind: the class of the artifact that it
@@ -303,11 +298,6 @@ def module_states() -> ModuleStates:
     return _FINGERPRINTER.module_states()
 
 
-def units_by_name(importer: Path) -> NamedUnits:
-    """Today's units, by the names that an older fingerprint has; importer: a file of the project."""
-    return _FINGERPRINTER.named(importer)
-
-
 def executed() -> Executed:
-    """Finds the units that code belongs to, by source files as this process first read them."""
+    """Finds units by the code that ran, or by name, in source files as this process first read them."""
     return _FINGERPRINTER.executed

@@ -25,8 +25,8 @@ from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.import_path import Locator
 from marin.fingerprint.observation.environment import ANYTHING, SET
 from marin.fingerprint.observation.observation import Observation, Scope, stamp_of
-from marin.fingerprint.observation.origin import is_local
 from marin.fingerprint.of_step import executed
+from marin.fingerprint.origin import is_local
 from marin.steps.step import ExecutorStep
 from marin.store.files.checksums import content_digests
 from marin.store.process import this_process

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import Change, source_diff
-from marin.fingerprint.of_step import units_by_name
+from marin.fingerprint.of_step import executed
 from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Digests, Present, differences
 from marin.store.lineage import ADOPT, PINNED
@@ -35,7 +35,7 @@ class PinnedCode:
 
     def __init__(self, store: Store, judge: TrustChecker) -> None:
         self._store, self._judge = store, judge
-        self._units = units_by_name(Path.cwd() / "pinned.py")
+        self._importer = Path.cwd() / "pinned.py"  # any file of the project that this process works in
         self._compared: dict[str, _Compared] = {}
         self._present = Present(None, Digests())
 
@@ -92,7 +92,7 @@ class PinnedCode:
         differences: dict[str, str] = {}
         unknown: list[str] = []
         for name, digest in then.units.items():
-            today = self._units.texts(name)
+            today = executed().named(name, self._importer)
             if today is None:
                 unknown.append(name)
             elif digest not in today:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from marin.errors import CorruptRecord, ExperimentError
-from marin.fingerprint.boundary import CONTRACT, LIBRARY
 from marin.fingerprint.fingerprint import Change, CodeFingerprint, compare, source_diff
 from marin.fingerprint.of_step import Fingerprinter, code_fingerprint
+from marin.fingerprint.origin import LIBRARY
 from marin.fingerprint.source.module import parse
 from tests.fingerprint.project import write
 
@@ -189,6 +189,25 @@ def test_digest_is_of_units_alone():
     made = CodeFingerprint({"a": "1", "b": "2"}, {"numpy": "1"}, ("note",))
     assert made.digest == CodeFingerprint({"b": "2", "a": "1"}, {"numpy": "2"}).digest
     assert made.digest != CodeFingerprint({"a": "2", "b": "1"}, {"numpy": "1"}).digest
+
+
+# What operators and the library may import of the engine: what they call elsewhere in it would be in no fingerprint.
+CONTRACT = frozenset(
+    {
+        "errors",
+        "fingerprint.observation.listening",
+        "fingerprint.observation.observation",
+        "steps.artifact",
+        "steps.lifetime",
+        "steps.reaches",
+        "steps.resources",
+        "steps.scale",
+        "steps.step",
+        "steps.value",
+        "store.files.checksums",
+        "store.files.directory",
+    }
+)
 
 
 def engine_imports(path: Path) -> set[str]:

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
-from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
+from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.unit_source import Shape, Trait
 
 _MISSING = object()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from marin.errors import ExperimentError
-from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
 from marin.fingerprint.source.references import ANY, SCRIPT
 from marin.fingerprint.source.scopes import Reference

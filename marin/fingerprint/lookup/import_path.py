@@ -14,7 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
 from typing import Literal
 
-from marin.fingerprint.observation.origin import is_local as is_local
+from marin.fingerprint.origin import is_local as is_local
 
 Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from marin.fingerprint.observation.observation import CodePlace
-from marin.fingerprint.observation.origin import Origin, origin_of
+from marin.fingerprint.origin import Origin, origin_of
 
 _LISTENERS = frozenset({__file__, os.path.join(os.path.dirname(__file__), "listening.py")})
 COMPILED = (".py", ".pyc")

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.errors import ExperimentError
-from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.closure import Closures
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.unit import CONTENT, Key
 from marin.fingerprint.observation.observation import CodePlace, Ran
-from marin.fingerprint.observation.origin import is_local
+from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 
@@ -32,19 +31,13 @@ class Beyond:
     environment: frozenset[str]
 
 
-class _Span(NamedTuple):
-    start: int
-    end: int
-    name: str
-
-
 class Executed:
-    """Finds the units that functions and modules belong to."""
+    """Finds the units that functions and modules belong to, and units by their names."""
 
     def __init__(self, closures: Closures) -> None:
         self._closures = closures
         self._keys: dict[CodePlace, Key | None] = {}
-        self._spans: dict[Module, list[_Span]] = {}
+        self._spans: dict[Module, list[tuple[range, str]]] = {}
         self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
 
     def covered(self, places: Set[CodePlace], code: CodeFingerprint) -> bool:
@@ -109,16 +102,30 @@ class Executed:
             environment=frozenset(names),
         )
 
-    def today(self, file: Path, name: str) -> list[str]:
+    def today(self, file: Path, symbol: str) -> list[str]:
         """The digests that one unit of a file may have: without annotations and docstrings, and with them. Empty if
         the file does not have it."""
         module = self._module(str(file)) if file.is_file() else None
-        if module is None:
-            return []
-        there = (
-            name in module.bindings or (name == ON_IMPORT and module.effects) or (name == AS_SCRIPT and module.script)
-        )
-        return [part.digest for part in self._closures.parts(Key(module, name))] if there else []
+        return list(self._texts(module, symbol)) if module is not None else []
+
+    def named(self, name: str, importer: Path) -> dict[str, str] | None:
+        """Today's texts of a unit known by its qualified name alone, by digest, as in ``today``; importer: a file of
+        the project. None if no such module is found, or none that can be read."""
+        dotted, _, symbol = name.rpartition(".")
+        if not dotted or not all(part.isidentifier() for part in dotted.split(".")):
+            return None
+        path = self._closures.units.resolver.locator.find(dotted, importer)
+        module = self._module(str(path)) if isinstance(path, Path) else None
+        try:
+            return self._texts(module, symbol) if module is not None and module.name == dotted else None
+        except ExperimentError:
+            return None
+
+    def _texts(self, module: Module, symbol: str) -> dict[str, str]:
+        there = symbol in module.bindings or (symbol == ON_IMPORT and module.effects)
+        if not there and not (symbol == AS_SCRIPT and module.script):
+            return {}
+        return {part.digest: part.text for part in self._closures.parts(Key(module, symbol))}
 
     def _key(self, place: CodePlace) -> Key | None:
         if place not in self._keys:
@@ -131,11 +138,10 @@ class Executed:
         if module is None:
             return None
         top = place.name.split(".")[0]
-        there = [span for span in self._lines(module) if span.start <= place.line <= span.end]
-        there.sort(key=lambda span: (span.name != top, span.end - span.start))
+        there = [(name != top, len(lines), name) for lines, name in self._lines(module) if place.line in lines]
         if not there or is_engine(module.name):
             return None
-        key = Key(module, there[0].name)
+        key = Key(module, min(there, key=lambda each: each[:2])[2])
         try:
             aside = key.name != ON_IMPORT and self._closures.units.is_step(key) and not place.name.endswith(".run")
         except ExperimentError:
@@ -151,15 +157,15 @@ class Executed:
         except ExperimentError:
             return None
 
-    def _lines(self, module: Module) -> list[_Span]:
+    def _lines(self, module: Module) -> list[tuple[range, str]]:
         if module not in self._spans:
             named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
             named += [(ON_IMPORT, node) for node in module.effects]
-            self._spans[module] = [_span(name, node) for name, node in named]
+            self._spans[module] = [(_lines(node), name) for name, node in named]
         return self._spans[module]
 
 
-def _span(name: str, node: ast.stmt) -> _Span:
-    lines = [line for inner in ast.walk(node) if (line := getattr(inner, "lineno", 0))]
-    ends = [line for inner in ast.walk(node) if (line := getattr(inner, "end_lineno", 0))]
-    return _Span(min(lines, default=0), max([*lines, *ends], default=0), name)
+def _lines(node: ast.stmt) -> range:
+    """Where a statement stands, its decorators included."""
+    first = min(each.lineno for each in [node, *getattr(node, "decorator_list", ())])
+    return range(first, (node.end_lineno or first) + 1)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from marin.fingerprint.observation.callers import COMPILED, Reader, is_importing, who_reads, who_runs
 from marin.fingerprint.observation.observation import CodePlace, Observation, Ran, Reads, Scope, stamp_of
-from marin.fingerprint.observation.origin import Origin, origin_of
+from marin.fingerprint.origin import Origin, origin_of
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

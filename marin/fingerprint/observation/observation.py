@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from marin.fingerprint.observation.origin import Origin, origin_of
+from marin.fingerprint.origin import Origin, origin_of
 
 type Stamp = tuple[int, int, int] | None  # inode, size, time of the last write; None: not there
 
@@ -39,11 +39,15 @@ class Scope:
 
     def to_plain(self) -> dict[str, Any]:
         """JSON-able."""
-        return {"project": self.project, "left_out": list(self.left_out)}
+        import msgspec  # here: whoever imports marin imports this module
+
+        return msgspec.to_builtins(self)
 
     @classmethod
     def from_plain(cls, held: dict[str, Any]) -> Scope:
-        return cls(project=held["project"], left_out=tuple(held["left_out"]))
+        import msgspec
+
+        return msgspec.convert(held, cls)
 
     def has(self, path: str, *, direct: bool) -> bool:
         """Whether reading this absolute path counts. direct: no package decided to read it."""
@@ -116,37 +120,18 @@ class Observation(Reads):
         return path in self.own or any(str(above) in self.own for above in PurePath(path).parents)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON-able, without the scope."""
-        return {
-            "files": self.files,
-            "folders": list(self.folders),
-            "code": [list(place) for place in self.code],
-            "modules": self.modules,
-            "programs": list(self.programs),
-            "own": list(self.own),
-            "early": [
-                [list(place), reads.files, list(reads.folders), reads.modules] for place, reads in self.early.items()
-            ],
-        }
+        """JSON-able."""
+        import msgspec
+
+        return msgspec.to_builtins({**vars(self), "early": list(self.early.items())})
 
     @classmethod
     def from_plain(cls, held: dict[str, Any]) -> Observation:
-        return cls(
-            files=_stamps(held["files"]),
-            folders=dict.fromkeys(held["folders"]),
-            code={CodePlace(*place) for place in held["code"]},
-            modules=held["modules"],
-            programs=set(held["programs"]),
-            own=set(held["own"]),
-            early={
-                CodePlace(*place): Reads(files=_stamps(files), folders=dict.fromkeys(folders), modules=modules)
-                for place, files, folders, modules in held["early"]
-            },
-        )
+        import msgspec
 
-
-def _stamps(held: dict[str, Any]) -> dict[str, Stamp]:
-    return {path: (stamp[0], stamp[1], stamp[2]) if stamp else None for path, stamp in held.items()}
+        made = msgspec.convert(held | {"early": {}}, cls)
+        made.early = dict(msgspec.convert(held["early"], list[tuple[CodePlace, Reads]]))
+        return made
 
 
 def _below(path: str, folder: str) -> bool:

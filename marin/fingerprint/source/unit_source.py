@@ -6,8 +6,8 @@ import ast
 from enum import IntFlag
 from typing import Any, NamedTuple, cast
 
-from marin.fingerprint.boundary import is_engine
 from marin.fingerprint.observation.environment import environment_names
+from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, leaves
 from marin.fingerprint.source.known_calls import READS_ANNOTATIONS
 from marin.fingerprint.source.module import Module, Target

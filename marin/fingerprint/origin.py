@@ -1,4 +1,9 @@
-"""Whose code a file holds: the project's, the engine's, Python's, or an installed package's."""
+"""Whose code a file or a module holds: the project's, the engine's, Python's, or an installed package's.
+
+Following code stops at the engine: it decides when code runs, not what it makes, and its own formats carry versions.
+Following it would make every output of a lab drift with each release of the executor. So in ``marin`` only the library
+is followed; a test holds what operators and the library import of the rest.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from pathlib import Path
 # In ``marin`` only these are library: code that experiments are made of. All else there is engine.
 LIBRARY = frozenset({"data", "evaluation", "text", "training"})
 _INSTALLED = {"site-packages", "dist-packages"}
-_MARIN = f"{Path(__file__).parents[2]}{os.sep}"
+_MARIN = f"{Path(__file__).parents[1]}{os.sep}"
 _OPENS_FOR_OTHERS = f"store{os.sep}files{os.sep}"  # of the engine: opens what it is told to
 
 
@@ -24,6 +29,12 @@ class Origin(Enum):
     PACKAGE = "package"
     GENERATED = "generated"
     IMPORT = "import"
+
+
+def is_engine(module: str) -> bool:
+    """Whether a dotted module belongs to the engine."""
+    top, _, rest = module.partition(".")
+    return top == "marin" and rest != "" and rest.split(".")[0] not in LIBRARY  # marin/__init__ only passes names on
 
 
 def is_local(path: Path | str) -> bool:
