@@ -25,7 +25,8 @@ from marin.fingerprint.moved import as_before
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.source.module import Module, Target
-from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT, Trait
+from marin.fingerprint.source.references import Trait
+from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 from marin.steps.value import digest
 
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision

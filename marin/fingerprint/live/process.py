@@ -26,7 +26,8 @@ from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.source.unit_source import Shape, Trait
+from marin.fingerprint.source.references import Trait
+from marin.fingerprint.source.unit_source import Shape
 
 _MISSING = object()
 _MOST = 10_000  # entries of a registry that are looked at

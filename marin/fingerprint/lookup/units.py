@@ -10,8 +10,9 @@ from marin.fingerprint.lookup.definitions import Definition, Resolver
 from marin.fingerprint.lookup.packages import versions
 from marin.fingerprint.lookup.unit import CONTENT, INDIFFERENT, Key, Unit, Weight
 from marin.fingerprint.source.module import Chain, Module
+from marin.fingerprint.source.references import Trait
 from marin.fingerprint.source.scopes import Reference, Role
-from marin.fingerprint.source.unit_source import AS_SCRIPT, Trait, UnitSource, analyse
+from marin.fingerprint.source.unit_source import AS_SCRIPT, UnitSource, analyse
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
 

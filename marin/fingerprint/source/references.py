@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from contextlib import suppress
+from enum import IntFlag
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +18,41 @@ from marin.fingerprint.source.scopes import Reference, Role, ScopeWalker
 ANY = "*"  # as an attribute: one that only running the code would tell
 SCRIPT = "__main__"  # as an attribute: the module is run with -m
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_]\w*)?|[A-Za-z_]\w*:[A-Za-z_]\w*")
+
+
+class Trait(IntFlag):
+    """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
+
+    CLASS, FIELDS: it is one, and has annotated attributes. CALLS_RUN: of something, perhaps of a step that is named.
+    READS_…: docstrings, annotations or source text are looked at by something. DISPATCHES: by the annotations of
+    functions. REGISTERS: such a function, perhaps.
+    """
+
+    NONE = 0
+    STATE = 1
+    HOOKS = 2
+    CLASS = 4
+    FIELDS = 8
+    CALLS_RUN = 16
+    READS_ANNOTATIONS = 32
+    READS_DOCS = 64
+    READS_SOURCE = 128
+    LISTS_SUBCLASSES = 256
+    DISPATCHES = 512
+    REGISTERS = 1024
+
+
+_BY_ATTRIBUTE = {
+    "__doc__": Trait.READS_DOCS,
+    "__annotations__": Trait.READS_ANNOTATIONS,
+    "__type_params__": Trait.READS_ANNOTATIONS,
+    "__code__": Trait.READS_SOURCE,
+}
+_BY_CALL = {
+    Trait.READS_ANNOTATIONS: known_calls.READS_ANNOTATIONS,
+    Trait.READS_DOCS: known_calls.READS_DOCS,
+    Trait.READS_SOURCE: known_calls.READS_SOURCE,
+}
 
 
 class Note(NamedTuple):
@@ -31,8 +68,7 @@ class Reader(ScopeWalker):
 
     notes: what is not seen, or covered only by counting much. mentions: strings that may name code.
     methods: attributes used of something that is no module, so perhaps of a dependency's step.
-    reads_…: docstrings, annotations or source text are looked at by something. subclasses: they are listed.
-    calls_run: perhaps of a step that is named.
+    traits: as far as single names and calls tell them.
     """
 
     def __init__(self, module: Module) -> None:
@@ -40,19 +76,21 @@ class Reader(ScopeWalker):
         self.notes: list[Note] = []
         self.mentions: list[tuple[str, int]] = []
         self.methods: set[str] = set()
-        self.calls_run = False
-        self.reads_annotations = False
-        self.reads_docs = False
-        self.reads_source = False
-        self.lists_subclasses = False
-        self._known[ast.Subscript] = self.subscript
+        self.traits = Trait.NONE
+        self._known |= {
+            ast.Attribute: self._attribute,
+            ast.Call: self._call,
+            ast.Constant: self._constant,
+            ast.Subscript: self._subscript,
+            **dict.fromkeys((ast.List, ast.Tuple), self._sequence),
+        }
 
-    def note(self, node: ast.AST, what: str, *, refused: bool = False) -> None:
+    def _note(self, node: ast.AST, what: str, *, refused: bool = False) -> None:
         self.notes.append(Note(getattr(node, "lineno", 0), what, refused and not self.declared))
 
     # Names and attributes
 
-    def attribute(self, node: ast.Attribute) -> None:
+    def _attribute(self, node: ast.Attribute) -> None:
         attributes: list[str] = []
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
@@ -74,58 +112,43 @@ class Reader(ScopeWalker):
         dotted = self.dotted(node)
         of_super = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "super"
         if "run" in attributes and not of_super:
-            self.calls_run = True
+            self.traits |= Trait.CALLS_RUN
         if not (isinstance(inner, ast.Name) and dotted) and not of_super:
             self.methods.update(attributes)
-        self.reads_docs |= "__doc__" in attributes
-        self.reads_annotations |= "__annotations__" in attributes or "__type_params__" in attributes
-        self.reads_source |= "__code__" in attributes
+        for name in attributes:
+            self.traits |= _BY_ATTRIBUTE.get(name, Trait.NONE)
         prefix = ".".join(dotted.split(".")[:2])
         if prefix in known_calls.SEARCH and self._changes(node):
-            self.note(node, f"changes {prefix}: modules found there are not seen", refused=True)
+            self._note(node, f"changes {prefix}: modules found there are not seen", refused=True)
 
     def _changes(self, node: ast.Attribute) -> bool:
         return isinstance(node.ctx, (ast.Store, ast.Del)) or node.attr in ("append", "insert", "extend", "remove")
 
-    def constant(self, node: ast.Constant) -> None:
+    def _constant(self, node: ast.Constant) -> None:
         held = node.value
         if type(held) is str and ("." in held or ":" in held) and len(held) < 200 and _DOTTED.fullmatch(held):
             self.mentions.append((held, node.lineno))
 
-    def subscript(self, node: ast.Subscript) -> None:
+    def _subscript(self, node: ast.Subscript) -> None:
         held = self.dotted(node.value)
         if held in known_calls.SEARCH and not isinstance(node.ctx, ast.Load):
-            self.note(node, f"changes {held}: modules found there are not seen", refused=True)
+            self._note(node, f"changes {held}: modules found there are not seen", refused=True)
         if held == "sys.modules" and isinstance(node.ctx, ast.Load):
             name = self.text_of(node.slice)
             if name is None:
-                self.note(node, "takes a module whose name is computed (sys.modules)", refused=True)
+                self._note(node, "takes a module whose name is computed (sys.modules)", refused=True)
             else:
                 self.refer_to(name, node.lineno)
         self.children(node.value, node.slice)
 
     # Calls
 
-    def dotted(self, func: ast.expr) -> str:
-        """What an expression is, as far as imports tell: "importlib.import_module"; "" if local."""
-        attributes: list[str] = []
-        while isinstance(func, ast.Attribute):
-            attributes.insert(0, func.attr)
-            func = func.value
-        if not isinstance(func, ast.Name):
-            return ""
-        leads = self.leads(func.id)
-        if leads is None:
-            leads = self.module.imports.get(func.id) or []
-            if not leads and func.id not in self.module.bindings:
-                return ".".join([func.id, *attributes])
-        return ".".join([leads[0].module, *filter(None, [leads[0].symbol]), *attributes]) if leads else ""
-
-    def call(self, node: ast.Call) -> None:
+    def _call(self, node: ast.Call) -> None:
         called = self.dotted(node.func)
         if called and self._is_special(node, called):
             return
-        self.lists_subclasses |= isinstance(node.func, ast.Attribute) and node.func.attr == "__subclasses__"
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "__subclasses__":
+            self.traits |= Trait.LISTS_SUBCLASSES
         self.as_role(Role.DECORATOR if self.role is Role.DECORATOR else Role.USE, [node.func])
         self._arguments(node, called)
 
@@ -141,17 +164,16 @@ class Reader(ScopeWalker):
         if called in known_calls.IMPORTERS or called in known_calls.LOCATORS:
             return self._runs_named(node, called)
         if called in known_calls.REFUSED:
-            self.note(node, f"{known_calls.REFUSED[called]} ({called})", refused=True)
+            self._note(node, f"{known_calls.REFUSED[called]} ({called})", refused=True)
         elif called == "numpy.load" and any(_is_true(word, "allow_pickle") for word in node.keywords):
-            self.note(node, "unpickles: the classes named in the data are not seen (numpy.load)", refused=True)
+            self._note(node, "unpickles: the classes named in the data are not seen (numpy.load)", refused=True)
         elif called == "globals" or (called == "vars" and not node.args):
-            self.note(node, f"uses {called}(); everything in the module is counted")
+            self._note(node, f"uses {called}(); everything in the module is counted")
             self.refer_to(self.module.name, node.lineno)
         elif called == "getattr" and len(node.args) >= 2:
             return self._getattr(node)
-        self.reads_annotations |= called in known_calls.READS_ANNOTATIONS
-        self.reads_docs |= called in known_calls.READS_DOCS
-        self.reads_source |= called in known_calls.READS_SOURCE
+        for trait, names in _BY_CALL.items():
+            self.traits |= trait if called in names else Trait.NONE
         return False
 
     def _getattr(self, node: ast.Call) -> bool:
@@ -167,7 +189,7 @@ class Reader(ScopeWalker):
                 self.refer_to(imported, node.lineno, (name,))
             self.children(*(() if imported is not None else (held,)), wanted, *rest)
             return True
-        self.attribute(ast.Attribute(held, name, ast.Load(), lineno=node.lineno))
+        self._attribute(ast.Attribute(held, name, ast.Load(), lineno=node.lineno))
         self.children(wanted, *rest)
         return True
 
@@ -182,10 +204,10 @@ class Reader(ScopeWalker):
             return True
         if called == "eval":
             if len(node.args) == 1:
-                self.note(node, "evaluates text (eval); everything in the module is counted")
+                self._note(node, "evaluates text (eval); everything in the module is counted")
                 self.refer_to(self.module.name, node.lineno)
         elif not (called == "exec" and isinstance(text, ast.Call) and self.dotted(text.func) == "compile"):
-            self.note(node, f"{known_calls.RUNS_TEXT[called]} ({called})", refused=True)
+            self._note(node, f"{known_calls.RUNS_TEXT[called]} ({called})", refused=True)
         return False
 
     def _follow_text(self, node: ast.expr, text: str) -> None:
@@ -224,7 +246,7 @@ class Reader(ScopeWalker):
         name = self._imported_by(node)
         if name is None:
             if called in known_calls.UNHEARD:
-                self.note(node, f"finds code by a computed name ({called})", refused=True)
+                self._note(node, f"finds code by a computed name ({called})", refused=True)
             return False
         if called in known_calls.LOCATORS:
             self.mentions.append((name, node.lineno))
@@ -248,7 +270,7 @@ class Reader(ScopeWalker):
             return f"{start}.{name.lstrip('.')}"
         return self.module.absolute(name)
 
-    def sequence(self, node: ast.List | ast.Tuple) -> None:
+    def _sequence(self, node: ast.List | ast.Tuple) -> None:
         """``[sys.executable, "-m", "package.module"]`` runs that module, ``["-c", "text"]`` that text."""
         self.children(*node.elts)
         for flag, what in pairwise(node.elts):
@@ -262,39 +284,26 @@ class Reader(ScopeWalker):
                 self._follow_text(node, text)
             elif self._is_python(node.elts[0]):
                 name = "module whose name" if flag.value == "-m" else "program whose text"
-                self.note(node, f"runs a {name} is computed (python {flag.value})", refused=True)
+                self._note(node, f"runs a {name} is computed (python {flag.value})", refused=True)
             return
 
     def _is_python(self, node: ast.expr) -> bool:
         name = node.value if isinstance(node, ast.Constant) else ""
         return self.dotted(node) == "sys.executable" or (isinstance(name, str) and "python" in name)
 
-    # Definitions
-
-    def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        self.declared += self._declares(node)
-
-    def defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        self.declared -= self._declares(node)
-
-    def _declares(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-        called = [self.dotted(item.func) for item in node.decorator_list if isinstance(item, ast.Call)]
-        return any(name in ("marin.steps.reaches.reaches", "marin.reaches") for name in called)
-
 
 def _is_true(word: ast.keyword, name: str) -> bool:
     return word.arg == name and not (isinstance(word.value, ast.Constant) and not word.value.value)
 
 
-def annotation_names(annotations: list[ast.expr], module: Module) -> list[Reference]:
+def annotation_names(annotations: list[ast.expr]) -> tuple[Reference, ...]:
     """References to the names in annotations, string annotations included."""
-    walker = ScopeWalker(module)
+    found: list[Reference] = []
     for node in annotations:
-        for part in ast.walk(node):
+        parts = list(ast.walk(node))
+        for part in parts:
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                try:
-                    walker.visit(ast.parse(part.value, mode="eval").body)
-                except SyntaxError:
-                    continue
-        walker.visit(node)
-    return walker.references
+                with suppress(SyntaxError):
+                    parts += ast.walk(ast.parse(part.value, mode="eval").body)
+        found += [Reference(part.id, (), None, "", part.lineno) for part in parts if isinstance(part, ast.Name)]
+    return tuple(found)

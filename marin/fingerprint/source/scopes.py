@@ -74,10 +74,7 @@ class ScopeWalker:
         self.declared = 0
         # Any: each method takes the one kind of node that it is entered for.
         self._known: dict[type[ast.AST], Callable[[Any], None]] = {
-            ast.Name: self.name,
-            ast.Attribute: self.attribute,
-            ast.Call: self.call,
-            ast.Constant: self.constant,
+            ast.Name: self._name,
             ast.FunctionDef: self._function,
             ast.AsyncFunctionDef: self._function,
             ast.Lambda: self._function,
@@ -85,7 +82,6 @@ class ScopeWalker:
             ast.Global: self._global,
             ast.AnnAssign: lambda node: self.children(node.target, node.value),
             **dict.fromkeys((ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp), self._comprehension),
-            **dict.fromkeys((ast.List, ast.Tuple), self.sequence),
         }
 
     def visit(self, node: ast.AST) -> None:
@@ -114,29 +110,6 @@ class ScopeWalker:
             self.visit(node)
         self.role = before
 
-    # What a subclass knows more of
-
-    def name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load) or any(node.id in scope.outer for scope in self.scopes):
-            self.refer(node)
-
-    def attribute(self, node: ast.Attribute) -> None:
-        self.visit(node.value)
-
-    def call(self, node: ast.Call) -> None:
-        self.children(node.func, *node.args, *node.keywords)
-
-    def constant(self, node: ast.Constant) -> None: ...
-
-    def sequence(self, node: ast.List | ast.Tuple) -> None:
-        self.children(*node.elts)
-
-    def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        """Before its body is entered."""
-
-    def defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-        """After."""
-
     # Names
 
     @property
@@ -160,6 +133,25 @@ class ScopeWalker:
             if name in scope.bound and scope.kind != "class":
                 return []
         return None
+
+    def dotted(self, func: ast.expr) -> str:
+        """What an expression is, as far as imports tell: "importlib.import_module"; "" if local."""
+        attributes: list[str] = []
+        while isinstance(func, ast.Attribute):
+            attributes.insert(0, func.attr)
+            func = func.value
+        if not isinstance(func, ast.Name):
+            return ""
+        leads = self.leads(func.id)
+        if leads is None:
+            leads = self.module.imports.get(func.id) or []
+            if not leads and func.id not in self.module.bindings:
+                return ".".join([func.id, *attributes])
+        return ".".join([leads[0].module, *filter(None, [leads[0].symbol]), *attributes]) if leads else ""
+
+    def _name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load) or any(node.id in scope.outer for scope in self.scopes):
+            self.refer(node)
 
     def refer(self, node: ast.Name, attributes: tuple[str, ...] = ()) -> None:
         leads = self.leads(node.id)
@@ -226,7 +218,7 @@ class ScopeWalker:
         body: list[ast.stmt] = []
         if not isinstance(node, ast.Lambda):
             self.as_role(Role.DECORATOR, node.decorator_list)
-            self.definition(node)
+            self.declared += self._declares(node)
             body = node.body
         scope = self.enter(node, "function", "" if isinstance(node, ast.Lambda) else node.name, body)
         self._set_aside(node, scope.label)
@@ -237,7 +229,7 @@ class ScopeWalker:
         self.as_role(Role.USE, body if not isinstance(node, ast.Lambda) else [node.body])
         self.scopes.pop()
         if not isinstance(node, ast.Lambda):
-            self.defined(node)
+            self.declared -= self._declares(node)
 
     def _class(self, node: ast.ClassDef) -> None:
         self.as_role(Role.DECORATOR, node.decorator_list)
@@ -248,13 +240,17 @@ class ScopeWalker:
             self.as_role(Role.BASE, [plain])
             if isinstance(base, ast.Subscript):
                 self.as_role(Role.USE, [base.slice])
-        self.definition(node)
+        self.declared += self._declares(node)
         scope = self.enter(node, "class", node.name, node.body)
         self._set_aside(node, scope.label)
         self.scopes.append(scope)
         self.as_role(Role.USE, node.body)
         del self.scopes[-2:]
-        self.defined(node)
+        self.declared -= self._declares(node)
+
+    def _declares(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+        called = [self.dotted(item.func) for item in node.decorator_list if isinstance(item, ast.Call)]
+        return any(name in ("marin.steps.reaches.reaches", "marin.reaches") for name in called)
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         first, *_ = node.generators

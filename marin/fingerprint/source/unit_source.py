@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from enum import IntFlag
 from typing import Any, NamedTuple, cast
 
 from marin.fingerprint.observation.environment import environment_names
@@ -12,7 +11,7 @@ from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_name
 from marin.fingerprint.source.known_calls import READS_ANNOTATIONS
 from marin.fingerprint.source.module import Module, Target
 from marin.fingerprint.source.normalize import normalise
-from marin.fingerprint.source.references import Note, Reader, annotation_names
+from marin.fingerprint.source.references import Note, Reader, Trait, annotation_names
 from marin.fingerprint.source.scopes import Reference
 
 ON_IMPORT = "<on import>"
@@ -24,27 +23,6 @@ _FRESH = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 _CONTAINERS = frozenset(
     {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
 )
-
-
-class Trait(IntFlag):
-    """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
-
-    CLASS, FIELDS: it is one, and has annotated attributes. READS_…: see special. CALLS_RUN: of something.
-    DISPATCHES: by the annotations of functions. REGISTERS: such a function, perhaps.
-    """
-
-    NONE = 0
-    STATE = 1
-    HOOKS = 2
-    CLASS = 4
-    FIELDS = 8
-    CALLS_RUN = 16
-    READS_ANNOTATIONS = 32
-    READS_DOCS = 64
-    READS_SOURCE = 128
-    LISTS_SUBCLASSES = 256
-    DISPATCHES = 512
-    REGISTERS = 1024
 
 
 class Shape(NamedTuple):
@@ -93,8 +71,8 @@ def analyse(module: Module, name: str) -> UnitSource:
         signature="\n".join(f"{label}: {ast.unparse(node)}" for label, node in annotations),
         docs="\n".join(reader.docs),
         references=tuple(reader.references),
-        named=tuple(annotation_names([node for _, node in annotations], module)),
-        fields=tuple(annotation_names(reader.fields, module)),
+        named=annotation_names([node for _, node in annotations]),
+        fields=annotation_names(reader.fields),
         loads=tuple(dict.fromkeys(reader.loads)),
         notes=tuple(dict.fromkeys(reader.notes)),
         mentions=tuple(dict.fromkeys(reader.mentions)),
@@ -211,19 +189,14 @@ def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader, im
         Trait.HOOKS: "def __init_subclass__" in text or "metaclass=" in text,
         Trait.CLASS: bool(classes),
         Trait.FIELDS: fields,
-        Trait.CALLS_RUN: reader.calls_run,
-        Trait.READS_ANNOTATIONS: reader.reads_annotations
-        or not imported.isdisjoint(READS_ANNOTATIONS)
+        Trait.READS_ANNOTATIONS: not imported.isdisjoint(READS_ANNOTATIONS)
         or any(word in text for word in _ANNOTATIONS)
         or ("fields" in text and ".type" in text)
         or ("dataclasses.fields" in imported and "'type'" in text),
-        Trait.READS_DOCS: reader.reads_docs,
-        Trait.READS_SOURCE: reader.reads_source,
-        Trait.LISTS_SUBCLASSES: reader.lists_subclasses,
         Trait.DISPATCHES: not imported.isdisjoint(_DISPATCHERS),
         Trait.REGISTERS: "register" in text,
     }
-    made = Trait.NONE
+    made = reader.traits
     for trait, has in held.items():
         made |= trait if has else Trait.NONE
     return made
