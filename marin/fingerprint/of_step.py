@@ -20,7 +20,7 @@ from marin.fingerprint.live.process import Live, Process
 from marin.fingerprint.live.sourceless import SourcelessCode, file_of
 from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.packages import python_version, versions
-from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key, Weight
+from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key
 from marin.fingerprint.observation.environment import ANYTHING
 from marin.fingerprint.observation.executed import Executed
 from marin.fingerprint.origin import is_engine
@@ -189,7 +189,7 @@ class Fingerprinter:
         )
 
     def _refuse(self, cls: type, parts: Mapping[Key, Part], conjured: SourcelessCode) -> None:
-        notes = {text for part in parts.values() for text, weight in part.unit.notes if weight is Weight.REFUSED}
+        notes = {text for part in parts.values() for text, refused in part.unit.notes if refused}
         if notes or conjured.problems:
             lines = [*sorted(notes), *dict.fromkeys(conjured.problems)]
             raise UnseenCode(

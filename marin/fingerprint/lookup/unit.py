@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from marin.fingerprint.source.module import Module
@@ -48,28 +47,23 @@ class Key(NamedTuple):
         return f"{self.module.name}.{self.name}"
 
 
-class Weight(IntEnum):
-    """How bad it is that something is not seen. See references.Note."""
-
-    NOTED = 0
-    REFUSED = 1
-
-
-@dataclass(frozen=True)
+@dataclass
 class Unit:
     """text: normalised source, and where imported names lead. leads: the units it uses directly.
 
-    named: what its annotations name. handed: classes given to calls that may look into them. inspected: a base
-    or decorator of a package may read its annotations and docstrings. tops: packages that it uses.
+    named: what its annotations name. handed: classes given to calls that may look into them. loads: modules that it
+    imports. packages: versions by distribution; tops: the modules of these. inspected: a base or decorator of a package
+    may read its annotations and docstrings. notes: what is not seen, or covered only by counting much, with whether
+    that is refused, because a change could be missed.
     """
 
     text: str
     piece: UnitSource
-    leads: tuple[Key, ...] = ()
-    named: tuple[Key, ...] = ()
-    handed: tuple[Key, ...] = ()
-    loads: tuple[Module, ...] = ()
-    packages: tuple[tuple[str, str], ...] = ()
-    tops: frozenset[str] = frozenset()
-    notes: tuple[tuple[str, Weight], ...] = ()
+    leads: dict[Key, None] = field(default_factory=dict[Key, None])
+    named: dict[Key, None] = field(default_factory=dict[Key, None])
+    handed: dict[Key, None] = field(default_factory=dict[Key, None])
+    loads: dict[Module, None] = field(default_factory=dict[Module, None])
+    packages: dict[str, str] = field(default_factory=dict[str, str])
+    tops: set[str] = field(default_factory=set[str])
+    notes: dict[tuple[str, bool], None] = field(default_factory=dict[tuple[str, bool], None])
     inspected: bool = False

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from marin.fingerprint.lookup.definitions import Definition, Resolver
 from marin.fingerprint.lookup.packages import versions
-from marin.fingerprint.lookup.unit import CONTENT, INDIFFERENT, Key, Unit, Weight
+from marin.fingerprint.lookup.unit import CONTENT, INDIFFERENT, Key, Unit
 from marin.fingerprint.source.module import Chain, Module
 from marin.fingerprint.source.references import Trait
 from marin.fingerprint.source.scopes import Reference, Role
@@ -29,7 +29,7 @@ class Units:
 
     def __getitem__(self, key: Key) -> Unit:
         if key not in self._units:
-            self._units[key] = _file_unit(key.module.path) if key.name == CONTENT else _Resolved(self, key).unit()
+            self._units[key] = _file_unit(key.module.path) if key.name == CONTENT else self._resolved(key)
         return self._units[key]
 
     def piece(self, key: Key) -> UnitSource:
@@ -48,9 +48,6 @@ class Units:
             )
         return self._steps[key]
 
-    def is_class(self, key: Key) -> bool:
-        return bool(self.piece(key).traits & Trait.CLASS)
-
     def bases(self, key: Key) -> list[Definition]:
         announced = key.module.announced.get(key.name)
         return [found for chain in (announced.bases if announced else ()) for found in self.chain(chain, key.module)]
@@ -59,13 +56,13 @@ class Units:
         """What ``a.b.c`` at the top level of a module means."""
         return self.resolver.definitions(Reference(chain[0], chain[1:], None, "", 0), module)
 
-    def classes(self, references: Iterable[Reference], module: Module) -> Iterator[Key]:
+    def classes(self, references: tuple[Reference, ...], module: Module) -> Iterator[Key]:
         """The local classes among what the references mean."""
         for reference in references:
             for found in self.resolver.definitions(reference, module):
                 if found.kind == "unit" and found.module is not None:
                     key = Key(found.module, found.name)
-                    if self.is_class(key):
+                    if self.piece(key).traits & Trait.CLASS:
                         yield key
 
     def file(self, path: Path) -> Key:
@@ -73,6 +70,67 @@ class Units:
         if path not in self._files:
             self._files[path] = Module(self.resolver.locator.place_of(path).as_posix(), path, "")
         return Key(self._files[path], CONTENT)
+
+    def _resolved(self, key: Key) -> Unit:
+        piece, module = self.piece(key), key.module
+        unit = Unit(piece.text, piece, named=dict.fromkeys(self.classes(piece.named, module)))
+        for line, what, refused in piece.notes:
+            _note(unit, key, line, what, refused=refused)
+        labels: dict[str, None] = {}
+        for reference in piece.references:
+            for found in self.resolver.definitions(reference, module):
+                self._use(unit, key, reference, found)
+                if label := _label(reference, found, module):
+                    labels[label] = None
+        for text, line in piece.mentions:
+            for found in self.resolver.find_mention(text, module):
+                self._enter(unit, found, aside=False)
+                if found.kind == "module":
+                    _note(unit, key, line, f"names {text} in a string; all of it is counted")
+        for target in piece.loads:
+            unit.loads.update(dict.fromkeys(self.resolver.loaded(target, module)))
+        unit.text = "\n# ".join([piece.text, *labels])
+        return unit
+
+    def _use(self, unit: Unit, key: Key, reference: Reference, found: Definition) -> None:
+        chain, whole = _chain(reference, found), len(reference.attributes) == found.used
+        if found.kind == "dynamic":
+            _note(unit, key, reference.line, f"takes a computed name from {_named(found)}; all of it is counted")
+        elif found.kind == "missing":
+            what = f"uses {chain}, whose source is not found"
+            _note(unit, key, reference.line, what, refused=found.sure and not reference.declared)
+        elif found.kind == "unbound":
+            what = f"uses {chain}, which nothing in {key.module.name} binds"
+            _note(unit, key, reference.line, what, refused=not reference.declared)
+        elif found.kind == "package" and reference.role in (Role.BASE, Role.DECORATOR):
+            unit.inspected |= found.name.split(".")[0] not in INDIFFERENT
+        elif found.kind == "unit" and reference.role is Role.DECORATOR:
+            unit.inspected |= not whole  # show.register, which reads annotations
+        elif found.kind == "unit" and reference.role is Role.ARGUMENT and whole and found.module is not None:
+            unit.handed[Key(found.module, found.name)] = None
+        aside = reference.role is not Role.BASE and whole and not unit.piece.traits & Trait.CALLS_RUN
+        self._enter(unit, found, aside=aside)
+
+    def _enter(self, unit: Unit, found: Definition, *, aside: bool) -> None:
+        """aside: another step's class is only built or recognised, not run."""
+        if found.kind == "package":
+            top = found.name.split(".")[0]
+            unit.tops.add(top)
+            unit.packages |= versions(top, found.installed)
+        if found.module is None:
+            return
+        if found.kind == "unit":
+            to = Key(found.module, found.name)
+            if not (aside and self.is_step(to)):
+                unit.leads[to] = None
+        elif found.kind == "compiled":
+            unit.leads[self.file(found.module.path)] = None
+        elif found.kind in ("module", "dynamic", "script"):
+            unit.loads[found.module] = None
+            for each in self.resolver.whole(found.module):
+                self._enter(unit, each, aside=True)
+            if found.kind == "script":
+                unit.leads[Key(found.module, AS_SCRIPT)] = None
 
 
 def _file_unit(path: Path) -> Unit:
@@ -88,114 +146,22 @@ def _file_unit(path: Path) -> Unit:
     return Unit(text, UnitSource(text))
 
 
-class _Resolved:
-    """One unit in the making."""
+def _note(unit: Unit, key: Key, line: int, what: str, *, refused: bool = False) -> None:
+    unit.notes[f"{_place(key.module)}:{line}: {key.name} {what}", refused] = None
 
-    def __init__(self, units: Units, key: Key) -> None:
-        self._units, self._key = units, key
-        self._piece = units.piece(key)
-        self._leads: dict[Key, None] = {}
-        self._handed: dict[Key, None] = {}
-        self._labels: dict[str, None] = {}
-        self._loads: dict[Module, None] = {}
-        self._packages: dict[tuple[str, str], None] = {}
-        self._tops: set[str] = set()
-        self._notes: dict[tuple[str, Weight], None] = {}
-        self._inspected = False
 
-    def unit(self) -> Unit:
-        piece, module = self._piece, self._key.module
-        for line, what, refused in piece.notes:
-            self._note(line, what, refused=refused)
-        for reference in piece.references:
-            self._reference(reference)
-        for text, line in piece.mentions:
-            for found in self._units.resolver.find_mention(text, module):
-                self._enter(found, aside=False)
-                if found.kind == "module":
-                    self._note(line, f"names {text} in a string; all of it is counted")
-        for target in piece.loads:
-            self._loads.update(dict.fromkeys(self._units.resolver.loaded(target, module)))
-        text = piece.text
-        if self._labels:
-            text += "\n# " + "\n# ".join(self._labels)
-        return Unit(
-            text=text,
-            piece=piece,
-            leads=tuple(self._leads),
-            named=tuple(dict.fromkeys(self._units.classes(piece.named, module))),
-            handed=tuple(self._handed),
-            loads=tuple(self._loads),
-            packages=tuple(self._packages),
-            tops=frozenset(self._tops),
-            notes=tuple(self._notes),
-            inspected=self._inspected,
-        )
+def _chain(reference: Reference, found: Definition) -> str:
+    """As much of a reference as led to the definition."""
+    return ".".join((reference.name, *reference.attributes[: found.used]))
 
-    def _reference(self, reference: Reference) -> None:
-        module = self._key.module
-        for found in self._units.resolver.definitions(reference, module):
-            self._label(reference, found)
-            self._judge(reference, found)
-            aside = (
-                reference.role is not Role.BASE
-                and len(reference.attributes) == found.used
-                and not self._piece.traits & Trait.CALLS_RUN
-            )
-            self._enter(found, aside=aside)
-            if found.kind == "unit" and found.module is not None:
-                key = Key(found.module, found.name)
-                if reference.role is Role.ARGUMENT and len(reference.attributes) == found.used:
-                    self._handed[key] = None
 
-    def _enter(self, found: Definition, *, aside: bool) -> None:
-        """aside: another step's class is only built or recognised, not run."""
-        if found.kind == "package":
-            top = found.name.split(".")[0]
-            self._tops.add(top)
-            self._packages.update((item, None) for item in versions(top, found.installed).items())
-        if found.module is None:
-            return
-        if found.kind == "unit":
-            to = Key(found.module, found.name)
-            if not (aside and self._units.is_step(to)):
-                self._leads[to] = None
-        elif found.kind == "compiled":
-            self._leads[self._units.file(found.module.path)] = None
-        elif found.kind in ("module", "dynamic", "script"):
-            self._loads[found.module] = None
-            for held in self._units.resolver.whole(found.module):
-                self._enter(held, aside=True)
-            if found.kind == "script":
-                self._leads[Key(found.module, AS_SCRIPT)] = None
-
-    def _label(self, reference: Reference, found: Definition) -> None:
-        """A chain leads somewhere else than it says only through imports: then that counts too."""
-        chain = ".".join((reference.name, *reference.attributes[: found.used]))
-        label = _named(found)
-        if found.module is not self._key.module and label != chain:
-            scope = f"{reference.scope}: " if reference.start is not None and reference.scope else ""
-            self._labels[f"{scope}{chain} is {label}"] = None
-
-    def _judge(self, reference: Reference, found: Definition) -> None:
-        chain = ".".join((reference.name, *reference.attributes[: found.used]))
-        if found.kind == "dynamic":
-            self._note(reference.line, f"takes a computed name from {_named(found)}; all of it is counted")
-        elif found.kind == "missing":
-            what = f"uses {chain}, whose source is not found"
-            self._note(reference.line, what, refused=found.sure and not reference.declared)
-        elif found.kind == "unbound":
-            what = f"uses {chain}, which nothing in {self._key.module.name} binds"
-            self._note(reference.line, what, refused=not reference.declared)
-        elif found.kind == "package" and reference.role in (Role.BASE, Role.DECORATOR):
-            self._inspected |= found.name.split(".")[0] not in INDIFFERENT
-        elif reference.role is Role.DECORATOR:
-            beyond = len(reference.attributes) > found.used  # show.register, which reads annotations
-            self._inspected |= beyond and found.kind == "unit"
-
-    def _note(self, line: int, what: str, *, refused: bool = False) -> None:
-        weight = Weight.REFUSED if refused else Weight.NOTED
-        self._notes[f"{_place(self._key.module)}:{line}: {self._key.name} {what}", weight] = None
+def _label(reference: Reference, found: Definition, module: Module) -> str:
+    """A chain leads somewhere else than it says only through imports: then that counts too. "" where it does not."""
+    chain, target = _chain(reference, found), _named(found)
+    if found.module is module or target == chain:
+        return ""
+    scope = f"{reference.scope}: " if reference.start is not None and reference.scope else ""
+    return f"{scope}{chain} is {target}"
 
 
 def _named(found: Definition) -> str:
