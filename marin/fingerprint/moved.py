@@ -14,7 +14,7 @@ import ast
 import functools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # what an imported name leads to: see units
@@ -26,21 +26,38 @@ _PATHS = r"[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)"
 _BASE = r"Artifact is marin\.Artifact"
 _UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE})(?=\n|$)")
 
+_EMPTY = ast.Module([], [])
+
 type Sources = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Text:
-    """A unit's source, taken apart. label: of an imported name, where it leads; names: all that the code uses."""
+    """A unit's source, taken apart. labels: (scope, name, target) of each imported name. rest: what is no code."""
 
     code: ast.Module | None
     rest: str
     labels: frozenset[tuple[str, str, str]]
-    names: frozenset[str]
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """All that the code uses."""
+        return frozenset(node.id for node in ast.walk(self.code or _EMPTY) if isinstance(node, ast.Name))
 
     def written(self, renamed: Mapping[str, str]) -> str:
         code = "" if self.code is None else ast.unparse(_Renamed(renamed).visit(_copied(self.code)))
         return f"{code}\n{self.rest}"
+
+    def leads(self, module: str, known: Sources, renamed: Mapping[str, str]) -> dict[tuple[str, str], set[str]]:
+        """The units that its names lead to, by its labels or in the unit's own module."""
+        found: dict[tuple[str, str], set[str]] = {}
+        for scope, chain, target in self.labels:
+            found.setdefault((scope, chain), set()).add(renamed.get(target, target))
+        for name in self.names:
+            own = f"{module}.{name}"
+            if own in known:
+                found.setdefault(("", name), {renamed.get(own, own)})
+        return found
 
 
 @dataclass(frozen=True)
@@ -57,48 +74,93 @@ class Matched:
 
 def match(old: Sources, new: Sources) -> Matched:
     """old, new: the text of every unit, by name."""
-    moved = _paired(old, new)
-    while True:  # a pair that does not hold may take with it what relied on it
-        modules = _modules(moved, new)
-        wrong = [name for name, other in moved.items() if not _is_same(name, other, old, new, moved, modules)]
-        if not wrong:
-            break
-        moved = {name: other for name, other in moved.items() if name not in wrong}
-    matched = Matched(moved)
+    comparison = _Comparison(old, new, _paired(old, new))
+    # A pair that does not hold may take with it what relied on it.
+    while wrong := [name for name, other in comparison.moved.items() if not comparison.is_same(name, other)]:
+        moved = {name: other for name, other in comparison.moved.items() if name not in wrong}
+        comparison = _Comparison(old, new, moved)
+    matched = Matched(comparison.moved)
     for name in sorted(old.keys() & new.keys()):
         if old[name] == new[name]:
             continue
-        if _is_same(name, name, old, new, moved, modules):
+        if comparison.is_same(name, name):
             matched.same.add(name)
         else:
-            _match_fields(name, old, new, moved, modules, matched)
+            comparison.match_fields(name, matched)
     if matched.gained:
-        matched.gained.extend(sorted(_with_fields(new.keys() - old.keys() - set(moved.values()), new)))
+        matched.gained.extend(sorted(_with_fields(new.keys() - old.keys() - set(matched.moved.values()), new)))
     return matched
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Of two fingerprints, some of whose units are taken to have moved."""
+
+    old: Sources
+    new: Sources
+    moved: dict[str, str]
+
+    @functools.cached_property
+    def renamed(self) -> dict[str, str]:
+        """New name by old name, of modules too."""
+        return {**_modules(self.moved, self.new), **self.moved}
+
+    def is_same(self, name: str, other: str) -> bool:
+        if name != other and _PLACES.search(self.old[name].replace("getLogger(__name__)", "")):
+            return False
+        return self.is_alike(_text(self.old[name]), name, _text(self.new[other]), other)
+
+    def is_alike(self, before: Text, name: str, after: Text, other: str, ignored: frozenset[str] = frozenset()) -> bool:
+        """Whether both say the same of the same units. ignored: names that need not lead alike."""
+        if before.written(self.renamed) != after.written({}):
+            return False
+        sides = before.leads(_module(name), self.old, self.renamed), after.leads(_module(other), self.new, {})
+        then, now = (
+            {at: units for at, units in leads.items() if at[1].split(".")[0] not in ignored} for leads in sides
+        )
+        return then == now
+
+    def match_fields(self, name: str, matched: Matched) -> None:
+        """Compare two versions of a class that may differ in since() fields only."""
+        before, after = _text(self.old[name]), _text(self.new[name])
+        then, now = _since_fields(before), _since_fields(after)
+        if not (then or now) or not _may_gain(after, now.keys() - then.keys()):
+            return
+        one, other = _without(before, then), _without(after, now)
+        of_fields = before.names | after.names
+        if not self.is_alike(one, name, other, name, of_fields - one.names - other.names):
+            return
+        matched.same.add(name)
+        matched.gained.extend(f"{name}.{each}" for each in sorted(now.keys() - then.keys()))
+        matched.lost.extend(f"{name}.{each}" for each in sorted(then.keys() - now.keys()))
+        for each in sorted(then.keys() & now.keys()):
+            was = Text(ast.Module([then[each]], []), "", before.labels)
+            now_is = Text(ast.Module([now[each]], []), "", after.labels)
+            others = (before.names | after.names) - was.names - now_is.names
+            if not self.is_alike(was, name, now_is, name, others):
+                matched.changed.append(f"{name}.{each}")
 
 
 def _with_fields(came: set[str], new: Sources) -> set[str]:
     """Units that came with a new field, the enum of its default, say: they use each other, Python and marin alone, so
     nothing that was there can have heard of them."""
+    known = sys.stdlib_module_names | {"marin"}
     alone = {name for name in came if _text(new[name]).code is not None and _own(name).isidentifier()}
-    while True:
-        uses = {name: _uses(name, new) for name in alone}
-        known = sys.stdlib_module_names | {"marin"}
-        wrong = {
-            name
-            for name, used in uses.items()
-            if any(each not in alone and (each in new or each.split(".")[0] not in known) for each in used)
-        }
-        if not wrong:
-            return alone
+
+    def uses_others(name: str) -> bool:
+        used = _uses(name, new) - alone
+        return any(each in new or each.split(".")[0] not in known for each in used)
+
+    while wrong := {name for name in alone if uses_others(name)}:
         alone -= wrong
+    return alone
 
 
 def _uses(name: str, known: Sources) -> set[str]:
     """What a unit's names lead to."""
     text = _text(known[name])
     found = {target for _, _, target in text.labels}
-    for node in ast.walk(text.code or ast.Module([], [])):
+    for node in ast.walk(text.code or _EMPTY):
         if isinstance(node, (ast.Name, ast.Attribute)):
             found.update(each for each in (f"{_module(name)}.{ast.unparse(node)}", ast.unparse(node)) if each in known)
     return found - {name}
@@ -141,105 +203,36 @@ def _modules(moved: Mapping[str, str], new: Sources) -> dict[str, str]:
     return {name: min(held) for name, held in targets.items() if len(held) == 1 and name not in left}
 
 
-def _is_same(
-    name: str, other: str, old: Sources, new: Sources, moved: Mapping[str, str], modules: Mapping[str, str]
-) -> bool:
-    before, after = _text(old[name]), _text(new[other])
-    if before.written({**modules, **moved}) != after.written({}):
-        return False
-    if name != other and _PLACES.search(old[name].replace("getLogger(__name__)", "")):
-        return False
-    return _leads_alike(before, after, name, other, old, new, {**modules, **moved})
-
-
-def _leads_alike(
-    before: Text,
-    after: Text,
-    name: str,
-    other: str,
-    old: Sources,
-    new: Sources,
-    renamed: Mapping[str, str],
-    ignored: frozenset[str] = frozenset(),
-) -> bool:
-    """Whether every name in both texts leads to the same unit, by its label or in the unit's own module."""
-    chains = {(scope, chain) for scope, chain, _ in before.labels | after.labels}
-    chains |= {("", name) for name in before.names | after.names}
-    return all(
-        {renamed.get(target, target) for target in _targets(before, scope, chain, _module(name), old)}
-        == _targets(after, scope, chain, _module(other), new)
-        for scope, chain in chains
-        if chain.split(".")[0] not in ignored
-    )
-
-
-def _targets(text: Text, scope: str, chain: str, module: str, known: Sources) -> set[str]:
-    found = {target for where, what, target in text.labels if (where, what) == (scope, chain)}
-    own = f"{module}.{chain}"
-    return found or ({own} if own in known else set())
-
-
-def _match_fields(
-    name: str, old: Sources, new: Sources, moved: Mapping[str, str], modules: Mapping[str, str], matched: Matched
-) -> None:
-    """Compare two versions of a class that may differ in since() fields only."""
-    before, after = _text(old[name]), _text(new[name])
-    then, now = _since_fields(before), _since_fields(after)
-    renamed = {**modules, **moved}
-    one, other = _without(before, then), _without(after, now)
-    if not (then or now) or one.written(renamed) != other.written({}) or not _may_gain(after, now.keys() - then.keys()):
-        return
-    of_fields = _names(ast.Module([*then.values(), *now.values()], []))
-    if not _leads_alike(one, other, name, name, old, new, renamed, of_fields - one.names - other.names):
-        return
-    matched.same.add(name)
-    matched.gained.extend(f"{name}.{each}" for each in sorted(now.keys() - then.keys()))
-    matched.lost.extend(f"{name}.{each}" for each in sorted(then.keys() - now.keys()))
-    for each in sorted(then.keys() & now.keys()):
-        statements = (ast.Module([then[each]], []), ast.Module([now[each]], []))
-        was, is_now = (
-            Text(code, "", side.labels, _names(code)) for code, side in zip(statements, (before, after), strict=True)
-        )
-        others = (before.names | after.names) - was.names - is_now.names
-        if was.written(renamed) != is_now.written({}) or not _leads_alike(
-            was, is_now, name, name, old, new, renamed, others
-        ):
-            matched.changed.append(f"{name}.{each}")
-
-
 def _may_gain(text: Text, gained: set[str]) -> bool:
     """A field between others changes what positional arguments mean, unless the class is a step."""
     cls = _class(text)
     if cls is None or any(word.arg == "op" for word in cls.keywords):
         return True
-    names = [
-        node.target.id for node in cls.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    ]
+    names = list(_fields(text))
     return all(name in gained for name in names[len(names) - len(gained) :])
 
 
-def _since_fields(text: Text) -> dict[str, ast.stmt]:
+def _fields(text: Text) -> dict[str, ast.AnnAssign]:
+    """A class's annotated attributes, by name."""
     cls = _class(text)
+    annotated = [node for node in cls.body if isinstance(node, ast.AnnAssign)] if cls is not None else []
+    return {node.target.id: node for node in annotated if isinstance(node.target, ast.Name)}
+
+
+def _since_fields(text: Text) -> dict[str, ast.AnnAssign]:
     leads = {chain: target for scope, chain, target in text.labels if not scope}
-    found: dict[str, ast.stmt] = {}
-    for node in cls.body if cls is not None else ():
-        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call) and isinstance(node.target, ast.Name):
-            called = ast.unparse(node.value.func)
-            if leads.get(called, called) == _SINCE:
-                found[node.target.id] = node
-    return found
+    called = {
+        name: ast.unparse(node.value.func) for name, node in _fields(text).items() if isinstance(node.value, ast.Call)
+    }
+    return {name: node for name, node in _fields(text).items() if leads.get(c := called.get(name, ""), c) == _SINCE}
 
 
-def _without(text: Text, fields: Mapping[str, ast.stmt]) -> Text:
-    code = _copied(text.code or ast.Module([], []))
-    cls = _class(Text(code, "", frozenset(), frozenset()))
+def _without(text: Text, fields: Iterable[str]) -> Text:
+    made = Text(_copied(text.code or _EMPTY), text.rest, text.labels)
+    cls, gone = _class(made), [node for name, node in _fields(made).items() if name in fields]
     if cls is not None:
-        cls.body = [
-            node
-            for node in cls.body
-            if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id in fields)
-        ] or [ast.Pass()]
-    return Text(code, text.rest, text.labels, _names(code))
+        cls.body = [node for node in cls.body if node not in gone] or [ast.Pass()]
+    return made
 
 
 def _class(text: Text) -> ast.ClassDef | None:
@@ -253,26 +246,17 @@ def _text(source: str) -> Text:
     start = len(lines)
     while start and lines[start - 1].startswith("# "):
         start -= 1
-    labels: set[tuple[str, str, str]] = set()
-    rest: list[str] = []
-    for line in lines[start:]:
-        found = _LABEL.fullmatch(line[2:])
-        if found is None:
-            rest.append(line)
-        else:
-            labels.add((found[1], found[2], found[3]))
+    found = {line: _LABEL.fullmatch(line[2:]) for line in lines[start:]}
+    labels = {(label[1], label[2], label[3]) for label in found.values() if label is not None}
+    rest = [line for line in lines[start:] if found[line] is None]
     written = "\n".join(lines[:start])
     try:
         code = ast.parse(written)
     except (SyntaxError, ValueError):
         code = None
     if code is None or ast.unparse(code) != written:  # a file as it is, or code without source
-        return Text(None, source, frozenset(), frozenset())
-    return Text(code, "\n".join(rest), frozenset(labels), _names(code))
-
-
-def _names(code: ast.AST) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(code) if isinstance(node, ast.Name))
+        return Text(None, source, frozenset())
+    return Text(code, "\n".join(rest), frozenset(labels))
 
 
 def _copied(code: ast.Module) -> ast.Module:
