@@ -105,14 +105,24 @@ class Marin32B:
     def size(self) -> Size:
         return SIZES[self.data.scale]
 
-    def pretrained(self, mix: TokenMix, until: int) -> Milestone:
-        """The checkpoint that cooldowns start from: Llama, then Qwen3 with its weights."""
-        llama = self.train(
+    def llama(self, mix: TokenMix) -> Train:
+        """From scratch to the step at which QK-Norm came."""
+        return self.train(
             "32b-llama", steps=(0, QK_NORM_FROM), data={0: mix}, architecture=Architecture.LLAMA, warmup=WARMUP
         )
-        switched = WarmStart(llama.at(self.size.step(QK_NORM_FROM)))
-        qwen = self.train("32b-qwen3", steps=(QK_NORM_FROM, until), start=switched, data={0: mix}, warmup=WARMUP)
-        return qwen.at(self.size.step(until))
+
+    def qwen3(self, mix: TokenMix, until: int) -> Train:
+        """Qwen3, which is Llama with QK-Norm, from Llama's weights; the learning rate is warmed up again."""
+        switched = WarmStart(self.at(self.llama(mix), QK_NORM_FROM))
+        return self.train("32b-qwen3", steps=(QK_NORM_FROM, until), start=switched, data={0: mix}, warmup=WARMUP)
+
+    def pretrained(self, mix: TokenMix, until: int) -> Milestone:
+        """The checkpoint that cooldowns start from."""
+        return self.at(self.qwen3(mix, until), until)
+
+    def at(self, run: Train, step: int) -> Milestone:
+        """The run's checkpoint after so many steps, as published."""
+        return run.at(self.size.step(step))
 
     def train(
         self,

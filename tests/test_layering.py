@@ -191,12 +191,22 @@ def fresh(script: str) -> str:
     return done.stdout
 
 
-def test_importing_an_experiment_is_light() -> None:
-    loaded = fresh("import sys, experiments.exp1529_mantis; print(*sys.modules)").split()
+EXPERIMENTS = [path.stem for path in sorted((ROOT / "experiments").glob("exp*.py"))]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_an_experiment_is_short(experiment: str) -> None:
+    assert len((ROOT / "experiments" / f"{experiment}.py").read_text().splitlines()) <= 80
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_importing_an_experiment_is_light(experiment: str) -> None:
+    loaded = fresh(f"import sys, experiments.{experiment}; print(*sys.modules)").split()
     assert (HEAVY | {"fsspec", "jinja2", "networkx", "numpy"}) & set(loaded) == set()
 
 
-def test_building_an_experiment_does_no_input_output_and_reads_no_environment() -> None:
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_building_an_experiment_does_no_input_output_and_reads_no_environment(experiment: str) -> None:
     said = fresh(
         """
         import os, sys
@@ -220,7 +230,7 @@ def test_building_an_experiment_does_no_input_output_and_reads_no_environment() 
                 return super().__iter__()
 
         forbidden = False
-        from experiments.exp1529_mantis import build
+        from experiments.EXPERIMENT import build
         from marin.steps.scale import Scale
 
         os.environ.__class__ = Watched
@@ -234,6 +244,6 @@ def test_building_an_experiment_does_no_input_output_and_reads_no_environment() 
         forbidden = False
         assert not seen, seen
         print(*(len(experiment.steps()) for experiment in built.values()))
-        """
+        """.replace("EXPERIMENT", experiment)
     )
     assert all(int(count) > 5 for count in said.split())

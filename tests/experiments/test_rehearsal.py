@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from experiments.exp1395_qwen3 import build as build_exp1395
 from experiments.exp1529_mantis import build
 from experiments.rehearsal.python_text import PydocPages
 from marin.steps.scale import Scale
@@ -21,17 +22,17 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
-def start(store: str) -> subprocess.Popen[str]:
+def start(store: str, experiment: str = "exp1529_mantis") -> subprocess.Popen[str]:
     """The README's command, on another store."""
-    command = [sys.executable, "experiments/exp1529_mantis.py", "--prefix", store]
+    command = [sys.executable, f"experiments/{experiment}.py", "--prefix", store]
     return subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         env={**os.environ, "COLUMNS": "200"},
     )  # fmt: skip
 
 
-def finish(store: str) -> str:
-    process = start(store)
+def finish(store: str, experiment: str = "exp1529_mantis") -> str:
+    process = start(store, experiment)
     said, _ = process.communicate()
     assert process.returncode == 0, said
     return said
@@ -112,6 +113,12 @@ def test_killed_in_training_it_goes_on_and_then_nothing_runs(tmp_path: Path) -> 
     assert f"{len(steps)} steps" in again
     assert f"{len(steps)} cached" in again
     assert committed(store) == after
+
+    finish(prefix, "exp1395_qwen3")
+    new = {step.name for step in build_exp1395(Scale.REHEARSAL).steps() if step.identity not in after}
+    trained = {step.name for step in build_exp1395(Scale.REHEARSAL).steps() if step.op == "train"}
+    assert trained & new == {"train/32b-llama-on"}, "it trains again what experiment 1529 has trained"
+    assert committed(store).keys() == {*after, *(step.identity for step in build_exp1395(Scale.REHEARSAL).steps())}
 
     ended = cut_off(prefix)
     rendered = {step.name for step in steps if isinstance(step, PydocPages)}

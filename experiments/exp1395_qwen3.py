@@ -1,0 +1,43 @@
+"""Exp 1395: give the 32B QK-Norm at step 80,000.
+
+Question: what does the switch from Llama to Qwen3 (the same blocks, with QK-Norm) cost, and is it made up for?
+Arms: Llama goes on from step 80,000 with its optimizer state; Qwen3 starts from its weights, with a new learning rate
+warmup. The same data in the same order.
+Start: step 80,000 of the Llama run. End: 160,000.
+Decision: bits per byte of every domain at the end; the loss curves say how long the switch takes to be made up for.
+At small scale Llama does not spike, so a rehearsal shows the cost and the recovery, not what QK-Norm is for.
+Issue: https://github.com/marin-community/marin/issues/1395
+"""
+
+from experiments.datasets import catalogue, gsm8k
+from experiments.marin_32b import QK_NORM_FROM, Marin32B
+from experiments.pipeline import Pipeline
+from marin import Experiment, Scale, executor_main
+from marin.training.model import Architecture
+from operators.compare import Compare
+from operators.train import Fork
+
+END = 160_000  # optimizer steps
+
+
+def build(scale: Scale) -> Experiment:
+    items = gsm8k.test_items(scale)
+    data = Pipeline(scale=scale, decontaminate_against=(items,))
+    run = Marin32B(data)
+    pretraining = data.mix(catalogue.PRETRAIN)
+    parent = run.at(run.llama(pretraining), QK_NORM_FROM)
+    llama = run.train(
+        "32b-llama-on",
+        steps=(QK_NORM_FROM, END),
+        start=Fork(parent),
+        data={0: pretraining},
+        architecture=Architecture.LLAMA,
+    )
+    arms = {"llama": run.at(llama, END), "qwen3": run.pretrained(pretraining, until=END)}
+    scores = {name: run.score(name, checkpoint, items) for name, checkpoint in arms.items()}
+    verdict = Compare(label="qk-norm", arms=scores, baseline="llama", primary=("bpb/",))
+    return Experiment(issue=1395, question=__doc__, results={**scores, "comparison": verdict})
+
+
+if __name__ == "__main__":
+    executor_main(build)
