@@ -17,7 +17,8 @@ from marin.numbers import write_bytes
 from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
 from marin.report.table import Column, open_console, print_table
 from marin.report.terminal import describe_facts
-from marin.store.inventory import output_called, read_inventory
+from marin.store.inventory import read_inventory
+from marin.store.lookup import output_called
 from marin.store.store import open_store
 
 TEXTS, ROWS, SAMPLED = 5, 40, 20  # entries, unless -n asks for another number

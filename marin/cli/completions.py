@@ -49,7 +49,7 @@ def _records(ctx: click.Context) -> Sequence[Record]:
     from marin.store.inventory import read_inventory
     from marin.store.store import open_store
 
-    return read_inventory(open_store(ctx.params.get("prefix") or "store")).records
+    return read_inventory(open_store(ctx.params.get("prefix") or "store")).newest_first()
 
 
 @quietly
@@ -106,7 +106,8 @@ def complete_attempt(ctx: click.Context) -> Iterable[Named]:
 def complete_file(ctx: click.Context) -> Iterable[Named]:
     """Files of the output that the command line names already."""
     from marin.numbers import write_bytes
-    from marin.store.inventory import output_called, read_inventory
+    from marin.store.inventory import read_inventory
+    from marin.store.lookup import output_called
     from marin.store.store import open_store
 
     inventory = read_inventory(open_store(ctx.params.get("prefix") or "store"))
@@ -135,9 +136,9 @@ def complete_held(field: str) -> Completer:
     """Every operator, label, kind or experiment of the store's outputs."""
 
     def offer(ctx: click.Context) -> Iterable[Named]:
-        from marin.store.inventory import held_by
+        from marin.store.lookup import field_of
 
-        return ((held_by(record, field), "") for record in _records(ctx))
+        return ((field_of(record, field), "") for record in _records(ctx))
 
     return quietly(offer)
 

@@ -18,9 +18,9 @@ from marin.report.marks import BAD, Annotation, MarkKind, Marks
 from marin.report.table import Column, open_console, print_table
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
-from marin.store.inventory import hint, must_exist
+from marin.store.inventory import must_exist
 from marin.store.lineage import Lineage, Output, read_lineage
-from marin.store.lookup import made, outputs_named, outputs_of
+from marin.store.lookup import hint, origin, outputs_named, outputs_of
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import open_store
@@ -222,7 +222,7 @@ def _made(family: LineageTree, output: Output) -> str:
     if record is None:
         return ""
     if start is None or output in family.starts or _by(record) != _by(start):
-        return made(record)
+        return origin(record)
     return record.provenance.started[:16]
 
 

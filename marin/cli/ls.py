@@ -19,7 +19,8 @@ from marin.numbers import write_bytes
 from marin.report.table import Column, open_console, print_table
 from marin.report.terminal import describe_facts
 from marin.store.collector import paused
-from marin.store.inventory import Inventory, held_by, hint, outputs_called, read_inventory, unknown
+from marin.store.inventory import Inventory, read_inventory
+from marin.store.lookup import field_of, hint, outputs_called, unknown
 from marin.store.record import Record
 from marin.store.store import open_store
 
@@ -81,15 +82,16 @@ def command(
     an identity, or the path of an output.
     """
     inventory = read_inventory(open_store(prefix))
+    records = inventory.newest_first()
     wanted = {"op": op, "label": label, "kind": kind, "experiment": experiment}
     for field, asked in wanted.items():
-        there = {held_by(record, field) for record in inventory.records}
+        there = {field_of(record, field) for record in records}
         if asked is not None and asked not in there:
             raise UnknownStep(f"--{field} {asked}: no output in the store has it; {hint(asked, there)}")
     found = [
         record
-        for record in inventory.records
-        if all(asked is None or held_by(record, field) == asked for field, asked in wanted.items())
+        for record in records
+        if all(asked is None or field_of(record, field) == asked for field, asked in wanted.items())
     ]
     if patterns:
         fitting = [record for pattern in patterns for record in matching(pattern, found, inventory)]
@@ -112,7 +114,7 @@ def matching(pattern: str, records: list[Record], inventory: Inventory) -> list[
     if not found:
         found = [record for record in records if pattern in record.name]
     if not found:
-        raise unknown(pattern, [record.name for record in records], inventory.store.prefix, inventory.damage.values())
+        raise unknown(pattern, records, inventory.store.prefix, inventory.damage.values())
     return found
 
 

@@ -11,8 +11,9 @@ from marin.cli.gc import take_away
 from marin.cli.options import JSON, PREFIX, ends
 from marin.errors import BadField
 from marin.report.table import open_console
-from marin.store.inventory import Inventory, output_called, read_inventory
+from marin.store.inventory import Inventory, read_inventory
 from marin.store.lineage import ADOPT
+from marin.store.lookup import output_called
 from marin.store.record import Record
 from marin.store.store import open_store
 from marin.upkeep.gc.garbage import GarbageKind
@@ -52,7 +53,7 @@ def command(steps: tuple[str, ...], even_if_read: bool, latest: bool, delete: bo
 def _print(inventory: Inventory, asked: dict[str, Record], stays: dict[str, KeepReason]) -> None:
     console = open_console()
     for identity, record in asked.items():
-        readers = [reader.name for reader in inventory.records if _reads(reader, record)]
+        readers = [reader.name for reader in inventory.newest_first() if _reads(reader, record)]
         names = ", ".join(readers[:READERS]) + (f" and {len(readers) - READERS} more" if readers[READERS:] else "")
         if identity in stays:
             why = (

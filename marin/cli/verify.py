@@ -16,8 +16,9 @@ from marin.errors import BadPrefix, StoreFull
 from marin.numbers import write_bytes
 from marin.report.table import open_console
 from marin.store.files.verify import Check
-from marin.store.inventory import SHORTEST, Inventory, outputs_called, read_inventory
+from marin.store.inventory import Inventory, read_inventory
 from marin.store.lineage import read_lineage
+from marin.store.lookup import SHORTEST, outputs_called, unknown
 from marin.store.record import Record
 from marin.store.store import Store, open_store
 from marin.store.suspects import Suspects, suspects_of
@@ -131,12 +132,12 @@ def _is_asked(identity: str, steps: tuple[str, ...]) -> bool:
 def _asked(inventory: Inventory, steps: tuple[str, ...], wrong: dict[str, list[str]]) -> list[Record]:
     """Raises UnknownStep for a name that neither an output nor an unreadable record has."""
     if not steps:
-        return inventory.records
+        return inventory.newest_first()
     found: dict[str, Record] = {}
     for step in steps:
-        named = outputs_called(step, inventory.records, inventory.store.prefix)
+        named = outputs_called(step, inventory.newest_first(), inventory.store.prefix)
         if not named and not any(identity.startswith(step) for identity in wrong):
-            raise inventory.unknown(step)
+            raise unknown(step, inventory.records.values(), inventory.store.prefix, inventory.damage.values())
         found |= {record.identity: record for record in named}
     return list(found.values())
 

@@ -9,7 +9,7 @@ from typing import Any
 from marin.plan.pinned_code import PinnedCode
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
-from marin.store.committed import Committed
+from marin.store.inventory import Inventory
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
@@ -28,7 +28,7 @@ class Snapshot:
         self.store = store
         self.scale = scale.value if scale is not None else ""
         wanted = {step.identity for step in steps}
-        self.committed = Committed(store, wanted, every_lease=not store.objects.is_remote)
+        self.committed = Inventory(store, wanted, every_lease=not store.objects.is_remote)
         self.records, self.damage = self.committed.records, self.committed.damage
         self.leases = self.committed.leases
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}

@@ -12,7 +12,8 @@ from typing import Any
 
 from marin.errors import CorruptOutput, UnknownStep
 from marin.store.files.directory import Directory
-from marin.store.inventory import Inventory, hint
+from marin.store.inventory import Inventory
+from marin.store.lookup import hint
 from marin.store.record import Record
 
 METRICS, ITEMS, SCORES, REPORT = "metrics.jsonl", "items.jsonl", "scores.json", "report.json"
@@ -129,9 +130,9 @@ def _token_documents(directory: Directory, tokenizer: Directory | None, first: i
 
 def _tokenizer_of(inventory: Inventory, record: Record) -> Directory | None:
     """The output that the tokens were made with, or another with the same tokenizer; None if the store has none."""
-    there = inventory.by_identity()
+    there = inventory.records
     read = [there[held.identity] for held in record.inputs if held.identity in there]
-    for held in [*read, *inventory.records]:
+    for held in [*read, *inventory.newest_first()]:
         if held.kind == "tokenizer" and held.facts.get("digest") == record.facts.get("tokenizer"):
             return inventory.store.output(held)
     return None

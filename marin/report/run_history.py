@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from marin.errors import UnknownStep
 from marin.store.documents import BadDocument, parse_json
-from marin.store.inventory import ambiguous, hint
 from marin.store.layout import RUNS
+from marin.store.lookup import ambiguous, hint
 from marin.store.process import Holder
 from marin.store.redaction import redacted
 from marin.store.store import Store
@@ -81,7 +81,7 @@ def run_called(store: Store, name: str) -> PastRun:
     if not found:
         raise UnknownStep(f"no run is called {name!r}; {hint(name, [*experiments.values(), 'latest'])}")
     if len(found) > 1:
-        raise ambiguous(name, found[::-1], "newest first; give more of the name")
+        raise ambiguous(name, found[::-1], "newest first; give more of the name, or --latest")
     return past_runs(store, found)[0]
 
 

@@ -12,8 +12,8 @@ from marin.errors import CorruptRecord
 from marin.report.run_history import QueuedStep, queued_steps
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import parse_attempt
-from marin.store.committed import Committed
 from marin.store.in_use import SHORT, Run, read_runs
+from marin.store.inventory import Inventory
 from marin.store.layout import FAILURE, LOG
 from marin.store.lease import State
 from marin.store.record import parse_failure
@@ -92,8 +92,8 @@ def _second(run: Run) -> str:
 class _Found:
     def __init__(self, store: Store, identities: list[str], queued: Mapping[str, QueuedStep]) -> None:
         self.identities, self.prefix, self.queued = identities, store.prefix, queued
-        committed = Committed(store, identities, every_lease=True)
-        self.records, self.leases, self.corrupt = committed.records, committed.leases, committed.damage
+        inventory = Inventory(store, identities, every_lease=True)
+        self.records, self.leases, self.corrupt = inventory.records, inventory.leases, inventory.damage
         released = [
             f"{lease.attempt}/{FAILURE}"
             for identity, lease in self.leases.items()

@@ -10,9 +10,10 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, UnknownStep
-from marin.store.inventory import SHORTEST, ambiguous, hint, must_exist
+from marin.store.inventory import must_exist
 from marin.store.layout import FAILURE, LOG, RECORD, slug
 from marin.store.lease import LeaseDocument, State, read_lease
+from marin.store.lookup import SHORTEST, ambiguous, hint
 from marin.store.store import Store
 
 _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>\d+)")
@@ -84,7 +85,7 @@ def attempts_called(store: Store, name: str, *, latest: bool = False) -> list[At
         if not latest:
             names = {held.short: held.name for held in found}
             lines = [f"{names[short]}  {short}  {leases[short].since if short in leases else ''}" for short in recent]
-            raise ambiguous(name, lines, "newest first; give the identity")
+            raise ambiguous(name, lines, "newest first; give the identity, or --latest")
         meant = {recent[0]}
     return sorted((held for held in found if held.short in meant), key=lambda held: held.token)
 

@@ -1,125 +1,104 @@
-"""What a store holds, whichever experiment made it, and finding an output by the name that a person gives."""
+"""What is committed in a store: one sweep of plain facts, for every reader.
+
+An output is committed when its lease goes from held to committed; then its writer makes the record visible. Where the
+writer died in between, only the lease names the output. It counts all the same, and whoever uses it finishes that.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 
-from marin.errors import AmbiguousName, BadPrefix, CorruptRecord, UnknownStep
-from marin.numbers import write_bytes
+from marin.errors import BadPrefix, CorruptRecord
 from marin.store.collector import paused
-from marin.store.committed import Committed
-from marin.store.layout import OWN
+from marin.store.layout import OWN, RECORD, lease_name
+from marin.store.lease import LeaseDocument, State, parse_lease
 from marin.store.record import Record
 from marin.store.store import Store
 
-SHORTEST = 6  # digits of an identity that name it
-CANDIDATES = 10  # listed when a name fits several
 
-
-@dataclass(frozen=True)
 class Inventory:
-    """records: every committed output, newest first. damage: why a record, or the lease that stands for one, cannot be
-    read, by identity."""
+    """What is committed, by identity. One or two listings, and reads side by side; writes nothing."""
 
-    store: Store
-    records: list[Record]
-    damage: dict[str, str]
+    records: dict[str, Record]  # every committed output, the latest of each step
+    visible: dict[str, Record]  # those with a visible record
+    invisible: dict[str, Record]  # those that only a lease names, which may replace a visible one
+    damage: dict[str, str]  # why a record, or a lease that may stand for one, cannot be read
+    contents: dict[str, bytes]  # the visible record objects
+    leased: set[str]  # what was ever leased, as far as that was listed
+    leases: dict[str, LeaseDocument]  # of steps without a visible record, and those that somebody asked for
 
-    def unknown(self, name: str) -> UnknownStep | CorruptRecord:
-        """The error for a name that no output has."""
-        return unknown(name, [record.name for record in self.records], self.store.prefix, self.damage.values())
+    def __init__(self, store: Store, identities: Collection[str] | None = None, *, every_lease: bool = False) -> None:
+        """identities: None for all. every_lease: also those beside visible records, each of which is one more read."""
+        self.store = store
+        self.visible, self.invisible, self.damage, self.leases = {}, {}, {}, {}
+        self.contents = store.record_contents(identities)
+        for identity, content in self.contents.items():
+            try:
+                self.visible[identity] = store.parsed(identity, content)
+            except CorruptRecord as error:
+                self.damage[identity] = str(error)
+        self.records = dict(self.visible)
+        missing = None if identities is None else set(identities) - self.contents.keys()
+        self.leased = store.leased() if every_lease or missing is None or missing else set[str]()
+        if every_lease:
+            missing = None if identities is None else set(identities)
+        self.read_leases(self.leased if missing is None else missing, visible=every_lease)
 
-    def by_identity(self) -> dict[str, Record]:
-        return {record.identity: record for record in self.records}
+    def newest_first(self) -> list[Record]:
+        return sorted(self.records.values(), key=lambda each: (each.provenance.started, each.name), reverse=True)
+
+    def read_leases(self, identities: Iterable[str], *, visible: bool = True) -> None:
+        """visible: also of steps whose record is visible; a later attempt may have been committed since."""
+        unread = (set(identities) & self.leased) - self.leases.keys()
+        if not visible:
+            unread -= self.contents.keys()
+        names = {lease_name(identity): identity for identity in unread}
+        later: dict[str, str] = {}
+        for name, content in self._read(names):
+            identity = names[name]
+            try:
+                lease = parse_lease(content, f"{self.store.prefix}/{name}")
+            except CorruptRecord as error:
+                self.damage.setdefault(identity, str(error))
+                continue
+            self.leases[identity] = lease
+            if lease.state is State.COMMITTED and self._is_later(identity, lease):
+                later[f"{lease.attempt}/{RECORD}"] = identity
+        for name, content in self._read(later):
+            identity = later[name]
+            try:
+                record = self.store.parsed_commit(identity, self.leases[identity], content)
+            except CorruptRecord as error:
+                self.damage[identity] = str(error)
+                continue
+            self.records[identity] = self.invisible[identity] = record
+
+    def find(self, identity: str) -> Record | None:
+        """The output of one more step, which was not among those that were asked for. Raises CorruptRecord."""
+        if identity not in self.records and (record := self.store.visible(identity)) is not None:
+            self.records[identity] = self.visible[identity] = record
+        elif identity not in self.records and (record := self.store.record(identity)) is not None:
+            self.records[identity] = self.invisible[identity] = record
+        return self.records.get(identity)
+
+    def _is_later(self, identity: str, lease: LeaseDocument) -> bool:
+        record = self.records.get(identity)
+        return identity not in self.damage and (record is None or record.token < lease.token)
+
+    def _read(self, names: Iterable[str]) -> list[tuple[str, bytes]]:
+        """Without the empty ones that a power cut leaves."""
+        found = self.store.objects.read_many(sorted(names))
+        return [(name, content) for name, content in found.items() if content]
 
 
 @paused()
 def read_inventory(store: Store) -> Inventory:
-    """Listings, and reads side by side. Raises BadPrefix where there is no store."""
+    """Raises BadPrefix where there is no store."""
     must_exist(store)
-    committed = Committed(store)
-    records = list(committed.records.values())
-    records.sort(key=lambda record: (record.provenance.started, record.name), reverse=True)
-    return Inventory(store, records, committed.damage)
+    return Inventory(store)
 
 
 def must_exist(store: Store) -> None:
     """Raises BadPrefix: a command that looks must not take a misspelt prefix for an empty store."""
     if not store.objects.list(OWN):
         raise BadPrefix(f"there is no store at {store.prefix}; --prefix names the one to look at")
-
-
-def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Record]:
-    """Outputs by ``op/label``, label, operator, identity (or its first digits), or the path of their directory."""
-    every = list(records)
-    inside = name.removeprefix(f"{prefix}/").strip("/")
-    ways: tuple[Callable[[Record], bool], ...] = (
-        lambda record: name == record.name,
-        lambda record: name == record.label,
-        lambda record: name == record.op,
-        lambda record: len(name) >= SHORTEST and record.identity.startswith(name),
-        lambda record: inside == record.attempt or inside.startswith(f"{record.attempt}/"),
-    )
-    for fits in ways:
-        if found := [record for record in every if fits(record)]:
-            return found
-    return []
-
-
-def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> Record:
-    """The one output that a name means. latest: the newest where several fit.
-
-    Raises UnknownStep with near misses, CorruptRecord if it may be one that cannot be read, AmbiguousName with the
-    candidates.
-    """
-    found = outputs_called(name, inventory.records, inventory.store.prefix)
-    if not found:
-        raise inventory.unknown(name)
-    if len({record.root for record in found}) == 1 or latest:
-        return found[0]
-    lines = [
-        f"{record.name}  {record.identity[:12]}  {record.provenance.started}  {write_bytes(record.bytes)}"
-        for record in found
-    ]
-    raise ambiguous(name, lines, "newest first; give the identity")
-
-
-def unknown(name: str, names: Iterable[str], prefix: str, unreadable: Collection[str]) -> UnknownStep | CorruptRecord:
-    """The error for a name that nothing in the store has, as far as its records can be read."""
-    every = sorted(set(names))
-    if unreadable:
-        more = [f"and {len(unreadable) - CANDIDATES} more"] if len(unreadable) > CANDIDATES else []
-        lines = "\n".join(f"  {text}" for text in [*list(unreadable)[:CANDIDATES], *more])
-        return CorruptRecord(
-            f"nothing that can be read in the store {prefix} is called {name!r}. What cannot:\n{lines}"
-        )
-    if not every:
-        return UnknownStep(f"nothing is called {name!r}: the store {prefix} holds no output yet")
-    return UnknownStep(f"nothing in the store {prefix} is called {name!r}; {hint(name, every)}")
-
-
-def hint(name: str, names: Iterable[str]) -> str:
-    """Near misses of a name (or of its operator or label alone), or what there is."""
-    every = sorted(set(names) - {""})
-    parts = {part for held in every for part in held.split("/", 1)} if "/" not in name else set[str]()
-    near = (
-        difflib.get_close_matches(name, [*every, *(parts - set(every))], n=3, cutoff=0.5)
-        or [held for held in every if name in held][:3]
-    )
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    more = f" and {len(every) - CANDIDATES} more" if len(every) > CANDIDATES else ""
-    return f"there are {', '.join(every[:CANDIDATES])}{more}" if every else "there is none"
-
-
-def ambiguous(name: str, candidates: Sequence[str], advice: str) -> AmbiguousName:
-    more = [f"and {len(candidates) - CANDIDATES} more"] if len(candidates) > CANDIDATES else []
-    listed = "\n".join(f"  {line}" for line in [*candidates[:CANDIDATES], *more])
-    return AmbiguousName(f"{name!r} fits {len(candidates)} ({advice}, or --latest):\n{listed}")
-
-
-def held_by(record: Record, field: str) -> str:
-    """What a record says about ``op``, ``label``, ``kind`` or ``experiment``."""
-    return record.provenance.experiment if field == "experiment" else str(getattr(record, field))

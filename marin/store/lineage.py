@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.store.collector import paused
-from marin.store.committed import Committed
+from marin.store.inventory import Inventory
 from marin.store.record import Record, parse_record
 from marin.store.store import Store
 
@@ -112,16 +112,16 @@ class Lineage:
 
 @paused()
 def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
-    """Every record of the store: a few listings, and concurrent reads. every_lease: see Committed."""
-    committed = Committed(store, every_lease=every_lease)
-    unreadable = list(committed.damage.values())
-    replaced = [committed.visible[identity] for identity in committed.invisible if identity in committed.visible]
+    """Every record of the store: a few listings, and concurrent reads. every_lease: see Inventory."""
+    inventory = Inventory(store, every_lease=every_lease)
+    unreadable = list(inventory.damage.values())
+    replaced = [inventory.visible[identity] for identity in inventory.invisible if identity in inventory.visible]
     for name, content in store.objects.read_many(store.superseded()).items():
         try:
             replaced.append(parse_record(content, f"{store.prefix}/{name}"))
         except CorruptRecord as error:
             unreadable.append(str(error))
-    return Lineage(replaced, committed.records, unreadable)
+    return Lineage(replaced, inventory.records, unreadable)
 
 
 def _reach(starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:

@@ -1,15 +1,99 @@
-"""Finding an output by the name that a person gives, among all that a store knows of: replaced ones and bytes too."""
+"""Finding an output by the name that a person gives, and what to say where that fails."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from marin.errors import AmbiguousName, BadField
-from marin.store.inventory import CANDIDATES, SHORTEST, outputs_called, unknown
-from marin.store.lineage import Lineage, Output
+from marin.errors import AmbiguousName, BadField, CorruptRecord, UnknownStep
+from marin.numbers import write_bytes
+from marin.store.inventory import Inventory
+from marin.store.lineage import Lineage, Output, output_of
 from marin.store.record import Record
 from marin.store.store import Store
+
+SHORTEST = 6  # digits of an identity that name it
+CANDIDATES = 10  # listed when a name fits several
+
+
+def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Record]:
+    """Outputs by ``op/label``, label, operator, identity (or its first digits), or the path of their directory."""
+    every = list(records)
+    inside = name.removeprefix(f"{prefix}/").strip("/")
+    ways: tuple[Callable[[Record], bool], ...] = (
+        lambda record: name == record.name,
+        lambda record: name == record.label,
+        lambda record: name == record.op,
+        lambda record: len(name) >= SHORTEST and record.identity.startswith(name),
+        lambda record: inside == record.attempt or inside.startswith(f"{record.attempt}/"),
+    )
+    for fits in ways:
+        if found := [record for record in every if fits(record)]:
+            return found
+    return []
+
+
+def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> Record:
+    """The one output that a name means. latest: the newest where several fit.
+
+    Raises UnknownStep with near misses, CorruptRecord if it may be one that cannot be read, AmbiguousName with the
+    candidates.
+    """
+    records = inventory.newest_first()
+    found = outputs_called(name, records, inventory.store.prefix)
+    if not found:
+        raise unknown(name, records, inventory.store.prefix, inventory.damage.values())
+    if len({record.root for record in found}) == 1 or latest:
+        return found[0]
+    lines = [
+        f"{record.name}  {record.identity[:12]}  {record.provenance.started}  {write_bytes(record.bytes)}"
+        for record in found
+    ]
+    raise ambiguous(name, lines, "newest first; give the identity, or --latest")
+
+
+def unknown(
+    name: str, records: Iterable[Record], prefix: str, unreadable: Collection[str]
+) -> UnknownStep | CorruptRecord:
+    """The error for a name that no output has, as far as the records can be read."""
+    if unreadable:
+        return CorruptRecord(
+            f"nothing that can be read in the store {prefix} is called {name!r}. What cannot:\n{_lines(unreadable)}"
+        )
+    names = {record.name for record in records}
+    if not names:
+        return UnknownStep(f"nothing is called {name!r}: the store {prefix} holds no output yet")
+    return UnknownStep(f"nothing in the store {prefix} is called {name!r}; {hint(name, names)}")
+
+
+def hint(name: str, names: Iterable[str]) -> str:
+    """Near misses of a name (or of its operator or label alone), or what there is."""
+    every = sorted(set(names) - {""})
+    parts = {part for each in every for part in each.split("/", 1)} if "/" not in name else set[str]()
+    near = (
+        difflib.get_close_matches(name, [*every, *(parts - set(every))], n=3, cutoff=0.5)
+        or [each for each in every if name in each][:3]
+    )
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    more = f" and {len(every) - CANDIDATES} more" if len(every) > CANDIDATES else ""
+    return f"there are {', '.join(every[:CANDIDATES])}{more}" if every else "there is none"
+
+
+def ambiguous(name: str, candidates: Sequence[str], advice: str) -> AmbiguousName:
+    return AmbiguousName(f"{name!r} fits {len(candidates)} ({advice}):\n{_lines(candidates)}")
+
+
+def _lines(texts: Collection[str]) -> str:
+    """The first few of them, indented."""
+    more = [f"and {len(texts) - CANDIDATES} more"] if len(texts) > CANDIDATES else []
+    return "\n".join(f"  {text}" for text in [*list(texts)[:CANDIDATES], *more])
+
+
+def field_of(record: Record, field: str) -> str:
+    """What a record says about ``op``, ``label``, ``kind`` or ``experiment``."""
+    return record.provenance.experiment if field == "experiment" else str(getattr(record, field))
 
 
 def outputs_named(lineage: Lineage, store: Store, name: str) -> list[Output]:
@@ -19,14 +103,12 @@ def outputs_named(lineage: Lineage, store: Store, name: str) -> list[Output]:
     """
     name = str(Path(name).absolute()) if "/" in name and Path(name).is_dir() else name
     current = sorted(lineage.current.values(), key=lambda record: record.provenance.started, reverse=True)
-    found = outputs_called(name, current, store.prefix)
-    if not found:
-        found = outputs_called(name, lineage.records.values(), store.prefix)
-    outputs = [Output(record.identity, record.root) for record in found]
+    found = outputs_called(name, current, store.prefix) or outputs_called(name, lineage.records.values(), store.prefix)
+    outputs = [output_of(record) for record in found]
     if not outputs and len(name) >= SHORTEST:
         outputs = [output for output in {**lineage.records, **lineage.readers} if output.root.startswith(name)]
     if not outputs:
-        raise unknown(name, {record.name for record in lineage.records.values()}, store.prefix, lineage.unreadable)
+        raise unknown(name, lineage.records.values(), store.prefix, lineage.unreadable)
     return outputs
 
 
@@ -37,10 +119,8 @@ def bytes_named(lineage: Lineage, store: Store, name: str) -> Record:
     if not records:
         raise BadField(f"the record of {name} is gone, so that nothing is known of it but its bytes; name another")
     if len({record.root for record in records}) > 1:
-        lines = [f"  {record.attempt}  bytes {record.root[:12]}  {made(record)}" for record in records[:CANDIDATES]]
-        more = [f"  and {len(records) - CANDIDATES} more"] if len(records) > CANDIDATES else []
-        listed = "\n".join([*lines, *more])
-        raise AmbiguousName(f"{name!r} fits {len(records)} outputs; give the path or the digest of one:\n{listed}")
+        lines = [f"{record.attempt}  bytes {record.root[:12]}  {origin(record)}" for record in records]
+        raise ambiguous(name, lines, "give the path or the digest of one")
     return records[0]
 
 
@@ -50,10 +130,10 @@ def outputs_of(lineage: Lineage, names: Mapping[str, str]) -> list[Output]:
     if not found:
         called = ", ".join(list(names.values())[:3])
         raise BadField(f"{called}: not in the store as this experiment has it; `marin plan` says why")
-    return [Output(record.identity, record.root) for record in found]
+    return [output_of(record) for record in found]
 
 
-def made(record: Record) -> str:
+def origin(record: Record) -> str:
     """When, by whom and for which experiment, for people."""
     provenance = record.provenance
     return f"{provenance.started} by {provenance.who}" + (

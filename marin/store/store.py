@@ -89,7 +89,7 @@ class Store:
 
     def record(self, identity: str) -> Record | None:
         """The committed output, also one whose writer died before its record was visible. Writes nothing. Whoever uses
-        it calls ``take_up``; who wants to know of many, marin.store.committed.
+        it calls ``take_up``; who wants to know of many, marin.store.inventory.
 
         Raises CorruptRecord if there is one that cannot be read or belongs elsewhere.
         """

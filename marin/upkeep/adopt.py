@@ -317,9 +317,9 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
     if not store.objects.list(OWN):
         return None, None
     inventory = read_inventory(store)
-    judge = TrustChecker(store, inventory.by_identity(), standing)
+    judge = TrustChecker(store, inventory.records, standing)
     damaged: Record | None = None
-    for record in inventory.records:
+    for record in inventory.newest_first():
         if record.root != root and (not content or record.content != content):
             continue
         if (bad := judge.untrusted(record)) is not None:

@@ -86,7 +86,7 @@ def test_how_it_was_made_may_be_doubtful(prefix: str) -> None:
     store = Store(prefix)
     for path in (Path(prefix) / ".marin/code").iterdir():
         path.unlink()
-    for record in read_inventory(store).records:
+    for record in read_inventory(store).newest_first():
         when = structs.replace(record.provenance, git="", started="2020-01-01 00:00:00")
         packages = record.packages | {"numpy": "0.1"}
         rewrite_record(store, record.identity, packages=packages, provenance=when)
@@ -154,7 +154,7 @@ def test_a_verification_counts_for_its_days(tmp_path: Path) -> None:
     marin, where = Command(project), ("--prefix", str(project.store))
     project.run()
     store = Store(str(project.store))
-    for record in read_inventory(store).records:
+    for record in read_inventory(store).newest_first():
         long_ago = structs.replace(record.provenance, started="1999-01-01 00:00:00")
         rewrite_record(store, record.identity, provenance=long_ago)
     assert "not verified" in marin("audit", *where)

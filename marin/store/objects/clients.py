@@ -76,10 +76,10 @@ def on_loop[T](work: Coroutine[Any, Any, T]) -> T:
 
 def ask(url: str, doing: str, call: str, *arguments: Any) -> Any:
     """One call of ``StoreCalls`` about a URL. doing: see ``answered``. Raises BadPrefix for a missing bucket."""
-    scheme = scheme_of(url)
+    store, path = calls(scheme_of(url)), path_of(url)
     with answered(url, doing):
         try:
-            return on_loop(getattr(calls(scheme), call)(path_of(url), *arguments))
+            return on_loop(getattr(store, call)(path, *arguments))
         except FileNotFoundError as error:
             if call == "info":
                 raise

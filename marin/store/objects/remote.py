@@ -38,8 +38,10 @@ class RemoteObjects:
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
         import asyncio
 
+        store = calls(self.scheme)
+
         async def read_all() -> dict[str, bytes]:
-            places, store = asyncio.Semaphore(IN_FLIGHT), calls(self.scheme)
+            places = asyncio.Semaphore(IN_FLIGHT)
 
             async def read(name: str) -> tuple[str, Content | None]:
                 async with places:

@@ -177,7 +177,7 @@ class _Search:
         identity, directory = record.identity, record.attempt
         if identity[:NEEDED] in self.needed or directory in self.read:
             return KeepReason.NEEDED
-        if identity in self.held.committed.invisible:
+        if identity in self.held.inventory.invisible:
             return KeepReason.UNSEEN
         if identity in self.roots.results:
             return KeepReason.RESULT

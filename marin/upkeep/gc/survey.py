@@ -11,9 +11,9 @@ from contextlib import suppress
 from marin.errors import CorruptRecord
 from marin.store.attempts import Attempt, parse_attempt
 from marin.store.collector import paused
-from marin.store.committed import Committed
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.in_use import Run, read_runs
+from marin.store.inventory import Inventory
 from marin.store.layout import RECORD, SUPERSEDED, USES, lease_name, record_name
 from marin.store.lease import LeaseDocument, State
 from marin.store.objects.conditional import Stored
@@ -44,9 +44,9 @@ class StoreSurvey:
         with self._noting():
             self.runs = read_runs(store)  # first: what a run that ends meanwhile has committed is found below
         self.attempts = self._list_attempts()  # before the records: what is committed meanwhile is no odd one
-        self.committed = Committed(store)
-        self.leased, self.contents = self.committed.leased, self.committed.contents
-        self.records, self.leases = self.committed.visible, self.committed.leases
+        self.inventory = Inventory(store)
+        self.leased, self.contents = self.inventory.leased, self.inventory.contents
+        self.records, self.leases = self.inventory.visible, self.inventory.leases
         own = {(record.identity[:SHORT], record.token) for record in self.records.values()}
         held = {record.attempt for record in self.records.values()}
         odd = [each for each in self.attempts if each.directory not in held and (each.short, each.token) not in own]
@@ -56,7 +56,7 @@ class StoreSurvey:
         concerned = {identity for each in odd for identity in self.identities_of(each)}
         self.read_leases(concerned | self.in_progress)
         held = {record.attempt for record in self.all_records()}
-        held |= {self.leases[identity].attempt for identity in self.committed.invisible}
+        held |= {self.leases[identity].attempt for identity in self.inventory.invisible}
         self.odd = [each for each in odd if each.directory not in held]
         with self._noting():
             self.revocations = revoked(store)
@@ -64,14 +64,14 @@ class StoreSurvey:
 
     def all_records(self) -> list[Record]:
         """Visible ones, and those that are committed and not visible yet."""
-        return [*self.records.values(), *self.committed.invisible.values()]
+        return [*self.records.values(), *self.inventory.invisible.values()]
 
     def identities_of(self, attempt: Attempt) -> list[str]:
         """Whose attempt it is, in full: one, but for a collision of 48 bits; none if it was never leased here."""
         return self._by_short.get(attempt.short, [])
 
     def read_leases(self, identities: Iterable[str]) -> None:
-        self.committed.read_leases(identities)
+        self.inventory.read_leases(identities)
         self._refuse()
 
     def is_held(self, identity: str, now: float) -> bool:
@@ -154,7 +154,7 @@ class StoreSurvey:
         return _Noting(self._wrong)
 
     def _refuse(self) -> None:
-        wrong = [*self._wrong, *self.committed.damage.values()]
+        wrong = [*self._wrong, *self.inventory.damage.values()]
         if wrong:
             more = f"\nand {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
             raise CorruptRecord(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from marin.errors import BadField, CorruptOutput, IdentityConflict, Revoked
 from marin.store.files.verify import Check
-from marin.store.inventory import must_exist, outputs_called, unknown
+from marin.store.inventory import must_exist
 from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.lookup import outputs_called, unknown
 from marin.store.record import Record
 from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
@@ -65,7 +66,7 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     for name in names:
         found = outputs_called(name, current, source.prefix)
         if not found:
-            raise unknown(name, [record.name for record in current], source.prefix, lineage.unreadable)
+            raise unknown(name, current, source.prefix, lineage.unreadable)
         chosen |= {record.identity: record for record in found}
     notes = [f"not looked at: {text}" for text in lineage.unreadable]
     ordered = _inputs_first(lineage, list(chosen.values()), notes, with_inputs=with_inputs)
