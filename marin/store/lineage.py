@@ -114,14 +114,20 @@ class Lineage:
 def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
     """Every record of the store: a few listings, and concurrent reads. every_lease: see Inventory."""
     inventory = Inventory(store, every_lease=every_lease)
-    unreadable = list(inventory.damage.values())
     replaced = [inventory.visible[identity] for identity in inventory.invisible if identity in inventory.visible]
+    superseded, unreadable = read_superseded(store)
+    return Lineage([*replaced, *superseded], inventory.records, [*inventory.damage.values(), *unreadable])
+
+
+def read_superseded(store: Store) -> tuple[list[Record], list[str]]:
+    """(records that rebuilds replaced or gc took; what is wrong with those that cannot be read)."""
+    found, unreadable = list[Record](), list[str]()
     for name, content in store.objects.read_many(store.superseded()).items():
         try:
-            replaced.append(parse_record(content, f"{store.prefix}/{name}"))
+            found.append(parse_record(content, f"{store.prefix}/{name}"))
         except CorruptRecord as error:
             unreadable.append(str(error))
-    return Lineage(replaced, inventory.records, unreadable)
+    return found, unreadable
 
 
 def _reach(starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:

@@ -108,7 +108,7 @@ def test_lineage_still_knows_what_was_collected(tmp_path: Path) -> None:
     made, read = records[end], records[source]
     assert made is not None
     assert read is not None
-    assert Output(read.identity, read.root) in lineage.up(Output(made.identity, made.root))
+    assert Output(read.identity, read.root) in lineage.up([Output(made.identity, made.root)])
     output = Output(read.identity, read.root)
     assert lineage.records[output] == read
     (mark,) = Marks(store, lineage, revoked(store)).of([output])[output]

@@ -262,7 +262,7 @@ class _Search:
             for identity, _, token in [name.rpartition("/")[2].removesuffix(".json").partition(".")]
             if token.isdigit()
         }
-        for attempt in self.held.odd:
+        for attempt in self.held.orphan_attempts:
             identities = self.held.identities_of(attempt)
             if not identities:
                 unknown.append(attempt.directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from marin.errors import CorruptRecord
@@ -16,50 +16,53 @@ from marin.store.in_use import Run, read_runs
 from marin.store.inventory import Inventory
 from marin.store.layout import RECORD, SUPERSEDED, USES, lease_name, record_name
 from marin.store.lease import LeaseDocument, State
+from marin.store.lineage import read_superseded
 from marin.store.objects.conditional import Stored
 from marin.store.objects.errors import control_errors
 from marin.store.record import Record, parse_record
-from marin.store.revocation import revoked
+from marin.store.revocation import Revocations, revoked
 from marin.store.store import Store
 
 STALE = 3600.0  # seconds: no live holder leaves its lease or its beat alone for so long; it rewrites them in seconds
 SHORT = 12  # digits of the identity in an attempt's directory
-NAMED = 5  # unreadable objects
+SHOWN = 5  # unreadable objects that an error names
 
 
 class StoreSurvey:
-    """As it is now. Raises CorruptRecord if something cannot be read that might say what must stay.
+    """As it is now. Raises CorruptRecord if something cannot be read that might say what must stay."""
 
-    committed: every output, those included whose record is not visible yet, the writer being between its last writes
-    or dead. records: the visible ones, by identity. contents: their objects, byte by byte. odd: attempts that no record
-    stands for. leases: of steps without a visible record and of the odd attempts' steps. times: files of control
-    folders, by name.
-    """
+    inventory: Inventory  # every output, also one whose record is not visible yet: its writer is at that, or dead
+    records: dict[str, Record]  # the visible ones, by identity
+    contents: dict[str, bytes]  # their objects, byte by byte
+    leases: dict[str, LeaseDocument]  # of steps without a visible record and of the orphan attempts' steps
+    runs: list[Run]  # that said what they need
+    attempts: list[Attempt]  # every directory that is called as one
+    orphan_attempts: list[Attempt]  # those that no record stands for
 
     @paused()
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._wrong: list[str] = []
-        self.runs: list[Run] = []
-        with self._noting():
-            self.runs = read_runs(store)  # first: what a run that ends meanwhile has committed is found below
-        self.attempts = self._list_attempts()  # before the records: what is committed meanwhile is no odd one
+        self._unreadable: list[str] = []
+        # First the runs: what one that ends meanwhile has committed is found below.
+        self.runs = self._readable(read_runs, list[Run]())
+        self.attempts = self._list_attempts()  # before the records: what is committed meanwhile is no orphan
         self.inventory = Inventory(store)
         self.leased, self.contents = self.inventory.leased, self.inventory.contents
         self.records, self.leases = self.inventory.visible, self.inventory.leases
         own = {(record.identity[:SHORT], record.token) for record in self.records.values()}
-        held = {record.attempt for record in self.records.values()}
-        odd = [each for each in self.attempts if each.directory not in held and (each.short, each.token) not in own]
+        directories = {record.attempt for record in self.records.values()}
+        orphans = [
+            each for each in self.attempts if each.directory not in directories and (each.short, each.token) not in own
+        ]
         self._by_short: dict[str, list[str]] = {}
         for identity in self.leased:
             self._by_short.setdefault(identity[:SHORT], []).append(identity)
-        concerned = {identity for each in odd for identity in self.identities_of(each)}
+        concerned = {identity for each in orphans for identity in self.identities_of(each)}
         self.read_leases(concerned | self.in_progress)
-        held = {record.attempt for record in self.all_records()}
-        held |= {self.leases[identity].attempt for identity in self.inventory.invisible}
-        self.odd = [each for each in odd if each.directory not in held]
-        with self._noting():
-            self.revocations = revoked(store)
+        directories = {record.attempt for record in self.all_records()}
+        directories |= {self.leases[identity].attempt for identity in self.inventory.invisible}
+        self.orphan_attempts = [each for each in orphans if each.directory not in directories]
+        self.revocations = self._readable(revoked, Revocations())
         self._refuse()
 
     def all_records(self) -> list[Record]:
@@ -139,44 +142,29 @@ class StoreSurvey:
     @functools.cached_property
     def superseded(self) -> list[Record]:
         """What rebuilds and earlier collections left; without the garbled ones, whose bytes no record names."""
-        found: list[Record] = []
-        for name, content in self.store.objects.read_many(self.store.superseded()).items():
-            with suppress(CorruptRecord):
-                found.append(parse_record(content, f"{self.store.prefix}/{name}"))
-        return found
+        return read_superseded(self.store)[0]
 
     def _list_attempts(self) -> list[Attempt]:
         objects = self.store.objects
         names = [f"{op}/{name}" for op in objects.list("") for name in objects.list(op)]
         return [attempt for name in names if (attempt := parse_attempt(name)) is not None]
 
-    def _noting(self) -> _Noting:
-        return _Noting(self._wrong)
+    def _readable[T](self, read: Callable[[Store], T], otherwise: T) -> T:
+        """What the store says; where it cannot be read, ``_refuse`` says so together with all else that cannot."""
+        try:
+            return read(self.store)
+        except CorruptRecord as error:
+            self._unreadable.append(str(error))
+            return otherwise
 
     def _refuse(self) -> None:
-        wrong = [*self._wrong, *self.inventory.damage.values()]
+        wrong = [*self._unreadable, *self.inventory.damage.values()]
         if wrong:
-            more = f"\nand {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+            more = f"\nand {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
             raise CorruptRecord(
-                "\n".join(wrong[:NAMED])
+                "\n".join(wrong[:SHOWN])
                 + f"{more}\nNothing was deleted: what cannot be read may stand for any of the store's files"
             )
-
-
-class _Noting:
-    """A context that keeps what a CorruptRecord says and goes on."""
-
-    def __init__(self, said: list[str]) -> None:
-        self.said = said
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if isinstance(error, CorruptRecord):
-            self.said.append(str(error))
-            return True
-        return False
 
 
 class _Times:

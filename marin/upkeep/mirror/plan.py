@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 
 from marin.errors import BadField, CorruptOutput, IdentityConflict, Revoked
 from marin.store.files.verify import Check
 from marin.store.inventory import must_exist
-from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.lineage import Lineage, output_of, read_lineage
 from marin.store.lookup import outputs_called, unknown
 from marin.store.record import Record
 from marin.store.revocation import Revocations, revoked
@@ -36,19 +37,15 @@ class Mirroring:
         every = {record.identity for record in (*self.todo, *self.there)}
         return sum(record.bytes for record in self.todo if record.alias_of not in every)
 
-    def waves(self) -> list[list[Record]]:
+    def waves(self) -> Iterator[list[Record]]:
         """What is to do in groups, each of which needs only what is in the ones before it."""
-        depth: dict[str, int] = {}
-        waves: list[list[Record]] = []
-        for record in self.todo:
-            before = [
-                depth[name] for name in (record.alias_of, *(held.identity for held in record.inputs)) if name in depth
-            ]
-            depth[record.identity] = max(before, default=-1) + 1
-            if depth[record.identity] == len(waves):
-                waves.append([])
-            waves[depth[record.identity]].append(record)
-        return waves
+        todo = {record.identity: record for record in self.todo}
+        graph = {record.identity: {record.alias_of, *(each.identity for each in record.inputs)} for record in self.todo}
+        sorter = TopologicalSorter({identity: before & todo.keys() for identity, before in graph.items()})
+        sorter.prepare()
+        while ready := sorter.get_ready():
+            yield [todo[identity] for identity in ready]
+            sorter.done(*ready)
 
 
 def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_inputs: bool = False) -> Mirroring:
@@ -71,42 +68,42 @@ def plan_mirroring(source: Store, target: Store, names: Iterable[str], *, with_i
     notes = [f"not looked at: {text}" for text in lineage.unreadable]
     ordered = _inputs_first(lineage, list(chosen.values()), notes, with_inputs=with_inputs)
     _must_be_trusted(source, target, lineage, ordered)
-    there, todo = _apart(target, ordered)
+    contents = target.record_contents([record.identity for record in ordered])
+    there = [
+        must_be_same(target, record, target.parsed(record.identity, contents[record.identity]))
+        for record in ordered
+        if record.identity in contents
+    ]
+    todo = [record for record in ordered if record.identity not in contents]
     _must_be_whole(source, todo)
-    ends = [Output(record.identity, record.root) for record in ordered]
+    ends = [output_of(record) for record in ordered]
     ancestors = [lineage.records[output] for output in sorted(lineage.up(ends)) if output in lineage.records]
     return Mirroring(source, target, todo, there, ancestors, notes)
 
 
 def _inputs_first(lineage: Lineage, ends: list[Record], notes: list[str], *, with_inputs: bool) -> list[Record]:
-    """Without recursion. An alias brings the output that it shares, if that still has those bytes."""
-    wanted = {record.identity for record in ends}
-
-    def before(record: Record) -> list[Record]:
+    """An alias brings the output that it shares, if that still has those bytes. notes: grows by what is left out."""
+    wanted = {record.identity: record for record in ends}
+    graph: dict[str, list[str]] = {}
+    pending = list(ends)
+    while pending:
+        record = pending.pop()
+        if record.identity in graph:
+            continue
         original = lineage.current.get(record.alias_of)
-        found = [original] if original is not None and original.root == record.root else []
-        for held in record.inputs:
-            now = lineage.current.get(held.identity)
-            if now is not None and now.root == held.root and (with_inputs or now.identity in wanted):
-                found.append(now)
+        before = [original] if original is not None and original.root == record.root else []
+        for each in record.inputs:
+            now = lineage.current.get(each.identity)
+            if now is not None and now.root == each.root and (with_inputs or now.identity in wanted):
+                before.append(now)
             elif with_inputs:
                 why = "its record is gone" if now is None else "it was made again since, with other bytes"
-                notes.append(f"{held.name}, which {record.name} was made from, is not mirrored: {why}")
-        return found
-
-    done: dict[str, Record] = {}
-    trail = [(record, False) for record in reversed(ends)]
-    while trail:
-        record, ready = trail.pop()
-        if record.identity in done:
-            continue
-        if ready:
-            done[record.identity] = record
-        else:
-            trail.append((record, True))
-            trail += [(held, False) for held in before(record) if held.identity not in done]
+                notes.append(f"{each.name}, which {record.name} was made from, is not mirrored: {why}")
+        graph[record.identity] = [each.identity for each in before]
+        wanted |= {each.identity: each for each in before}
+        pending += before
     notes[:] = dict.fromkeys(notes)
-    return list(done.values())
+    return [wanted[identity] for identity in TopologicalSorter(graph).static_order()]
 
 
 def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: list[Record]) -> None:
@@ -124,20 +121,6 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
                 ]
             )
         )
-
-
-def _apart(target: Store, records: list[Record]) -> tuple[list[Record], list[Record]]:
-    """(what the target holds, what it does not)."""
-    there: list[Record] = []
-    todo: list[Record] = []
-    contents = target.record_contents([record.identity for record in records])
-    for record in records:
-        content = contents.get(record.identity)
-        if content is None:
-            todo.append(record)
-        else:
-            there.append(must_be_same(target, record, target.parsed(record.identity, content)))
-    return there, todo
 
 
 def must_be_same(target: Store, record: Record, held: Record) -> Record:
