@@ -82,7 +82,7 @@ def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
                 "drift": list(decision.drift),
                 "notes": list(decision.notes),
                 "trust": decision.trust,
-                "same_as": decision.same_as.identity if decision.same_as else None,
+                "same_as": decision.alias_target.identity if decision.alias_target else None,
                 "inputs": [dependency.identity for dependency in decision.step.dependencies],
                 "output": decision.record.attempt if decision.record else None,
                 "bytes": decision.record.bytes if decision.record else None,

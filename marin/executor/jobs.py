@@ -11,7 +11,7 @@ from typing import Any
 from marin.executor.job import Job
 from marin.executor.run_results import Run
 from marin.plan.decision import Action, Decision
-from marin.plan.early_cutoff import roots_of
+from marin.plan.early_cutoff import input_roots
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep, action_key
 from marin.store.record import Record
@@ -74,18 +74,18 @@ class Jobs:
     def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:
         """The record of a deleted output that must come out the same, because nothing that it is made from changed."""
         record = decision.record
-        if record is None or not decision.deleted or decision.anew or decision.step in self.replaced:
+        if record is None or not decision.deleted or decision.forced or decision.step in self.replaced:
             return None
         changed = any(held.identity in inputs and inputs[held.identity].root != held.root for held in record.inputs)
         return None if changed or decision.action is not Action.RUN else record
 
     def _because(self, decision: Decision) -> str:
         """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
-        if decision.record is None and not decision.anew and decision.step not in self.replaced:
+        if decision.record is None and not decision.forced and decision.step not in self.replaced:
             return ""
-        said = f": {self._plan.because}" if decision.anew and self._plan.because else ""
+        said = f": {self._plan.because}" if decision.forced and self._plan.because else ""
         return f"{self.run.results[decision.step].reason}{said}"
 
     def _action(self, step: ExecutorStep[Any]) -> str:
-        roots = roots_of(step, lambda read: self.run.results[read].record)
+        roots = input_roots(step, lambda read: self.run.results[read].record)
         return "" if roots is None else action_key(step, roots)

@@ -1,35 +1,77 @@
-"""What another driver committed after this one made its plan: the same decision as the plan would have made."""
+"""What others do while a run lasts: revoke bytes, and commit outputs that this run was about to make."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from marin.errors import Drift, Revoked
-from marin.plan.condition import accepted
+from marin.plan.acceptance import new_acceptance
 from marin.plan.decision import OnDrift
-from marin.plan.drift import changes
+from marin.plan.facts import compare_output
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
-from marin.store.process import this_process
-from marin.store.record import Acceptance, Record
+from marin.store.layout import REVOCATIONS
+from marin.store.lease import LOOK_SECONDS
+from marin.store.record import Record
+from marin.store.revocation import Revocations, revoked
+from marin.store.store import Store
+from marin.store.trust import TrustChecker
+
+READ_AGAIN = 30.0  # seconds: what is there already may have been withdrawn, or revoked once more
 
 
-def accept_or_raise(plan: Plan, step: ExecutorStep[Any], record: Record, inputs: Mapping[str, Record]) -> bool:
-    """False if it is to be made again, because today's code or inputs would make another one.
+class RevocationWatch:
+    """Lists the revocations at most once in LOOK_SECONDS, and reads them when there are new ones.
+
+    records: known already, by identity.
+    """
+
+    def __init__(
+        self, store: Store, records: Mapping[str, Record], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._records, self._clock = store, records, clock
+        self._names: frozenset[str] = frozenset()
+        self._next_look = self._next_reading = float("-inf")
+        self._trust = TrustChecker(store, records, Revocations())
+
+    def untrusted(self, record: Record) -> str:
+        """Why these bytes are not to be used by now; "" if they may be. Raises StoreError."""
+        now = self._clock()
+        if now >= self._next_look:
+            self._next_look = now + LOOK_SECONDS
+            self._look(now)
+        distrust = self._trust.untrusted(record)
+        return "" if distrust is None else distrust.why
+
+    def must_trust(self, step: ExecutorStep[Any], inputs: Iterable[Record]) -> None:
+        """Raises Revoked if what a step is to be made from was revoked since the plan."""
+        for record in inputs:
+            if why := self.untrusted(record):
+                raise Revoked(f"{record.name}, which {step.name} reads, was {why}, since this run was planned")
+
+    def _look(self, now: float) -> None:
+        names = frozenset(self._store.objects.list(REVOCATIONS))
+        if names != self._names or (names and now >= self._next_reading):
+            self._names, self._next_reading = names, now + READ_AGAIN
+            self._trust = TrustChecker(self._store, self._records, revoked(self._store))
+
+
+def accept_or_raise(
+    plan: Plan, watch: RevocationWatch, step: ExecutorStep[Any], record: Record, inputs: Mapping[str, Record]
+) -> bool:
+    """Decide as the plan would have about what another driver committed since; False if it is to be made again.
 
     inputs: what this driver would make it from, by identity. Raises Drift, Revoked where nobody has said what to do.
     """
-    untrusted = plan.snapshot.untrusted(record)
-    if untrusted is not None:
-        raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted.why}")
-    today, roots = plan.today[step], {identity: held.root for identity, held in inputs.items()}
-    names = {read.identity: read.name for read in record.inputs}
+    if untrusted := watch.untrusted(record):
+        raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted}")
+    today, roots = plan.today[step], {identity: read.root for identity, read in inputs.items()}
     if today.present is not None:
         today.present.digests.forget()  # it read them after this driver looked
-    drift = changes(plan.store, record.made_by, today, roots, names)
-    if not drift or accepted(plan.store, step, today, roots, record.observed) is not None:
+    drift = compare_output(plan.store, step, record, today, roots).drift
+    if not drift:
         return True
     if plan.on_drift is OnDrift.REBUILD:
         return False
@@ -39,15 +81,5 @@ def accept_or_raise(plan: Plan, step: ExecutorStep[Any], record: Record, inputs:
             f"and not as this one would: {'; '.join(drift)}. Its output stands; run again to choose: raise the "
             "version, --on-drift rebuild, or --on-drift accept --because REASON"
         )
-    entry = Acceptance(
-        code=today.code.digest,
-        inputs=roots,
-        outside=today.outside,
-        observed=today.observed(record.observed),
-        because=plan.because,
-        who=this_process().user,
-        when=time.strftime("%Y-%m-%d %H:%M:%S"),
-        changes=drift,
-    )
-    plan.store.accept(step.identity, entry)
+    plan.store.accept(step.identity, new_acceptance(today, roots, record.observed, plan.because, drift))
     return True

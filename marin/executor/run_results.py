@@ -19,7 +19,7 @@ class Status(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     STOPPED = "stopped"
-    ABSENT = "absent"
+    NOT_NEEDED = "absent"
     WAITING = "waiting"
     RUNNING = "running"
 

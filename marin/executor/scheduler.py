@@ -14,13 +14,11 @@ from marin.executor.backends.backend import Backend
 from marin.executor.commit import commit_alias
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.jobs import Jobs
-from marin.executor.other_drivers import accept_or_raise
-from marin.executor.revocation_watch import RevocationWatch
+from marin.executor.other_drivers import RevocationWatch, accept_or_raise
 from marin.executor.run_results import Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
 from marin.fingerprint.stored import store_code
 from marin.plan.decision import Action
-from marin.plan.early_cutoff import why_shared
 from marin.plan.outside_data import keep_listing, listing
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
@@ -55,7 +53,7 @@ class Scheduler:
         self.store = plan.store
         self.watch = watch if watch is not None else Watch()
         self.uses = Uses(self.store, experiment, tell, self.watch)
-        self.lookout = RevocationWatch(self.store, plan.snapshot.records)
+        self.revocations = RevocationWatch(self.store, plan.snapshot.records)
         self.run = Run(plan)
         self.held: set[ExecutorStep[Any]] = set()
         self.todo: dict[ExecutorStep[Any], Action] = {}
@@ -81,7 +79,7 @@ class Scheduler:
         """
         began = time.monotonic()
         for decision in self.plan.decisions:
-            status = Status.ABSENT if decision.action is Action.ABSENT else Status.CACHED
+            status = Status.NOT_NEEDED if decision.action is Action.NOT_NEEDED else Status.CACHED
             if decision.action in (Action.RUN, Action.RECHECK, Action.ALIAS):
                 self.todo[decision.step] = decision.action
                 status = Status.WAITING
@@ -132,7 +130,7 @@ class Scheduler:
             *(read for step in self.todo for read in step.dependencies),
         }
         decisions = [self.plan.of(step) for step in needed]
-        there = [each for held in decisions for each in (held.record, held.same_as) if each is not None]
+        there = [each for held in decisions for each in (held.record, held.alias_target) if each is not None]
         there += self.plan.snapshot.committed.invisible.values()
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
@@ -212,7 +210,7 @@ class Scheduler:
         """Every input is there: share an output of the same action, or make one."""
         result, job = self.run.results[step], replace(self._job(step), dead_lease=dead_lease)
         try:
-            self.lookout.must_trust(job, self.plan.of(step).same_as)
+            self.revocations.must_trust(step, self._read_by(job))
             if self._shared(job):
                 return
         except MarinError as error:
@@ -221,6 +219,10 @@ class Scheduler:
         if self.todo[step] is Action.RECHECK and result.record is None:
             result.reason = "what it reads has other bytes than before"
         self._submit(job)
+
+    def _read_by(self, job: Job) -> list[Record]:
+        pinned = self.plan.of(job.step).alias_target if job.step.pin is not None else None
+        return [*job.inputs.values(), *([pinned] if pinned is not None else [])]
 
     def _submit(self, job: Job) -> None:
         if not self.started:
@@ -241,12 +243,13 @@ class Scheduler:
     def _shared(self, job: Job) -> bool:
         """Settle or hold a step that some output of the same action can serve."""
         step, decision = job.step, self.plan.of(job.step)
-        original = decision.same_as
-        if decision.anew or (original is None and not self.plan.snapshot.actions):
+        original, acceptance = decision.alias_target, None
+        if decision.forced or (original is None and not self.plan.snapshot.actions):
             return False
         if step.pin is None:
-            original = self.plan.aliases.find(step, job.action)
-        if original is None or self.lookout.untrusted(original):
+            alias = self.plan.aliases.find(step, job.action)
+            original, acceptance = alias or (None, None)
+        if original is None or self.revocations.untrusted(original):
             return False
         if job.restores is not None and job.restores.root != original.root:
             return False
@@ -254,10 +257,9 @@ class Scheduler:
             self.uses.add(needs_of((), [original], ()), [original])
         except StalePlan:
             return False
-        accepted = None if step.pin is not None else self.plan.aliases.stands(original, self.plan.today[step])[1]
         if step.pin is not None or original.identity in self.plan.snapshot.committed.invisible:
             self.store.take_up(original.identity)
-        made = commit_alias(job, original, accepted, self.store)
+        made = commit_alias(job, original, acceptance, self.store)
         if isinstance(made, LeaseDocument):
             self._hold(step, made.describe())
             return True
@@ -265,7 +267,10 @@ class Scheduler:
             self._take(job, made)
             return True
         self.run.results[step].record = made
-        self._settle(step, Status.ALIAS, why_shared(step, original))
+        why = f"same action and input bytes as {original.name} {original.identity[:12]}"
+        if step.pin is not None:
+            why = f"pinned: {original.attempt}, every byte is right"
+        self._settle(step, Status.ALIAS, why)
         return True
 
     def _hold(self, step: ExecutorStep[Any], by: str) -> None:
@@ -306,7 +311,7 @@ class Scheduler:
         """Else the step has failed, or is to be made again."""
         result = self.run.results[step]
         try:
-            if accept_or_raise(self.plan, step, record, inputs):
+            if accept_or_raise(self.plan, self.revocations, step, record, inputs):
                 return True
         except PlanError as error:
             result.error, result.undecided = f"{type(error).__name__}: {error}", True

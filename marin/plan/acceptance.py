@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from marin.errors import BadField, CorruptRecord, Revoked
 from marin.fingerprint.stored import store_code
 from marin.plan.decision import Action, Trust
+from marin.plan.drift import Today
 from marin.plan.outside_data import keep_listing
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
@@ -18,8 +18,7 @@ from marin.store.record import Acceptance, Observed
 from marin.store.redaction import redacted
 
 
-@dataclass(frozen=True)
-class Accepted:
+class Accepted(NamedTuple):
     step: ExecutorStep[Any]
     entry: Acceptance
 
@@ -32,8 +31,8 @@ def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -
     """
     if not because.strip():
         raise BadField("accepting drift needs its reason: --because 'same result, refactor'; it is recorded and shown")
-    asked = list(steps)
-    stopped = [plan.of(step) for step in asked if plan.of(step).action is Action.STOP]
+    named = list(steps)
+    stopped = [plan.of(step) for step in named if plan.of(step).action is Action.STOP]
     for decision in stopped:
         if decision.trust is Trust.REVOKED:
             raise Revoked(
@@ -43,30 +42,43 @@ def accept_named(plan: Plan, steps: Iterable[ExecutorStep[Any]], because: str) -
         if not decision.drift:
             raise CorruptRecord(f"{decision.step.name}: {decision.reason}. This is damage, not drift")
     if not stopped:
-        names = ", ".join(f"{step.name} ({plan.of(step).action})" for step in asked)
+        names = ", ".join(f"{step.name} ({plan.of(step).action})" for step in named)
         raise BadField(f"nothing to accept: no drift in {names}; `marin plan` lists what stops")
     return [_accept(plan, decision.step, because) for decision in stopped]
 
 
 def accept_planned(plan: Plan) -> list[Accepted]:
     """Record what ``--on-drift accept`` let stand."""
-    return [_accept(plan, step, plan.accept[step.identity]) for step in plan.today if step.identity in plan.accept]
+    return [
+        _accept(plan, step, plan.accepted_because[step.identity])
+        for step in plan.today
+        if step.identity in plan.accepted_because
+    ]
 
 
-def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
-    today = plan.today[step]
-    store_code(plan.store, today.code.digest, today.code.to_json(sources=True))
-    keep_listing(plan.store, today.entries)
-    seen = plan.of(step).record or plan.of(step).same_as or plan.store.state_marker(step.identity)
-    entry = Acceptance(
+def new_acceptance(
+    today: Today, inputs: Mapping[str, str], seen: Observed, because: str, changes: Sequence[str]
+) -> Acceptance:
+    """inputs: today's root of each, by identity. seen: what made the output was observed to read."""
+    return Acceptance(
         code=today.code.digest,
-        inputs={dep.identity: held.root for dep in step.dependencies if (held := plan.of(dep).record)},
+        inputs=dict(inputs),
         outside=today.outside,
-        observed=today.observed(seen.observed) if seen is not None else Observed(),
+        observed=today.observed(seen),
         because=redacted(because.strip()),
         who=this_process().user,
         when=time.strftime("%Y-%m-%d %H:%M:%S"),
-        changes=[redacted(line) for line in plan.of(step).drift],
+        changes=[redacted(line) for line in changes],
     )
+
+
+def _accept(plan: Plan, step: ExecutorStep[Any], because: str) -> Accepted:
+    today, decision = plan.today[step], plan.of(step)
+    store_code(plan.store, today.code.digest, today.code.to_json(sources=True))
+    keep_listing(plan.store, today.entries)
+    inputs = {read.identity: record.root for read in step.dependencies if (record := plan.of(read).record)}
+    made = decision.record or decision.alias_target or plan.store.state_marker(step.identity)
+    seen = made.observed if made is not None else Observed()
+    entry = new_acceptance(today, inputs, seen, because, decision.drift)
     plan.store.accept(step.identity, entry)
     return Accepted(step, entry)

@@ -1,18 +1,15 @@
-"""One decision per step, from its condition and what it reads."""
+"""One decision per step, from its condition and what it reads. Pure: whoever asks has read everything."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from marin.plan.condition import Condition, Conditions, since_pinned
-from marin.plan.early_cutoff import Aliases, roots_of
-from marin.plan.missing import Missing, why_missing
-from marin.plan.snapshot import Snapshot
-from marin.steps.step import ExecutorStep, Pin, action_key
+from marin.plan.condition import Condition, Conditions
+from marin.plan.early_cutoff import Alias, input_roots
+from marin.steps.step import ExecutorStep, action_key
 from marin.store.record import Record
 
 
@@ -25,16 +22,12 @@ class OnDrift(StrEnum):
 
 
 class Action(StrEnum):
-    """CACHED: use what is there. ALIAS: use what the same action made under another identity. RUN: make it.
-    RECHECK: an input is being made again; runs only if its bytes change. STOP: drifted, damaged or revoked, and
-    nobody has said what to do. ABSENT: not there (any more) and not needed."""
-
-    CACHED = "cached"
-    ALIAS = "alias"
-    RUN = "run"
-    RECHECK = "recheck"
-    STOP = "stop"
-    ABSENT = "absent"
+    CACHED = "cached"  # use what is there
+    ALIAS = "alias"  # use what the same action made under another identity
+    RUN = "run"  # make it
+    RECHECK = "recheck"  # an input is being made again; runs only if its bytes change
+    STOP = "stop"  # drifted, damaged or revoked, and nobody has said what to do
+    NOT_NEEDED = "absent"  # not there (any more), and what is made from it is
 
 
 class Trust(StrEnum):
@@ -52,25 +45,18 @@ REMADE = (Action.RUN, Action.RECHECK)
 PINNED = "pinned: "
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decision:
-    """reason: one line for people. notes: further lines (package drift, accepted drift, opaque code).
-
-    trust: None where nothing is committed. same_as: the output that an ALIAS shares. anew: must be made even if an
-    equal action has an output elsewhere. deleted: its output is gone from the store although its record is there; made
-    again, the same bytes must come out, unless it is made anew or what it reads has changed.
-    """
-
     step: ExecutorStep[Any]
     action: Action
-    reason: str
-    record: Record | None = None
-    drift: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    trust: Trust | None = None
-    same_as: Record | None = None
-    anew: bool = False
-    deleted: bool = False
+    reason: str  # one line for people
+    record: Record | None = None  # what is committed
+    drift: tuple[str, ...] = ()  # what changed since it was made
+    notes: tuple[str, ...] = ()  # further lines: package drift, accepted drift, opaque code
+    trust: Trust | None = None  # None where nothing is committed
+    alias_target: Record | None = None  # the output that an ALIAS shares
+    forced: bool = False  # must be made even if an equal action has an output elsewhere
+    deleted: bool = False  # the files of its record are gone; the same bytes must come out, unless its inputs changed
 
     @property
     def reason_apart(self) -> str:
@@ -81,169 +67,186 @@ class Decision:
 
 
 def decide(
-    found: Conditions,
-    ends: list[ExecutorStep[Any]],
-    snapshot: Snapshot,
-    aliases: Aliases,
-    forced: set[ExecutorStep[Any]],
-    on_drift: OnDrift,
+    conditions: Conditions,
+    ends: Collection[ExecutorStep[Any]],
+    find_alias: Callable[[ExecutorStep[Any], str], Alias | None],
+    forced: Collection[ExecutorStep[Any]] = (),
+    on_drift: OnDrift = OnDrift.STOP,
 ) -> list[Decision]:
-    """Dependencies first."""
-    missing = why_missing([step for step in found if _is_missing(found[step])], snapshot)
-    first: dict[ExecutorStep[Any], Decision] = {}
-    for step, condition in found.items():
-        if _is_missing(condition) and step not in forced:
-            decision = _missing(step, missing[step], first, aliases, on_drift)
-            first[step] = dataclasses.replace(decision, notes=(*condition.notes, *decision.notes))
+    """In the order of the conditions: dependencies first.
+
+    ends: the experiment's results. find_alias: an output of an action that another identity has. forced: to be made
+    again in any case.
+    """
+    decided: dict[ExecutorStep[Any], Decision] = {}
+    for step, condition in conditions.items():
+        if step in forced:
+            decided[step] = _force(step, condition)
+        elif not condition.is_missing:
+            decided[step] = decide_present(step, condition, on_drift)
+        elif step.pin is not None:
+            decided[step] = _decide_unused_pin(step, condition, on_drift)
         else:
-            first[step] = _present(step, condition, step in forced, on_drift)
-    deleted = {step for step, decision in first.items() if decision.trust is Trust.INCOMPLETE and decision.deleted}
-    needed = _settle(ends, first, {step for step, why in missing.items() if why.follows}, found, deleted)
+            decided[step] = _decide_missing(step, condition, decided, find_alias)
+    deleted = {step for step, decision in decided.items() if decision.trust is Trust.INCOMPLETE and decision.deleted}
+    needed = _recheck_readers(ends, decided, conditions, deleted)
     return [
-        decision
-        if step in needed or (decision.action not in REMADE and step not in deleted)
-        else _absent(step, decision)
-        for step, decision in first.items()
+        decision if step in needed or (decision.action not in REMADE and step not in deleted) else _not_needed(decision)
+        for step, decision in decided.items()
     ]
 
 
-def _absent(step: ExecutorStep[Any], decision: Decision) -> Decision:
-    if not decision.deleted or decision.record is None:
-        return Decision(step, Action.ABSENT, "not in the store and not needed: what is made from it is committed")
+def _force(step: ExecutorStep[Any], condition: Condition) -> Decision:
+    trust = None
+    if condition.damage:
+        trust = Trust.CORRUPT
+    elif condition.untrusted:
+        trust = Trust.REVOKED
+    elif condition.record is not None:
+        trust = Trust.DRIFTED if condition.drift else Trust.FRESH
+    return Decision(
+        step=step,
+        action=Action.RUN,
+        reason="asked for by --rebuild",
+        record=condition.record,
+        drift=condition.drift,
+        notes=condition.notes,
+        trust=trust,
+        forced=True,
+        deleted=condition.deleted,
+    )
+
+
+def _not_needed(decision: Decision) -> Decision:
+    absent, record = Action.NOT_NEEDED, decision.record
+    if not decision.deleted or record is None:
+        reason = "not in the store and not needed: what is made from it is committed"
+        return Decision(step=decision.step, action=absent, reason=reason)
     reason = "its output was deleted and is not needed: what is made from it is committed"
-    notes = (*decision.notes, f"{decision.record.attempt} was deleted; it is made again when something needs it")
-    return Decision(step, Action.ABSENT, reason, notes=notes)
+    notes = (*decision.notes, f"{record.attempt} was deleted; it is made again when something needs it")
+    return Decision(step=decision.step, action=absent, reason=reason, notes=notes)
 
 
-def _is_missing(condition: Condition) -> bool:
-    return condition.record is None and not condition.damage and not condition.unfinished
-
-
-def _missing(
+def _decide_missing(
     step: ExecutorStep[Any],
-    why: Missing,
+    condition: Condition,
     decided: Mapping[ExecutorStep[Any], Decision],
-    aliases: Aliases,
-    on_drift: OnDrift,
+    find_alias: Callable[[ExecutorStep[Any], str], Alias | None],
 ) -> Decision:
-    if step.pin is not None:
-        return _pinned(step, step.pin, aliases, on_drift)
-    roots = roots_of(step, lambda read: _settled_record(decided[read]))
-    original = None if roots is None else aliases.find(step, action_key(step, roots))
-    if original is not None:
-        other = f"{original.name} {original.identity[:12]}"
+    roots = input_roots(step, lambda read: _certain_record(decided[read]))
+    alias = None if roots is None else find_alias(step, action_key(step, roots))
+    if alias is not None:
+        other = f"{alias.target.name} {alias.target.identity[:12]}"
         reason = f"same operator, version, fields and input bytes as {other}: nothing to run"
-        return Decision(step, Action.ALIAS, reason, same_as=original)
-    return Decision(step, Action.RUN, why.reason)
+        action, target = Action.ALIAS, alias.target
+        return Decision(step=step, action=action, reason=reason, notes=condition.notes, alias_target=target)
+    reason = condition.missing.reason if condition.missing is not None else "never built"
+    return Decision(step=step, action=Action.RUN, reason=reason, notes=condition.notes)
 
 
-def _pinned(step: ExecutorStep[Any], pin: Pin, aliases: Aliases, on_drift: OnDrift) -> Decision:
-    """A pin that was not used before."""
-    original, wrong = aliases.pinned(pin)
-    if original is None:
-        return Decision(step, Action.STOP, wrong, trust=Trust.INCOMPLETE)
-    untrusted = aliases.snapshot.untrusted(original)
-    if untrusted is not None:
-        return Decision(step, Action.STOP, f"the pinned output was {untrusted.why}", trust=Trust.REVOKED)
-    drift, notes = since_pinned(step, original, aliases.snapshot)
+def _decide_unused_pin(step: ExecutorStep[Any], condition: Condition, on_drift: OnDrift) -> Decision:
+    target, drift, notes = condition.pinned_output, condition.drift, condition.notes
+    stop = Decision(step=step, action=Action.STOP, reason=condition.pin_fault, notes=notes, trust=Trust.INCOMPLETE)
+    if target is None:
+        return stop
+    if condition.untrusted:
+        return replace(stop, reason=f"the pinned output was {condition.untrusted}", trust=Trust.REVOKED)
     if drift and on_drift is not OnDrift.ACCEPT:
-        return Decision(step, Action.STOP, _summary(drift), None, drift, tuple(notes), Trust.DRIFTED)
-    if drift:
-        notes = [*notes, f"drift accepted now: {_summary(drift)}"]
-    reason = f"{PINNED}{original.attempt}, every byte is checked against {original.root[:12]} first"
-    return Decision(step, Action.ALIAS, reason, None, drift, tuple(notes), Trust.PINNED_UNVERIFIED, same_as=original)
+        return replace(stop, reason=_summary(drift), drift=drift, trust=Trust.DRIFTED)
+    return Decision(
+        step=step,
+        action=Action.ALIAS,
+        reason=f"{PINNED}{target.attempt}, every byte is checked against {target.root[:12]} first",
+        drift=drift,
+        notes=(*notes, f"drift accepted now: {_summary(drift)}") if drift else notes,
+        trust=Trust.PINNED_UNVERIFIED,
+        alias_target=target,
+    )
 
 
-def _settled_record(decision: Decision) -> Record | None:
+def _certain_record(decision: Decision) -> Record | None:
     """What a step's readers will find, if that is known before anything runs."""
     if decision.action is Action.CACHED:
         return decision.record
-    return decision.same_as if decision.action is Action.ALIAS else None
+    return decision.alias_target if decision.action is Action.ALIAS else None
 
 
-def _present(step: ExecutorStep[Any], condition: Condition, forced: bool, on_drift: OnDrift) -> Decision:
-    decision = _of_record(step, condition, forced, on_drift)
-    return dataclasses.replace(decision, deleted=condition.deleted)
-
-
-def _of_record(step: ExecutorStep[Any], condition: Condition, forced: bool, on_drift: OnDrift) -> Decision:
-    record, notes, drift = condition.record, condition.notes, condition.drift
-    if forced:
-        return Decision(step, Action.RUN, "asked for by --rebuild", record, drift, notes, _trust(condition), anew=True)
+def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDrift) -> Decision:
+    """About what is committed, or work in progress that must not simply be continued."""
+    record, drift, notes = condition.record, condition.drift, condition.notes
+    stop = Decision(
+        step=step,
+        action=Action.STOP,
+        reason=condition.damage,
+        record=record,
+        notes=notes,
+        trust=Trust.CORRUPT,
+        deleted=condition.deleted,
+    )
     if condition.damage and not condition.deleted:
-        return Decision(step, Action.STOP, condition.damage, record, (), notes, Trust.CORRUPT)
+        return stop
     if record is None:
-        return _about_unfinished(step, condition.unfinished, on_drift)
+        return _decide_work(step, condition.work_drift, on_drift)
     if condition.untrusted and not (drift and on_drift is OnDrift.REBUILD and not condition.revoked):
-        return Decision(step, Action.STOP, condition.untrusted, record, drift, notes, Trust.REVOKED)
+        return replace(stop, reason=condition.untrusted, drift=drift, trust=Trust.REVOKED)
+    if drift and (on_drift is OnDrift.STOP or (step.pin is not None and on_drift is OnDrift.REBUILD)):
+        return replace(stop, reason=_summary(drift), drift=drift, trust=Trust.DRIFTED)
+    if drift and on_drift is OnDrift.REBUILD:
+        reason = f"drifted: {_summary(drift)}"
+        return replace(stop, action=Action.RUN, reason=reason, drift=drift, trust=Trust.DRIFTED, forced=True)
     if drift:
-        if on_drift is OnDrift.STOP or (step.pin is not None and on_drift is OnDrift.REBUILD):
-            return Decision(step, Action.STOP, _summary(drift), record, drift, notes, Trust.DRIFTED)
-        if on_drift is OnDrift.REBUILD:
-            reason = f"drifted: {_summary(drift)}"
-            return Decision(step, Action.RUN, reason, record, drift, notes, Trust.DRIFTED, anew=True)
         notes = (*notes, f"drift accepted now: {_summary(drift)}")
-        if condition.deleted:
-            return _deleted(step, record, condition.damage, notes)
-        return Decision(step, Action.CACHED, "drift accepted", record, drift, notes, Trust.DRIFTED)
     if condition.deleted:
-        return _deleted(step, record, condition.damage, notes)
+        return _decide_deleted(replace(stop, notes=notes), record, condition.damage)
+    if drift:
+        cached = replace(stop, action=Action.CACHED, notes=notes)
+        return replace(cached, reason="drift accepted", drift=drift, trust=Trust.DRIFTED)
     alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
     reason = f"committed {record.provenance.started}{alias}"
-    return Decision(step, Action.CACHED, reason, record, (), notes, Trust.FRESH)
+    return replace(stop, action=Action.CACHED, reason=reason, trust=Trust.FRESH)
 
 
-def _deleted(step: ExecutorStep[Any], record: Record, missing: str, notes: tuple[str, ...]) -> Decision:
+def _decide_deleted(stop: Decision, record: Record, missing: str) -> Decision:
     """What nobody changed but its files are gone: it is made again, if that can be done here and it is needed."""
-    if step.pin is not None:
+    if stop.step.pin is not None:
         way = (
             "put that folder back from a copy, or bring the data in again (`marin adopt`, `marin mirror`) and pin that"
         )
         reason = f"the pinned output {record.attempt} was deleted: {way}"
-        return Decision(step, Action.STOP, reason, record, (), notes, Trust.INCOMPLETE)
+        return replace(stop, reason=reason, trust=Trust.INCOMPLETE)
     if record.mirrored:
         way = f"copy {record.mirrored[-1].origin} there, or make it here with --rebuild {record.name}"
         reason = f"the output {record.attempt} was deleted; it was mirrored: {way}"
-        return Decision(step, Action.STOP, reason, record, (), notes, Trust.INCOMPLETE)
+        return replace(stop, reason=reason, trust=Trust.INCOMPLETE)
     reason = "its output was deleted; made again, and must come out as its record says"
-    return Decision(step, Action.RUN, reason, record, (), (*notes, missing), Trust.INCOMPLETE)
+    return replace(stop, action=Action.RUN, reason=reason, notes=(*stop.notes, missing), trust=Trust.INCOMPLETE)
 
 
-def _trust(condition: Condition) -> Trust | None:
-    if condition.damage:
-        return Trust.CORRUPT
-    if condition.untrusted:
-        return Trust.REVOKED
-    if condition.record is None:
-        return None
-    return Trust.DRIFTED if condition.drift else Trust.FRESH
-
-
-def _about_unfinished(step: ExecutorStep[Any], changes: tuple[str, ...], on_drift: OnDrift) -> Decision:
+def _decide_work(step: ExecutorStep[Any], drift: tuple[str, ...], on_drift: OnDrift) -> Decision:
     """Work in progress (training checkpoints, say) that was begun by other code or from other inputs."""
     if on_drift is OnDrift.STOP:
         reason = "work in progress was begun by other code or inputs"
-        return Decision(step, Action.STOP, reason, None, changes, trust=Trust.INCOMPLETE)
-    if on_drift is OnDrift.REBUILD:
-        return Decision(step, Action.RUN, "starts over: the work in progress was made by other code", None, changes)
-    return Decision(step, Action.RUN, "goes on with work in progress, drift accepted", None, changes)
+        return Decision(step=step, action=Action.STOP, reason=reason, drift=drift, trust=Trust.INCOMPLETE)
+    reason = "starts over: the work in progress was made by other code"
+    if on_drift is OnDrift.ACCEPT:
+        reason = "goes on with work in progress, drift accepted"
+    return Decision(step=step, action=Action.RUN, reason=reason, drift=drift)
 
 
 def _summary(drift: tuple[str, ...]) -> str:
     return drift[0] + (f" and {len(drift) - 1} more" if len(drift) > 1 else "")
 
 
-def _settle(
-    ends: list[ExecutorStep[Any]],
+def _recheck_readers(
+    ends: Collection[ExecutorStep[Any]],
     decided: dict[ExecutorStep[Any], Decision],
-    follows: set[ExecutorStep[Any]],
-    found: Conditions,
+    conditions: Conditions,
     deleted: set[ExecutorStep[Any]],
 ) -> set[ExecutorStep[Any]]:
     """Whatever reads what will be made again becomes RECHECK; returns the steps that must exist.
 
-    follows: missing steps that differ from an earlier output only by what they read. deleted: outputs that are made
-    again only if they are needed, with the bytes that they had; those whose inputs may change are taken out of it.
+    deleted: outputs that are made again only if they are needed, with the bytes that they had; those whose inputs may
+    change are taken out of it.
     """
     while True:
         needed = _needed(ends, decided, deleted)
@@ -251,23 +254,23 @@ def _settle(
             return needed  # a rerun of what is all there
         changed = False
         for step, decision in decided.items():
-            if step not in deleted and not _may_be_spared(step, decision, follows, found):
+            if step not in deleted and not _equal_bytes_would_spare(decision, conditions[step]):
                 continue
             remade = [
-                held
-                for held in step.dependencies
-                if held in needed
-                and held not in deleted
-                and decided[held].action in REMADE
-                and not _published_earlier(decision, held, decided)
+                read
+                for read in step.dependencies
+                if read in needed
+                and read not in deleted
+                and decided[read].action in REMADE
+                and not _published_earlier(decision, read, decided)
             ]
             if remade and step in deleted:
                 deleted.discard(step)
                 changed = True
             elif remade:
-                names = ", ".join(held.name for held in remade[:3]) + (" …" if len(remade) > 3 else "")
+                names = ", ".join(read.name for read in remade[:3]) + (" …" if len(remade) > 3 else "")
                 reason = f"runs only if other bytes come from {names}"
-                decided[step] = dataclasses.replace(decision, action=Action.RECHECK, reason=reason, same_as=None)
+                decided[step] = replace(decision, action=Action.RECHECK, reason=reason, alias_target=None)
                 changed = True
         if not changed:
             return needed
@@ -282,20 +285,18 @@ def _published_earlier(
         and decision.record is not None
         and decided[training].action is Action.RUN
         and decided[training].record is None
-        and not decided[training].anew
+        and not decided[training].forced
         and not any(decided[read].action in REMADE for read in training.dependencies)
     )
 
 
-def _may_be_spared(
-    step: ExecutorStep[Any], decision: Decision, follows: set[ExecutorStep[Any]], found: Conditions
-) -> bool:
+def _equal_bytes_would_spare(decision: Decision, condition: Condition) -> bool:
     """Whether bytes that do not change would spare it, so that it is decided when its inputs are there."""
     if decision.action is Action.STOP:
         # Made from revoked bytes that are being made again; what is revoked itself is not helped by that.
-        return decision.trust is Trust.REVOKED and decision.record is not None and not found[step].revoked
+        return decision.trust is Trust.REVOKED and decision.record is not None and not condition.revoked
     if decision.action is Action.RUN:
-        return step in follows
+        return condition.missing is not None and condition.missing.only_inputs_changed
     return decision.action in (Action.CACHED, Action.ALIAS)
 
 

@@ -8,25 +8,27 @@ comparing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from marin.errors import CorruptRecord
-from marin.plan.condition import state_of_files
-from marin.plan.drift import Today, same
+from marin.plan.drift import Today
+from marin.plan.facts import compare
+from marin.plan.output_files import state_of_files
 from marin.plan.snapshot import Snapshot
-from marin.steps.step import ExecutorStep, Pin
-from marin.store.layout import RECORD
-from marin.store.record import Acceptance, Record, parse_record
+from marin.steps.step import ExecutorStep
+from marin.store.record import Acceptance, Record
 
 
-def roots_of(step: ExecutorStep[Any], record_of: Callable[[ExecutorStep[Any]], Record | None]) -> dict[str, str] | None:
+def input_roots(
+    step: ExecutorStep[Any], record_of: Callable[[ExecutorStep[Any]], Record | None]
+) -> dict[str, str] | None:
     """Digest of what a step reads, by identity; None if some of it is not known (yet).
 
     A milestone's are those of its training run's inputs: the run's record knows them too.
     """
     roots: dict[str, str] = {}
     if step.producer is not None and (made := record_of(step.producer)) is not None:
-        roots = {held.identity: held.root for held in made.inputs}
+        roots = {read.identity: read.root for read in made.inputs}
     for dependency in (step.producer or step).dependencies:
         record = record_of(dependency)
         if record is not None:
@@ -36,11 +38,11 @@ def roots_of(step: ExecutorStep[Any], record_of: Callable[[ExecutorStep[Any]], R
     return roots
 
 
-def why_shared(step: ExecutorStep[Any], original: Record) -> str:
-    """In a few words, after it was done."""
-    if step.pin is not None:
-        return f"pinned: {original.attempt}, every byte is right"
-    return f"same action and input bytes as {original.name} {original.identity[:12]}"
+class Alias(NamedTuple):
+    """An output of the same action."""
+
+    target: Record
+    acceptance: Acceptance | None  # who let it stand, where its code differs from today's
 
 
 class Aliases:
@@ -49,15 +51,19 @@ class Aliases:
     def __init__(self, snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
         self.snapshot, self.today = snapshot, today
 
-    def find(self, step: ExecutorStep[Any], action: str) -> Record | None:
+    def find(self, step: ExecutorStep[Any], action: str) -> Alias | None:
         """A trusted output of the same action that today's code would make alike; None if there is none.
 
         action: see ``marin.steps.step.action_key``; "" where it is not known.
         """
         for identity in self.snapshot.actions.get(action, ()) if action else ():
             record = self._trusted(identity) if identity != step.identity else None
-            if record is not None and record.action == action and self.stands(record, self.today[step])[0]:
-                return record
+            if record is None or record.action != action:
+                continue
+            made_by, today = record.made_by, self.today[step]
+            compared = compare(self.snapshot.store, record.identity, made_by, today, made_by.inputs)
+            if not compared.drift:
+                return Alias(record, compared.acceptance)
         return None
 
     def add(self, record: Record) -> None:
@@ -68,42 +74,11 @@ class Aliases:
             if record.identity not in identities:
                 identities.append(record.identity)
 
-    def stands(self, record: Record, today: Today) -> tuple[bool, Acceptance | None]:
-        """(would today's code make this output from the same inputs, who accepted that if the code differs)."""
-        inputs = {held.identity: held.root for held in record.inputs}
-        if same(self.snapshot.store, record.made_by, today, inputs, record.observed):
-            return True, None
-        for acceptance in self.snapshot.store.acceptances(record.identity):
-            if same(self.snapshot.store, acceptance, today, inputs, record.observed):
-                return True, acceptance
-        return False, None
-
-    def pinned(self, pin: Pin) -> tuple[Record | None, str]:
-        """(the output that a pin names, or what is wrong with it)."""
-        store = self.snapshot.store
-        content = store.objects.read(f"{pin.at}/{RECORD}")
-        if content is None:
-            return None, (
-                f"the pinned output {pin.at} is not in {store.prefix}; `marin ls` lists what is, "
-                "`marin adopt` brings outside data in"
-            )
-        try:
-            record = parse_record(content, f"{store.prefix}/{pin.at}/{RECORD}")
-        except CorruptRecord as error:
-            return None, str(error)
-        if record.root != pin.digest:
-            return None, (
-                f"the pinned output {pin.at} holds {record.root[:12]}, the pin says {pin.digest[:12]}: it was made "
-                "again since, or the pin is of something else; look at it, then pin the digest that you mean"
-            )
-        wrong = state_of_files(self.snapshot, record).wrong
-        return (None, f"the pinned output {pin.at} is damaged: {wrong}") if wrong else (record, "")
-
     def _trusted(self, identity: str) -> Record | None:
         try:
             record = self.snapshot.committed.find(identity)
         except CorruptRecord:
             return None  # no output to share; `marin verify` reports it
-        if record is None or self.snapshot.untrusted(record) or state_of_files(self.snapshot, record).wrong:
+        if record is None or self.snapshot.trust.untrusted(record) or state_of_files(self.snapshot, record).wrong:
             return None
         return record

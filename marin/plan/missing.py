@@ -5,97 +5,63 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from enum import Enum
 from typing import Any, cast
 
 from marin.errors import CorruptRecord
+from marin.plan.condition import Missing
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, identity_fields
-from marin.store.layout import LOG, RECORD, slug
-from marin.store.lease import State
+from marin.store.layout import LOG, RECORD
+from marin.store.lease import LeaseDocument, State
 from marin.store.record import Record, parse_record
 from marin.store.redaction import redacted
 
 
-@dataclass(frozen=True)
-class Missing:
-    """follows: an earlier output differs from it only in what it reads, so equal bytes would spare it."""
-
-    reason: str
-    follows: bool = False
-
-
 def why_missing(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Missing]:
-    """One line for each step that the store does not hold."""
+    """Of each step that the store does not hold."""
     found: dict[ExecutorStep[Any], Missing] = {}
-    unmade: list[ExecutorStep[Any]] = []
-    by_op: dict[str, _Attempts] = {}
+    never_tried: list[ExecutorStep[Any]] = []
     for step in steps:
-        if step.op not in by_op:
-            by_op[step.op] = _Attempts(snapshot.attempts(step.op))
-        mine = by_op[step.op].of_identity(step.identity)
-        lease = snapshot.leases.get(step.identity)
+        lease, attempts = snapshot.leases.get(step.identity), snapshot.attempts(step.op).of_identity(step.identity)
         if lease is not None and lease.collected:
-            found[step] = Missing(lease.collected)
-        elif mine:
-            found[step] = Missing(_unfinished(step, mine, snapshot))
+            found[step] = Missing(reason=lease.collected)
+        elif attempts:
+            found[step] = Missing(reason=_about_attempts(lease, attempts, snapshot))
         else:
-            unmade.append(step)
-    earlier = _earlier(unmade, by_op, snapshot)
-    for step in unmade:
-        sibling = _last(earlier[step], snapshot.scale)
-        snapshot.last_outputs[step] = sibling
-        if sibling is None:
-            found[step] = Missing(_new_at_this_scale(earlier[step]))
+            never_tried.append(step)
+    earlier = _earlier(never_tried, snapshot)
+    for step in never_tried:
+        last = snapshot.last_outputs[step] = _last(earlier[step], snapshot.scale)
+        if last is None:
+            found[step] = Missing(reason=_new_at_this_scale(earlier[step]))
             continue
-        version = [f"version {sibling.version} → {step.version}"] if sibling.version != step.version else []
-        changes = [*version, *field_changes(step, sibling)]
+        version = [f"version {last.version} → {step.version}"] if last.version != step.version else []
+        changes = [*version, *field_changes(step, last)]
         more = [f"{len(changes) - 3} more"] if len(changes) > 3 else []
-        found[step] = Missing("; ".join([*changes[:3], *more]) or "what it reads is new", follows=not changes)
+        reason = "; ".join([*changes[:3], *more]) or "what it reads is new"
+        found[step] = Missing(reason=reason, only_inputs_changed=not changes)
     return found
 
 
 def last_outputs(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], Record]:
     """The latest output at this scale of the same operator and label as each step, where there is one."""
-    known = snapshot.last_outputs
-    asked = list(steps)
-    unknown = [step for step in asked if step not in known]
-    by_op = {op: _Attempts(snapshot.attempts(op)) for op in {step.op for step in unknown}}
-    known.update({step: _last(held, snapshot.scale) for step, held in _earlier(unknown, by_op, snapshot).items()})
-    return {step: record for step in asked if (record := known[step]) is not None}
+    known, wanted = snapshot.last_outputs, list(steps)
+    earlier = _earlier([step for step in wanted if step not in known], snapshot)
+    known.update({step: _last(records, snapshot.scale) for step, records in earlier.items()})
+    return {step: record for step in wanted if (record := known[step]) is not None}
 
 
-class _Attempts:
-    """The attempts of one operator, by identity and by label."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._by_identity: dict[str, list[str]] = {}
-        self._by_label: dict[str, list[str]] = {}
-        for name in names:
-            stem = name.rpartition("/")[2].rpartition(".")[0]
-            label, _, short = stem.rpartition("-")
-            self._by_identity.setdefault(short, []).append(name)
-            if label:
-                self._by_label.setdefault(label, []).append(name)
-
-    def of_identity(self, identity: str) -> list[str]:
-        return self._by_identity.get(identity[:12], [])
-
-    def of_label(self, label: str) -> list[str]:
-        return self._by_label.get(slug(label), []) if label else []
-
-
-def _unfinished(step: ExecutorStep[Any], mine: list[str], snapshot: Snapshot) -> str:
-    lease = snapshot.leases.get(step.identity)
+def _about_attempts(lease: LeaseDocument | None, attempts: list[str], snapshot: Snapshot) -> str:
     if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
         return lease.describe()
-    for attempt in reversed(mine):
+    for attempt in reversed(attempts):
         failure = snapshot.store.failure(attempt)
         if failure is not None:
             how = "" if failure.stopped else "failed "
             return f"{how}last time: {failure.error} (log: {attempt}/{LOG})"
-    return f"an earlier attempt did not finish ({mine[-1]})"
+    return f"an earlier attempt did not finish ({attempts[-1]})"
 
 
 def _last(records: Iterable[Record], scale: str) -> Record | None:
@@ -111,19 +77,15 @@ def _new_at_this_scale(elsewhere: Sequence[Record]) -> str:
     return "never built with these fields" if elsewhere else "never built"
 
 
-def _earlier(
-    steps: Iterable[ExecutorStep[Any]], by_op: Mapping[str, _Attempts], snapshot: Snapshot
-) -> dict[ExecutorStep[Any], list[Record]]:
+def _earlier(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[ExecutorStep[Any], list[Record]]:
     """Every output of the same operator and label, at any scale: read all at once."""
-    attempts = {step: by_op[step.op].of_label(step.label) for step in steps}
-    names = {f"{attempt}/{RECORD}" for held in attempts.values() for attempt in held}
+    attempts = {step: snapshot.attempts(step.op).of_label(step.label) for step in steps}
+    names = {f"{attempt}/{RECORD}" for alike in attempts.values() for attempt in alike}
     records: dict[str, Record] = {}
     for name, content in snapshot.store.objects.read_many(sorted(names)).items():
-        try:
+        with suppress(CorruptRecord):  # only a hint for people: verify reports damaged attempts
             records[name.removesuffix(f"/{RECORD}")] = parse_record(content, name)
-        except CorruptRecord:
-            continue  # only a hint for people: verify reports damaged attempts
-    return {step: [records[attempt] for attempt in held if attempt in records] for step, held in attempts.items()}
+    return {step: [records[attempt] for attempt in alike if attempt in records] for step, alike in attempts.items()}
 
 
 def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:

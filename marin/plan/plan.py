@@ -13,10 +13,10 @@ from typing import Any
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.fingerprint.live.patched import ModuleStates
 from marin.fingerprint.of_step import code_fingerprint, module_states
-from marin.plan.condition import conditions
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide
 from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
+from marin.plan.facts import read_conditions
 from marin.plan.observed import Digests, Present
 from marin.plan.outside_data import outside_of, shortened
 from marin.plan.pinned_kind import check_kinds
@@ -32,23 +32,16 @@ NAMED = 4  # so many steps that drifted alike are named; `marin plan` lists all
 
 @dataclass
 class Plan:
-    """decisions: dependencies first. accept: the reason to let each drifted output stand, by identity.
-
-    keep_state: identities of steps that go on with work in progress that other code began. because: what the person
-    said who asked for this. on_drift: what to do about what others commit meanwhile, too. not_compared: lines about
-    modules of which nobody knows whether something changed them from outside.
-    """
-
     experiment: Experiment
     store: Store
-    decisions: list[Decision]
+    decisions: list[Decision]  # dependencies first
     today: dict[ExecutorStep[Any], Today]
     snapshot: Snapshot
-    accept: dict[str, str] = field(default_factory=dict[str, str])
-    keep_state: frozenset[str] = frozenset()
-    because: str = ""
-    on_drift: OnDrift = OnDrift.STOP
-    not_compared: tuple[str, ...] = ()
+    accepted_because: dict[str, str] = field(default_factory=dict[str, str])  # of each drifted output, by identity
+    keep_state: frozenset[str] = frozenset()  # identities of steps that continue work in progress of other code
+    because: str = ""  # what the person said who asked for this
+    on_drift: OnDrift = OnDrift.STOP  # also of what others commit meanwhile
+    not_compared: tuple[str, ...] = ()  # lines about modules that something outside may have changed unseen
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -139,20 +132,16 @@ def make_plan(
     not_compared = states.must_be_as_imported(
         steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step])
     )
-    found = conditions(steps, snapshot, today)
-    ends = list(experiment.results.values())
-    decisions = decide(found, ends, snapshot, Aliases(snapshot, today), forced, on_drift)
-    pinned = {d.step: held for d in decisions if d.step.pin and (held := d.same_as or d.record) is not None}
-    if pinned:
-        check_kinds(steps, pinned)
+    conditions, aliases = read_conditions(snapshot, today), Aliases(snapshot, today)
+    decisions = decide(conditions, experiment.results.values(), aliases.find, forced, on_drift)
+    pinned = {d.step: output for d in decisions if d.step.pin and (output := d.alias_target or d.record) is not None}
+    check_kinds(steps, pinned)
     accepted = {
         step.identity: because
-        for step, condition in found.items()
-        if (condition.drift or condition.unfinished) and on_drift is OnDrift.ACCEPT and step not in forced
+        for step, condition in conditions.items()
+        if (condition.drift or condition.work_drift) and on_drift is OnDrift.ACCEPT and step not in forced
     }
-    accepted |= {d.step.identity: because for d in decisions if d.step.pin and d.drift and d.action is not Action.STOP}
-    goes_on = {step.identity for step, condition in found.items() if condition.goes_on and step not in forced}
-    keep_state = frozenset(goes_on | accepted.keys())
+    continued = {step.identity for step, each in conditions.items() if each.continue_accepted and step not in forced}
     return Plan(
         experiment,
         store,
@@ -160,10 +149,10 @@ def make_plan(
         today,
         snapshot,
         accepted,
-        keep_state,
-        because.strip(),
-        on_drift,
-        tuple(not_compared),
+        keep_state=frozenset(continued | accepted.keys()),
+        because=because.strip(),
+        on_drift=on_drift,
+        not_compared=tuple(not_compared),
     )
 
 

@@ -10,10 +10,30 @@ from marin.plan.pinned_code import PinnedCode
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.inventory import Inventory
+from marin.store.layout import slug
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
-from marin.store.trust import Distrust, TrustChecker
+from marin.store.trust import TrustChecker
+
+
+class Attempts:
+    """At the steps of one operator, committed or not, by the directory of each."""
+
+    def __init__(self, directories: list[str]) -> None:
+        self.directories = frozenset(directories)
+        self._by_identity: dict[str, list[str]] = {}
+        self._by_label: dict[str, list[str]] = {}
+        for directory in directories:
+            label, _, short = directory.rpartition("/")[2].rpartition(".")[0].rpartition("-")
+            self._by_identity.setdefault(short, []).append(directory)
+            self._by_label.setdefault(label, []).append(directory)
+
+    def of_identity(self, identity: str) -> list[str]:
+        return self._by_identity.get(identity[:12], [])
+
+    def of_label(self, label: str) -> list[str]:
+        return self._by_label.get(slug(label), []) if label else []
 
 
 class Snapshot:
@@ -34,16 +54,13 @@ class Snapshot:
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
         missing = wanted - self.records.keys() - self.damage.keys()
         self.in_progress = store.state_identities() if missing else set[str]()
+        self._attempts: dict[str, Attempts] = {}
 
-    def attempts(self, op: str) -> list[str]:
-        """Every attempt of an operator's steps, committed or not: one listing an operator."""
+    def attempts(self, op: str) -> Attempts:
+        """One listing an operator."""
         if op not in self._attempts:
-            self._attempts[op] = self.store.attempts(op)
+            self._attempts[op] = Attempts(self.store.attempts(op))
         return self._attempts[op]
-
-    @functools.cached_property
-    def _attempts(self) -> dict[str, list[str]]:
-        return {}
 
     @functools.cached_property
     def actions(self) -> dict[str, list[str]]:
@@ -51,13 +68,9 @@ class Snapshot:
         return self.store.actions()
 
     @functools.cached_property
-    def judge(self) -> TrustChecker:
+    def trust(self) -> TrustChecker:
         return TrustChecker(self.store, self.records, revoked(self.store))
 
     @functools.cached_property
     def code_of_pins(self) -> PinnedCode:
-        return PinnedCode(self.store, self.judge)
-
-    def untrusted(self, record: Record) -> Distrust | None:
-        """Why these bytes are not to be used; None if they may be."""
-        return self.judge.untrusted(record)
+        return PinnedCode(self.store, self.trust)

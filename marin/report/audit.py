@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.stored import stored_code
-from marin.plan.condition import FilesState, state_of_files
+from marin.plan.condition import FilesState
 from marin.plan.decision import Action, Trust
 from marin.plan.decontamination import DECONTAMINATE, undecontaminated
+from marin.plan.output_files import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
 from marin.report.marks import BAD, MarkKind, Marks
@@ -119,10 +120,10 @@ def audit_plans(store: Store, plans: Iterable[Plan], days: int = DAYS) -> Audit:
     scope: set[Output] = set()
     for plan in held:
         for decision in plan.decisions:
-            scope |= _rests_on(lineage, decision.record or decision.same_as)
+            scope |= _rests_on(lineage, decision.record or decision.alias_target)
         for name, step in plan.experiment.results.items():
             decision = plan.of(step)
-            rests = _rests_on(lineage, decision.record or decision.same_as)
+            rests = _rests_on(lineage, decision.record or decision.alias_target)
             results.append(Result(name, step.name, step.identity, frozenset(rests)))
     made = Audit(lineage, frozenset(scope), results)
     _Auditor(store, made, days).look()
@@ -274,7 +275,7 @@ def _version(package: str) -> str:
 def _about_plan(made: Audit, plan: Plan) -> None:
     """What today's code and the experiment itself tell."""
     for decision in plan.decisions:
-        record, step = decision.record or decision.same_as, decision.step.name
+        record, step = decision.record or decision.alias_target, decision.step.name
         outputs = [] if record is None else [Output(record.identity, record.root)]
         if decision.action is Action.STOP and decision.trust not in (Trust.REVOKED, Trust.CORRUPT):
             more = f" and {len(decision.drift) - 1} more" if len(decision.drift) > 1 else ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
+from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import compare, source_diff
 from marin.fingerprint.stored import stored_code
+from marin.plan.facts import pinned_output
 from marin.plan.missing import describe_fields
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
@@ -39,9 +42,11 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         "diffs": {},
         "accepted": [held.to_plain() for held in plan.store.acceptances(step.identity)],
     }
-    if step.pin is not None and (original := plan.aliases.pinned(step.pin)[0]) is not None:
-        told["pinned"] = original.attempt
-        told["diffs"] = plan.snapshot.code_of_pins.differences(original)
+    if step.pin is not None:
+        with suppress(CorruptRecord):  # the reason says what is wrong with it
+            original = pinned_output(plan.snapshot, step.pin)
+            told["pinned"] = original.attempt
+            told["diffs"] = plan.snapshot.code_of_pins.differences(original)
     if record is not None:
         told["committed"] = {
             "output": record.attempt,

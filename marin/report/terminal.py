@@ -28,7 +28,7 @@ COLORS = {
     Action.RUN: "cyan",
     Action.RECHECK: "blue",
     Action.STOP: "red bold",
-    Action.ABSENT: "dim",
+    Action.NOT_NEEDED: "dim",
 }
 MARKS = {
     Status.RAN: "[green]✓[/]",

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from marin import Pinned
-from marin.executor.revocation_watch import READ_AGAIN, RevocationWatch
+from marin.executor.other_drivers import READ_AGAIN, RevocationWatch
 from marin.plan.decision import Action
 from marin.store.lease import LOOK_SECONDS
 from marin.store.revocation import history, revoke, revoked, withdraw

@@ -85,7 +85,7 @@ def test_accepted_drift_is_recorded_and_stays_accepted(prefix: str, tmp_path: Pa
     run(prefix, end=end)
     source.write_text("one, with a comma")
     plan = planned(prefix, on_drift=OnDrift.ACCEPT, end=end)
-    assert plan.accept == {end.identity: "a test"}
+    assert plan.accepted_because == {end.identity: "a test"}
     accept_planned(plan)
     after = planned(prefix, end=end)
     assert after.of(end).action is Action.CACHED
@@ -135,7 +135,7 @@ def test_a_missing_upstream_of_a_committed_output_is_not_made_again(prefix: str)
     (Path(prefix) / ".marin/records" / f"{Write(text='hello').identity}.json").unlink()
     (Path(prefix) / ".marin/leases" / f"{Write(text='hello').identity}.json").unlink()
     plan = planned(prefix, end=chain())
-    assert plan.of(Write(text="hello")).action is Action.ABSENT
+    assert plan.of(Write(text="hello")).action is Action.NOT_NEEDED
     assert ran(run(prefix, end=chain())) == set()
 
 

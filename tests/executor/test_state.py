@@ -57,6 +57,6 @@ def test_rebuilding_throws_work_of_other_code_away(prefix: str, step: Slowly) ->
 
 def test_accepting_goes_on_with_it(prefix: str, step: Slowly) -> None:
     begun_by_other_code(prefix, step)
-    assert planned(prefix, on_drift=OnDrift.ACCEPT, end=step).accept == {step.identity: "a test"}
+    assert planned(prefix, on_drift=OnDrift.ACCEPT, end=step).accepted_because == {step.identity: "a test"}
     assert ran(run(prefix, on_drift=OnDrift.ACCEPT, end=step)) == {"toy-slowly/s"}
     assert made_here(prefix, step) == {"made-1.txt", "made-2.txt"}

@@ -39,7 +39,7 @@ def test_a_deleted_intermediate_that_nothing_needs_stops_nothing(any_prefix: str
     run(any_prefix, end=C)
     delete(any_prefix, A, B)
     plan = planned(any_prefix, end=C)
-    assert [plan.of(step).action for step in (A, B, C)] == [Action.ABSENT, Action.ABSENT, Action.CACHED]
+    assert [plan.of(step).action for step in (A, B, C)] == [Action.NOT_NEEDED, Action.NOT_NEEDED, Action.CACHED]
     assert "was deleted" in plan.of(B).reason
     assert record_of(any_prefix, B).attempt in " ".join(plan.of(B).notes)
     assert statuses(execute(plan)) == {"toy-write/a": "absent", "toy-join/b": "absent", "toy-join/c": "cached"}
@@ -186,7 +186,7 @@ def test_a_deleted_pin_stops_where_it_is_needed_and_only_there(prefix: str) -> N
     end = Join(parts=(pin,), label="end")
     run(prefix, end=end)
     delete(prefix, A)
-    assert planned(prefix, end=end).of(pin).action is Action.ABSENT
+    assert planned(prefix, end=end).of(pin).action is Action.NOT_NEEDED
     assert statuses(run(prefix, end=end))["toy-join/end"] == "cached"
     with pytest.raises(CorruptRecord, match=r"pinned/old: the pinned output .* was deleted: put that folder back"):
         run(prefix, end=end, more=Join(parts=(pin,), separator="-", label="more"))

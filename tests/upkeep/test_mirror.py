@@ -139,7 +139,7 @@ def test_one_output_without_its_inputs_serves_and_is_known_by_what_it_was_made_f
     [done] = mirrored(source, target, "second")
     assert done.record.name == "toy-join/second"
     plan = planned(target, end=chain())
-    assert [held.action for held in plan.decisions] == [Action.ABSENT] * 3 + [Action.CACHED]
+    assert [held.action for held in plan.decisions] == [Action.NOT_NEEDED] * 3 + [Action.CACHED]
     assert {claim.subject for claim in audit_store(Store(target)).claims} == {"elsewhere"}
     # What it was made from two steps up is revoked there, where it never was.
     a = committed(source, Write(text="hello"))

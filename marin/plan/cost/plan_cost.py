@@ -128,7 +128,7 @@ def plan_costs(plan: Plan, regions: Regions | None = None) -> list[StepCost]:
     for decision in plan.decisions:
         step = decision.step
         if decision.action not in REMADE:
-            record = decision.record or decision.same_as
+            record = decision.record or decision.alias_target
             if record is not None:
                 sizes[step] = _size_of(record)
                 there.add(step)

@@ -31,7 +31,7 @@ STATUS = {
     Status.SKIPPED: model.Status.SKIPPED,
     Status.STOPPED: model.Status.STOPPED,
     Status.WAITING: model.Status.SKIPPED,
-    Status.ABSENT: model.Status.SKIPPED,
+    Status.NOT_NEEDED: model.Status.SKIPPED,
 }
 
 

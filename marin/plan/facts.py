@@ -1,0 +1,168 @@
+"""What a plan must know of each step: the store's side of it beside today's code, data and inputs, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from marin.errors import CorruptRecord
+from marin.plan.condition import UNCHANGED, Comparison, Condition, Conditions
+from marin.plan.drift import Today, changes, package_changes, same
+from marin.plan.missing import why_missing
+from marin.plan.observed import unseen
+from marin.plan.output_files import state_of_files
+from marin.plan.snapshot import Snapshot
+from marin.steps.step import ExecutorStep, Pin
+from marin.store.layout import RECORD
+from marin.store.record import BuiltFrom, Observed, Record, parse_record
+from marin.store.store import Store
+
+
+def read_conditions(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> Conditions:
+    """Of each step, in the order of today's: dependencies first."""
+    _look_at_observed_files(snapshot, today)
+    found: Conditions = {}
+    for step, now in today.items():
+        record = snapshot.records.get(step.identity)
+        if record is not None:
+            found[step] = _committed(snapshot, step, record, now)
+        elif damage := snapshot.damage.get(step.identity):
+            found[step] = Condition(damage=damage, remarks=tuple(unseen(Observed(), now.code)))
+        else:
+            found[step] = _uncommitted(snapshot, step, now)
+    missing = [step for step, condition in found.items() if condition.is_missing and step.pin is None]
+    for step, why in why_missing(missing, snapshot).items():
+        found[step] = replace(found[step], missing=why)
+    return found
+
+
+def compare(
+    store: Store,
+    identity: str,
+    then: BuiltFrom,
+    today: Today,
+    inputs: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+) -> Comparison:
+    """inputs, names: today's root and the name of each input, by identity; only named ones are told of."""
+    found = changes(store, then, today, inputs, names or {})
+    for acceptance in store.acceptances(identity) if found else ():
+        if same(store, acceptance, today, inputs, then.observed):
+            return Comparison(changes=tuple(found), acceptance=acceptance, excuse=acceptance.describe())
+    return Comparison(changes=tuple(found)) if found else UNCHANGED
+
+
+def compare_output(
+    store: Store, step: ExecutorStep[Any], record: Record, today: Today, inputs: Mapping[str, str]
+) -> Comparison:
+    """A committed output with what would be made today. inputs: today's root of each, by identity."""
+    return compare(
+        store, step.identity, record.made_by, today, inputs, {read.identity: read.name for read in record.inputs}
+    )
+
+
+def pinned_output(snapshot: Snapshot, pin: Pin) -> Record:
+    """The output that a pin names. Raises CorruptRecord saying what is wrong with it."""
+    store = snapshot.store
+    content = store.objects.read(f"{pin.at}/{RECORD}")
+    if content is None:
+        raise CorruptRecord(
+            f"the pinned output {pin.at} is not in {store.prefix}; `marin ls` lists what is, "
+            "`marin adopt` brings outside data in"
+        )
+    record = parse_record(content, f"{store.prefix}/{pin.at}/{RECORD}")
+    if record.root != pin.digest:
+        raise CorruptRecord(
+            f"the pinned output {pin.at} holds {record.root[:12]}, the pin says {pin.digest[:12]}: it was made "
+            "again since, or the pin is of something else; look at it, then pin the digest that you mean"
+        )
+    if wrong := state_of_files(snapshot, record).wrong:
+        raise CorruptRecord(f"the pinned output {pin.at} is damaged: {wrong}")
+    return record
+
+
+def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
+    """All files that were observed to be read, side by side."""
+    paths: list[str] = []
+    digests = None
+    for step, now in today.items():
+        record = snapshot.records.get(step.identity)
+        if record is not None and record.observed.files and now.present is not None:
+            digests = now.present.digests
+            paths += now.present.paths(record.observed)
+    if digests is not None:
+        digests.add(paths)
+
+
+def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, today: Today) -> Condition:
+    files = state_of_files(snapshot, record)
+    distrust = snapshot.trust.untrusted(record)
+    absent = today.present.missing(record.observed) if today.present is not None else []
+    return Condition(
+        record=record,
+        damage=files.wrong or snapshot.damage.get(step.identity, ""),
+        deleted=files.deleted,
+        untrusted=distrust.why if distrust is not None else "",
+        revoked=distrust is not None and distrust.is_revoked,
+        output=compare_output(snapshot.store, step, record, today, _current_inputs(snapshot, step)),
+        pinned=UNCHANGED if step.pin is None else _compare_pinned(snapshot, step, step.pin, record),
+        remarks=(
+            *package_changes(record.packages, today.code.packages),
+            *files.notes,
+            *unseen(record.observed, today.code),
+            *(f"{name} is not on this machine, and not compared; {record.observed.host} read it" for name in absent),
+        ),
+    )
+
+
+def _uncommitted(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> Condition:
+    condition = Condition(remarks=tuple(unseen(Observed(), today.code)))
+    if step.pin is not None:
+        try:
+            record = pinned_output(snapshot, step.pin)
+        except CorruptRecord as error:
+            return replace(condition, pin_fault=str(error))
+        condition = replace(condition, pinned_output=record)
+        if (distrust := snapshot.trust.untrusted(record)) is not None:
+            return replace(condition, untrusted=distrust.why, revoked=distrust.is_revoked)
+        return replace(condition, pinned=_compare_pinned(snapshot, step, step.pin, record))
+    if step.identity in snapshot.in_progress:
+        return replace(condition, work=_compare_work(snapshot, step, today))
+    return condition
+
+
+def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> Comparison:
+    """Work in progress (training checkpoints, say) may have been begun by other code or from other inputs."""
+    try:
+        marker = snapshot.store.state_marker(step.identity)
+    except CorruptRecord as error:
+        return Comparison(changes=(str(error),))
+    if marker is None:
+        return UNCHANGED
+    names = {dependency.identity: dependency.name for dependency in step.dependencies}
+    return compare(snapshot.store, step.identity, marker, today, _current_inputs(snapshot, step), names)
+
+
+def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, record: Record) -> Comparison:
+    """The code that made a pinned output with today's, unless somebody said why it stands."""
+    changes, notes = snapshot.code_of_pins.since(record)
+    compared = Comparison(changes=tuple(changes), notes=tuple(notes))
+    if not changes:
+        return compared
+    if pin.because:
+        more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+        return replace(compared, excuse=f"pinned although {changes[0]}{more}: {pin.because}")
+    for acceptance in snapshot.store.acceptances(step.identity):
+        if set(changes) <= set(acceptance.changes):
+            return replace(compared, excuse=acceptance.describe(), acceptance=acceptance)
+    return compared
+
+
+def _current_inputs(snapshot: Snapshot, step: ExecutorStep[Any]) -> dict[str, str]:
+    """Root digest of each committed dependency, by identity."""
+    return {
+        dependency.identity: record.root
+        for dependency in step.dependencies
+        if (record := snapshot.records.get(dependency.identity)) is not None
+    }
