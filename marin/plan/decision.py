@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from marin.plan.condition import Condition, Conditions
+from marin.plan.condition import Condition, Conditions, Missing
 from marin.plan.early_cutoff import Alias, input_roots
 from marin.steps.step import ExecutorStep, action_key
 from marin.store.record import Record
@@ -81,13 +81,15 @@ def decide(
     decided: dict[ExecutorStep[Any], Decision] = {}
     for step, condition in conditions.items():
         if step in forced:
-            decided[step] = _force(step, condition)
+            decided[step] = _force(_undecided(step, condition), condition)
         elif not condition.is_missing:
             decided[step] = decide_present(step, condition, on_drift)
         elif step.pin is not None:
-            decided[step] = _decide_unused_pin(step, condition, on_drift)
+            decided[step] = _decide_unused_pin(_undecided(step, condition), condition, on_drift)
         else:
-            decided[step] = _decide_missing(step, condition, decided, find_alias)
+            roots = input_roots(step, lambda read: _certain_record(decided[read]))
+            alias = None if roots is None else find_alias(step, action_key(step, roots))
+            decided[step] = _decide_missing(_undecided(step, condition), condition.missing, alias)
     deleted = {step for step, decision in decided.items() if decision.trust is Trust.INCOMPLETE and decision.deleted}
     needed = _recheck_readers(ends, decided, conditions, deleted)
     return [
@@ -96,7 +98,12 @@ def decide(
     ]
 
 
-def _force(step: ExecutorStep[Any], condition: Condition) -> Decision:
+def _undecided(step: ExecutorStep[Any], condition: Condition) -> Decision:
+    record, notes, deleted = condition.record, condition.notes, condition.deleted
+    return Decision(step=step, action=Action.STOP, reason="", record=record, notes=notes, deleted=deleted)
+
+
+def _force(stop: Decision, condition: Condition) -> Decision:
     trust = None
     if condition.damage:
         trust = Trust.CORRUPT
@@ -104,61 +111,41 @@ def _force(step: ExecutorStep[Any], condition: Condition) -> Decision:
         trust = Trust.REVOKED
     elif condition.record is not None:
         trust = Trust.DRIFTED if condition.drift else Trust.FRESH
-    return Decision(
-        step=step,
-        action=Action.RUN,
-        reason="asked for by --rebuild",
-        record=condition.record,
-        drift=condition.drift,
-        notes=condition.notes,
-        trust=trust,
-        forced=True,
-        deleted=condition.deleted,
-    )
+    reason = "asked for by --rebuild"
+    return replace(stop, action=Action.RUN, reason=reason, drift=condition.drift, trust=trust, forced=True)
 
 
 def _not_needed(decision: Decision) -> Decision:
-    absent, record = Action.NOT_NEEDED, decision.record
-    if not decision.deleted or record is None:
-        reason = "not in the store and not needed: what is made from it is committed"
-        return Decision(step=decision.step, action=absent, reason=reason)
-    reason = "its output was deleted and is not needed: what is made from it is committed"
-    notes = (*decision.notes, f"{record.attempt} was deleted; it is made again when something needs it")
-    return Decision(step=decision.step, action=absent, reason=reason, notes=notes)
+    reason, notes = "not in the store and not needed: what is made from it is committed", tuple[str, ...]()
+    if decision.deleted and decision.record is not None:
+        reason = "its output was deleted and is not needed: what is made from it is committed"
+        gone = f"{decision.record.attempt} was deleted; it is made again when something needs it"
+        notes = (*decision.notes, gone)
+    return Decision(step=decision.step, action=Action.NOT_NEEDED, reason=reason, notes=notes)
 
 
-def _decide_missing(
-    step: ExecutorStep[Any],
-    condition: Condition,
-    decided: Mapping[ExecutorStep[Any], Decision],
-    find_alias: Callable[[ExecutorStep[Any], str], Alias | None],
-) -> Decision:
-    roots = input_roots(step, lambda read: _certain_record(decided[read]))
-    alias = None if roots is None else find_alias(step, action_key(step, roots))
+def _decide_missing(stop: Decision, missing: Missing | None, alias: Alias | None) -> Decision:
     if alias is not None:
         other = f"{alias.target.name} {alias.target.identity[:12]}"
         reason = f"same operator, version, fields and input bytes as {other}: nothing to run"
-        action, target = Action.ALIAS, alias.target
-        return Decision(step=step, action=action, reason=reason, notes=condition.notes, alias_target=target)
-    reason = condition.missing.reason if condition.missing is not None else "never built"
-    return Decision(step=step, action=Action.RUN, reason=reason, notes=condition.notes)
+        return replace(stop, action=Action.ALIAS, reason=reason, alias_target=alias.target)
+    return replace(stop, action=Action.RUN, reason=missing.reason if missing is not None else "never built")
 
 
-def _decide_unused_pin(step: ExecutorStep[Any], condition: Condition, on_drift: OnDrift) -> Decision:
-    target, drift, notes = condition.pinned_output, condition.drift, condition.notes
-    stop = Decision(step=step, action=Action.STOP, reason=condition.pin_fault, notes=notes, trust=Trust.INCOMPLETE)
+def _decide_unused_pin(stop: Decision, condition: Condition, on_drift: OnDrift) -> Decision:
+    target, drift = condition.pinned_output, condition.drift
     if target is None:
-        return stop
+        return replace(stop, reason=condition.pin_fault, trust=Trust.INCOMPLETE)
     if condition.untrusted:
         return replace(stop, reason=f"the pinned output was {condition.untrusted}", trust=Trust.REVOKED)
     if drift and on_drift is not OnDrift.ACCEPT:
         return replace(stop, reason=_summary(drift), drift=drift, trust=Trust.DRIFTED)
-    return Decision(
-        step=step,
+    return replace(
+        stop,
         action=Action.ALIAS,
         reason=f"{PINNED}{target.attempt}, every byte is checked against {target.root[:12]} first",
         drift=drift,
-        notes=(*notes, f"drift accepted now: {_summary(drift)}") if drift else notes,
+        notes=_accepting(stop, drift),
         trust=Trust.PINNED_UNVERIFIED,
         alias_target=target,
     )
@@ -173,20 +160,11 @@ def _certain_record(decision: Decision) -> Record | None:
 
 def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDrift) -> Decision:
     """About what is committed, or work in progress that must not simply be continued."""
-    record, drift, notes = condition.record, condition.drift, condition.notes
-    stop = Decision(
-        step=step,
-        action=Action.STOP,
-        reason=condition.damage,
-        record=record,
-        notes=notes,
-        trust=Trust.CORRUPT,
-        deleted=condition.deleted,
-    )
+    record, drift, stop = condition.record, condition.drift, _undecided(step, condition)
     if condition.damage and not condition.deleted:
-        return stop
+        return replace(stop, reason=condition.damage, trust=Trust.CORRUPT)
     if record is None:
-        return _decide_work(step, condition.work_drift, on_drift)
+        return _decide_work(stop, condition.work_drift, on_drift)
     if condition.untrusted and not (drift and on_drift is OnDrift.REBUILD and not condition.revoked):
         return replace(stop, reason=condition.untrusted, drift=drift, trust=Trust.REVOKED)
     if drift and (on_drift is OnDrift.STOP or (step.pin is not None and on_drift is OnDrift.REBUILD)):
@@ -194,43 +172,45 @@ def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDr
     if drift and on_drift is OnDrift.REBUILD:
         reason = f"drifted: {_summary(drift)}"
         return replace(stop, action=Action.RUN, reason=reason, drift=drift, trust=Trust.DRIFTED, forced=True)
-    if drift:
-        notes = (*notes, f"drift accepted now: {_summary(drift)}")
+    notes = _accepting(stop, drift)
     if condition.deleted:
-        return _decide_deleted(replace(stop, notes=notes), record, condition.damage)
+        return _decide_deleted(stop, record, (*notes, condition.damage))
     if drift:
-        cached = replace(stop, action=Action.CACHED, notes=notes)
-        return replace(cached, reason="drift accepted", drift=drift, trust=Trust.DRIFTED)
+        cached = replace(stop, action=Action.CACHED, reason="drift accepted", notes=notes)
+        return replace(cached, drift=drift, trust=Trust.DRIFTED)
     alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
     reason = f"committed {record.provenance.started}{alias}"
     return replace(stop, action=Action.CACHED, reason=reason, trust=Trust.FRESH)
 
 
-def _decide_deleted(stop: Decision, record: Record, missing: str) -> Decision:
+def _accepting(decision: Decision, drift: tuple[str, ...]) -> tuple[str, ...]:
+    return (*decision.notes, f"drift accepted now: {_summary(drift)}") if drift else decision.notes
+
+
+def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> Decision:
     """What nobody changed but its files are gone: it is made again, if that can be done here and it is needed."""
+    stop = replace(stop, trust=Trust.INCOMPLETE, notes=notes)
     if stop.step.pin is not None:
         way = (
             "put that folder back from a copy, or bring the data in again (`marin adopt`, `marin mirror`) and pin that"
         )
-        reason = f"the pinned output {record.attempt} was deleted: {way}"
-        return replace(stop, reason=reason, trust=Trust.INCOMPLETE)
+        return replace(stop, reason=f"the pinned output {record.attempt} was deleted: {way}")
     if record.mirrored:
         way = f"copy {record.mirrored[-1].origin} there, or make it here with --rebuild {record.name}"
-        reason = f"the output {record.attempt} was deleted; it was mirrored: {way}"
-        return replace(stop, reason=reason, trust=Trust.INCOMPLETE)
+        return replace(stop, reason=f"the output {record.attempt} was deleted; it was mirrored: {way}")
     reason = "its output was deleted; made again, and must come out as its record says"
-    return replace(stop, action=Action.RUN, reason=reason, notes=(*stop.notes, missing), trust=Trust.INCOMPLETE)
+    return replace(stop, action=Action.RUN, reason=reason)
 
 
-def _decide_work(step: ExecutorStep[Any], drift: tuple[str, ...], on_drift: OnDrift) -> Decision:
+def _decide_work(stop: Decision, drift: tuple[str, ...], on_drift: OnDrift) -> Decision:
     """Work in progress (training checkpoints, say) that was begun by other code or from other inputs."""
     if on_drift is OnDrift.STOP:
         reason = "work in progress was begun by other code or inputs"
-        return Decision(step=step, action=Action.STOP, reason=reason, drift=drift, trust=Trust.INCOMPLETE)
+        return replace(stop, reason=reason, drift=drift, trust=Trust.INCOMPLETE)
     reason = "starts over: the work in progress was made by other code"
     if on_drift is OnDrift.ACCEPT:
         reason = "goes on with work in progress, drift accepted"
-    return Decision(step=step, action=Action.RUN, reason=reason, drift=drift)
+    return replace(stop, action=Action.RUN, reason=reason, drift=drift)
 
 
 def _summary(drift: tuple[str, ...]) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast, get_args, get_origin
+from typing import Any, cast
 
 from marin.data.artifacts import Documents, Tokens
 from marin.data.mixture import Stages, source_name
 from marin.plan.pinned_kind import kinds_read
-from marin.steps.artifact import Artifact
 from marin.steps.step import ExecutorStep
 
 DECONTAMINATE = "decontaminate"  # the operator's name
@@ -59,13 +58,5 @@ def _is_text(reader: ExecutorStep[Any], step: ExecutorStep[Any]) -> bool:
     if step.pin is not None:
         kinds = kinds_read(reader, step)
         return not kinds or any(issubclass(kind, Documents | Tokens) for kind in kinds)
-    return issubclass(_made(step), Documents | Tokens)
-
-
-def _made(step: ExecutorStep[Any]) -> type[Artifact]:
-    """The type of artifact that a step makes, from its class."""
-    for kind in type(step).__mro__:
-        for base in getattr(kind, "__orig_bases__", ()):
-            if isinstance(get_origin(base), type) and issubclass(get_origin(base), ExecutorStep):
-                return get_args(base)[0]
-    return Artifact
+    made = type(step).__marin_makes__()
+    return isinstance(made, type) and issubclass(made, Documents | Tokens)
