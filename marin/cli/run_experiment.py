@@ -25,7 +25,8 @@ from marin.executor.backends.private_ray import stay_on_this_machine
 from marin.executor.backends.shipping import must_ship
 from marin.executor.events import Events, git_revision
 from marin.executor.input_check import parse_bound
-from marin.executor.scheduler import Run, Scheduler, Status, StepResult
+from marin.executor.run_results import Event, Run, Status, StepResult
+from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
 from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
 from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
@@ -248,7 +249,7 @@ def execute(
     try:
         with Progress(console, store, len(todo)) as progress, _stream(options, console, store) as logs:
 
-            def listen(event: str, result: StepResult) -> None:
+            def listen(event: Event, result: StepResult) -> None:
                 events.step(event, result)
                 if logs is not None:
                     logs(event, result)
@@ -261,7 +262,9 @@ def execute(
 
                 backend = MeteredBackend(backend, store, regions, _allowance(options))
             tell = functools.partial(say, style="yellow")
-            scheduler = Scheduler(plan, backend, listen, source.stem, git, tell=tell, check_inputs=options.check_inputs)
+            scheduler = Scheduler(
+                plan, backend, listen, source.stem, git, on_message=tell, check_inputs=options.check_inputs
+            )
             run = scheduler.execute()
     except BaseException as error:
         events.stopped(error)
@@ -276,7 +279,7 @@ def _stream(options: Options, console: Console, store: Store) -> AbstractContext
     return LogStream(console, store) if options.logs else nullcontext()
 
 
-def _say_nothing(_event: str, _result: StepResult) -> None:
+def _say_nothing(_event: Event, _result: StepResult) -> None:
     """A run of which nothing runs has no progress."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from marin.errors import MarinError
-from marin.executor.scheduler import StepResult
+from marin.executor.run_results import Event, StepResult
 from marin.executor.signals import SIGNALS
 from marin.store.documents import json_bytes
 from marin.store.layout import RUNS, slug
@@ -48,7 +48,7 @@ class Events:
         self.note("ended", seconds=round(seconds, 3), failed=failed)
         self.store.objects.flush(self.name)
 
-    def step(self, event: str, result: StepResult) -> None:
+    def step(self, event: Event, result: StepResult) -> None:
         self.note(
             event,
             step=result.step.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from marin.executor.job import Job
@@ -46,8 +46,13 @@ class Jobs:
         record = self._plan.of(step).record
         return self.replaced.get(step, record.attempt if record is not None else "")
 
-    def of(self, step: ExecutorStep[Any], inputs: dict[str, Record]) -> Job:
-        """A milestone's inputs are its training run's: what its bytes were made from."""
+    def of(self, step: ExecutorStep[Any], milestones: Iterable[ExecutorStep[Any]] = ()) -> Job:
+        """milestones: what it commits on the way. Their inputs are its own: what their bytes are made from."""
+        inputs = self.inputs(step.dependencies)
+        published = {getattr(each, "step"): self._of(each, inputs) for each in milestones}
+        return replace(self._of(step, inputs), milestones=published)
+
+    def _of(self, step: ExecutorStep[Any], inputs: dict[str, Record]) -> Job:
         today, decision = self._plan.today[step], self._plan.of(step)
         return Job(
             prefix=self._plan.store.prefix,

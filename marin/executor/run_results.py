@@ -24,32 +24,41 @@ class Status(StrEnum):
     RUNNING = "running"
 
 
+class Event(StrEnum):
+    """What happens to a step while a run lasts, as the run's events in the store call it."""
+
+    QUEUED = "queued"  # sent to the backend, which has no worker for it yet
+    STARTED = "started"
+    HELD = "held"  # another driver has its lease
+    ENDED = "ended"
+    STOPPED = "stopped"  # with the run
+
+
 @dataclass
 class StepResult:
-    """reason: why it ran, or why it did not. undecided: it failed because a person must say what to do about drift.
-    wants: what it waits for while it is queued. error: why it failed, or was stopped with the run."""
-
     step: ExecutorStep[Any]
     status: Status
-    reason: str
+    reason: str  # why it ran, or why it did not
     record: Record | None = None
     seconds: float = 0.0
-    error: str = ""
-    log: str = ""
-    undecided: bool = False
-    wants: str = ""
+    error: str = ""  # why it failed, or was stopped with the run
+    log: str = ""  # of the attempt
+    undecided: bool = False  # it failed because a person must say what to do about drift
+    wants: str = ""  # what it waits for while it is queued
 
 
 @dataclass
 class Run:
-    """What happened. results: by step, in plan order."""
+    """What happened."""
 
     plan: Plan
-    results: dict[ExecutorStep[Any], StepResult] = field(default_factory=dict[ExecutorStep[Any], StepResult])
+    results: dict[ExecutorStep[Any], StepResult] = field(
+        default_factory=dict[ExecutorStep[Any], StepResult]
+    )  # in order
     seconds: float = 0.0
 
     def having(self, *statuses: Status) -> list[StepResult]:
         return [result for result in self.results.values() if result.status in statuses]
 
 
-type Listener = Callable[[str, StepResult], None]
+type Listener = Callable[[Event, StepResult], None]

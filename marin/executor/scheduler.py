@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from marin.executor.commit import commit_alias
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
-from marin.executor.run_results import Listener, Run, Status, StepResult
+from marin.executor.run_results import Event, Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
 from marin.fingerprint.stored import store_code
 from marin.plan.decision import Action
@@ -33,11 +33,6 @@ POLL_SECONDS = 0.2
 
 
 class Scheduler:
-    """listener(event, result) is told of every change: queued, started, held, ended, stopped. watch: judges the leases
-    of others. tell: what everything waits for. check_inputs: bytes of each input that are checked before a step reads
-    it.
-    """
-
     def __init__(
         self,
         plan: Plan,
@@ -46,20 +41,24 @@ class Scheduler:
         experiment: str = "",
         git: str = "",
         watch: Watch | None = None,
-        tell: Callable[[str], None] = lambda _: None,
+        on_message: Callable[[str], None] = lambda _: None,
         check_inputs: int = EVERY_BYTE,
     ) -> None:
+        """listener: is told of every change. watch: judges the leases of others. on_message: hears what everything
+        waits for. check_inputs: bytes of each input that are checked before a step reads it.
+        """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
         self.watch = watch if watch is not None else Watch()
-        self.uses = Uses(self.store, experiment, tell, self.watch)
+        self.uses = Uses(self.store, experiment, on_message, self.watch)
         self.revocations = RevocationWatch(self.store, plan.snapshot.records)
         self.run = Run(plan)
-        self.held: set[ExecutorStep[Any]] = set()
-        self.todo: dict[ExecutorStep[Any], Action] = {}
-        self.waits_for: dict[ExecutorStep[Any], int] = {}  # unfinished dependencies
+        self.todo: dict[ExecutorStep[Any], Action] = {}  # what the plan wants of each step that is not settled by it
+        self.left = 0  # of them
+        self.open_inputs: dict[ExecutorStep[Any], int] = {}  # how many of a step's dependencies are not settled
         self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
         self.ready: deque[ExecutorStep[Any]] = deque()
+        self.leased: set[ExecutorStep[Any]] = set()  # to other drivers
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
         self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
         self.jobs = Jobs(
@@ -70,7 +69,7 @@ class Scheduler:
             expiry=self.watch.expiry,
             check_inputs=check_inputs,
         )
-        self.next_look, self.left, self.started = 0.0, 0, False
+        self.next_look, self.started = 0.0, False
 
     def execute(self) -> Run:
         """Run everything that must run. Returns also when steps failed: see the results.
@@ -84,27 +83,22 @@ class Scheduler:
                 self.todo[decision.step] = decision.action
                 status = Status.WAITING
             self.run.results[decision.step] = StepResult(decision.step, status, decision.reason, decision.record)
-        invisible = self.plan.snapshot.committed.invisible.values()
-        if self.todo:
-            with self.uses:
-                self._say_needs()
-                self._finish(invisible)
-                self._link()
-                self._keep_code()
-                try:
+        try:
+            if self.todo:
+                with self.uses:
+                    self._protect_needs()
+                    self._link()
+                    self._keep_code()
                     self._loop()
-                except BaseException as error:
-                    self._stop(error)
-                    self.run.seconds = time.monotonic() - began
-                    raise
-                if self.started:
-                    self.backend.stop()
-            self.store.pack_records([result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)])
-        elif invisible:
-            with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
-                self._say_needs()
-                self._finish(invisible)
-        self.run.seconds = time.monotonic() - began
+                    if self.started:
+                        self.backend.stop()
+                made = [result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)]
+                self.store.pack_records(made)
+            elif self.plan.snapshot.committed.invisible:
+                with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
+                    self._protect_needs()
+        finally:
+            self.run.seconds = time.monotonic() - began
         return self.run
 
     def _stop(self, error: BaseException) -> None:
@@ -112,34 +106,37 @@ class Scheduler:
         if self.started:
             self.backend.stop()
         why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"stopped: {type(error).__name__}: {error}"
-        for result in [held for held in self.run.results.values() if held.wants or held.status is Status.RUNNING]:
-            stopped = note_stop(self.store, result.step.identity, why)
-            if stopped or result.status is Status.RUNNING:
-                result.status, result.error, result.log = Status.STOPPED, why, stopped
-                self.listener("stopped", result)
+        for result in self.run.results.values():
+            if not (result.wants or result.status is Status.RUNNING):
+                continue
+            log = note_stop(self.store, result.step.identity, why)
+            if log or result.status is Status.RUNNING:
+                result.status, result.error, result.log = Status.STOPPED, why, log
+                self.listener(Event.STOPPED, result)
 
-    def _finish(self, invisible: Iterable[Record]) -> None:
-        for record in invisible:
-            self.store.make_visible(record)
+    def _protect_needs(self) -> None:
+        """From now on gc leaves what this run needs. Raises StalePlan if something that the plan relies on is gone.
 
-    def _say_needs(self) -> None:
-        """Raises StalePlan if something that the plan relies on is gone."""
+        Also finishes what the writers of committed outputs died before finishing.
+        """
         needed = {
             *self.todo,
             *self.plan.experiment.results.values(),
             *(read for step in self.todo for read in step.dependencies),
         }
-        decisions = [self.plan.of(step) for step in needed]
-        there = [each for held in decisions for each in (held.record, held.alias_target) if each is not None]
-        there += self.plan.snapshot.committed.invisible.values()
+        decisions, invisible = [self.plan.of(step) for step in needed], self.plan.snapshot.committed.invisible.values()
+        there = [each for made in decisions for each in (made.record, made.alias_target) if each is not None]
+        there += invisible
         code = {today.code.digest for today in self.plan.today.values()}
         code |= {name for step in self.todo if (name := listing(self.plan.today[step].outside))}
         identities, whole = (step.identity for step in needed), self.plan.experiment.whole
         needs = needs_of(identities, there, code, self.jobs.experiment, whole=whole)
         replaced = {
-            held.record.attempt for held in decisions if held.record and (held.deleted or held.action is Action.RUN)
+            made.record.attempt for made in decisions if made.record and (made.deleted or made.action is Action.RUN)
         }
         self.uses.add(needs, [record for record in there if record.attempt not in replaced])
+        for record in invisible:
+            self.store.make_visible(record)
 
     def _keep_code(self) -> None:
         for code in {today.code.digest: today.code for today in self.plan.today.values()}.values():
@@ -150,7 +147,7 @@ class Scheduler:
     def _link(self) -> None:
         for step in self.todo:
             unfinished = [dependency for dependency in step.dependencies if dependency in self.todo]
-            self.waits_for[step] = len(unfinished)
+            self.open_inputs[step] = len(unfinished)
             for dependency in unfinished:
                 self.dependents.setdefault(dependency, []).append(step)
             if not unfinished:
@@ -160,39 +157,36 @@ class Scheduler:
         self.left = len(self.todo)
 
     def _loop(self) -> None:
-        while self.left:
-            while self.ready:
-                self._consider(self.ready.popleft())
-            if not self.left:
-                return
-            if time.monotonic() >= self.next_look:
-                self.next_look = time.monotonic() + LOOK_SECONDS
-                self._look_at_held()
-                self._look_at_milestones()
+        try:
+            while self.left:
                 if self.ready:
-                    continue
-            if not self.started:
-                time.sleep(POLL_SECONDS)  # every step that is left is held by another driver
-                continue
-            for job, outcome in self.backend.wait(POLL_SECONDS):
-                self._ended(job, outcome)
+                    self._consider(self.ready.popleft())
+                elif time.monotonic() >= self.next_look:
+                    self.next_look = time.monotonic() + LOOK_SECONDS
+                    self._look_at_leased()
+                    self._look_at_milestones()
+                elif self.started:
+                    for job, outcome in self.backend.wait(POLL_SECONDS):
+                        self._ended(job, outcome)
+                else:
+                    time.sleep(POLL_SECONDS)  # every step that is left is leased to another driver
+        except BaseException as error:
+            self._stop(error)
+            raise
 
-    def _unfinished(self, step: ExecutorStep[Any]) -> bool:
+    def _is_open(self, step: ExecutorStep[Any]) -> bool:
         return self.run.results[step].status in (Status.WAITING, Status.RUNNING)
 
     def _look_at_milestones(self) -> None:
         """A running step may have committed some of its milestones: what waits for them can start."""
         for producer, milestones in self.milestones.items():
             if producer in self.todo and self.run.results[producer].status is Status.RUNNING:
-                for step in milestones:
-                    if self._unfinished(step):
-                        self._adopt_published(step)
+                for step in filter(self._is_open, milestones):
+                    self._take_published(step)
 
     def _consider(self, step: ExecutorStep[Any]) -> None:
-        """Every dependency has ended: start it or settle it."""
-        if not self._unfinished(step):
-            return
-        if step.producer is not None and self._adopt_published(step):
+        """Every dependency is settled: start it or settle it."""
+        if not self._is_open(step) or (step.producer is not None and self._take_published(step)):
             return
         needs = (self.run.results[dependency] for dependency in step.dependencies)
         broken = next((need for need in needs if need.status in (Status.FAILED, Status.SKIPPED)), None)
@@ -208,47 +202,41 @@ class Scheduler:
 
     def _begin(self, step: ExecutorStep[Any], dead_lease: tuple[int, int] | None = None) -> None:
         """Every input is there: share an output of the same action, or make one."""
-        result, job = self.run.results[step], replace(self._job(step), dead_lease=dead_lease)
+        result, pinned = self.run.results[step], self.plan.of(step).alias_target if step.pin is not None else None
+        milestones = filter(self._is_open, self.milestones.get(step, ()))
+        job = replace(self.jobs.of(step, milestones), dead_lease=dead_lease)
         try:
-            self.revocations.must_trust(step, self._read_by(job))
-            if self._shared(job):
+            self.revocations.must_trust(step, (*job.inputs.values(), *([pinned] if pinned is not None else [])))
+            if self._is_shared(job):
                 return
         except MarinError as error:
             result.error = f"{type(error).__name__}: {error}"
             return self._settle(step, Status.FAILED, result.reason)
         if self.todo[step] is Action.RECHECK and result.record is None:
             result.reason = "what it reads has other bytes than before"
-        self._submit(job)
-
-    def _read_by(self, job: Job) -> list[Record]:
-        pinned = self.plan.of(job.step).alias_target if job.step.pin is not None else None
-        return [*job.inputs.values(), *([pinned] if pinned is not None else [])]
-
-    def _submit(self, job: Job) -> None:
         if not self.started:
             self.started = True
-            self.backend.start([step for step in self.todo if self._unfinished(step)], self)
+            self.backend.start([each for each in self.todo if self._is_open(each)], self)
         self.backend.submit(job)
 
     def queued(self, job: Job, wants: str) -> None:
         result = self.run.results[job.step]
         result.status, result.wants = Status.WAITING, wants
-        self.listener("queued", result)
+        self.listener(Event.QUEUED, result)
 
     def began(self, job: Job) -> None:
         result = self.run.results[job.step]
         result.status, result.wants = Status.RUNNING, ""
-        self.listener("started", result)
+        self.listener(Event.STARTED, result)
 
-    def _shared(self, job: Job) -> bool:
-        """Settle or hold a step that some output of the same action can serve."""
+    def _is_shared(self, job: Job) -> bool:
+        """Settles a step that some output of the same action can serve, or waits for the driver that has its lease."""
         step, decision = job.step, self.plan.of(job.step)
         original, acceptance = decision.alias_target, None
         if decision.forced or (original is None and not self.plan.snapshot.actions):
             return False
         if step.pin is None:
-            alias = self.plan.aliases.find(step, job.action)
-            original, acceptance = alias or (None, None)
+            original, acceptance = self.plan.aliases.find(step, job.action) or (None, None)
         if original is None or self.revocations.untrusted(original):
             return False
         if job.restores is not None and job.restores.root != original.root:
@@ -261,90 +249,80 @@ class Scheduler:
             self.store.take_up(original.identity)
         made = commit_alias(job, original, acceptance, self.store)
         if isinstance(made, LeaseDocument):
-            self._hold(step, made.describe())
-            return True
-        if made.attempt != original.attempt:
+            self._wait_for_lease(step, made.describe())
+        elif made.attempt != original.attempt:
             self._take(job, made)
-            return True
-        self.run.results[step].record = made
-        why = f"same action and input bytes as {original.name} {original.identity[:12]}"
-        if step.pin is not None:
-            why = f"pinned: {original.attempt}, every byte is right"
-        self._settle(step, Status.ALIAS, why)
+        else:
+            self.run.results[step].record = made
+            why = f"same action and input bytes as {original.name} {original.identity[:12]}"
+            if step.pin is not None:
+                why = f"pinned: {original.attempt}, every byte is right"
+            self._settle(step, Status.ALIAS, why)
         return True
 
-    def _hold(self, step: ExecutorStep[Any], by: str) -> None:
+    def _wait_for_lease(self, step: ExecutorStep[Any], holder: str) -> None:
         result = self.run.results[step]
-        result.status, result.reason = Status.WAITING, by
-        self.held.add(step)
-        self.listener("held", result)
+        result.status, result.reason = Status.WAITING, holder
+        self.leased.add(step)
+        self.listener(Event.HELD, result)
 
     def _inputs_unchanged(self, step: ExecutorStep[Any], record: Record) -> bool:
         if step.producer is not None:
             return self.run.results[step.producer].status in (Status.CACHED, Status.ALIAS)
         now = self.jobs.inputs(step.dependencies)
-        return all(held.identity in now and now[held.identity].root == held.root for held in record.inputs)
+        return all(read.identity in now and now[read.identity].root == read.root for read in record.inputs)
 
-    def _adopt_published(self, step: ExecutorStep[Any]) -> bool:
-        """A milestone may have been committed by its producer meanwhile."""
+    def _take_published(self, step: ExecutorStep[Any]) -> bool:
+        """Settle a milestone that its producer has committed meanwhile; False if there is none to use."""
         record = self.store.take_up(step.identity)
         if record is None or record.attempt == self.jobs.replaces(step):
             return False
         training = step.producer.dependencies if step.producer is not None else ()
-        if not self._is_taken(step, record, self.jobs.inputs((*step.dependencies, *training))):
-            return not self._unfinished(step)
-        self.run.results[step].record = record
+        inputs = self.jobs.inputs((*step.dependencies, *training))
         self.run.results[step].seconds = record.provenance.seconds
-        self._settle(step, Status.RAN, "published by its training run")
-        return True
+        return self._is_settled_by(step, record, inputs, Status.RAN, "published by its training run")
 
     def _take(self, job: Job, record: Record) -> None:
         """What another driver made meanwhile."""
-        if self._is_taken(job.step, record, job.inputs):
-            self.run.results[job.step].record = record
-            self.plan.aliases.add(record)
-            self._settle(job.step, Status.CACHED, "another driver made it meanwhile")
-        elif self._unfinished(job.step):
+        reason = "another driver made it meanwhile"
+        if not self._is_settled_by(job.step, record, job.inputs, Status.CACHED, reason):
             self._begin(job.step)
 
-    def _is_taken(self, step: ExecutorStep[Any], record: Record, inputs: dict[str, Record]) -> bool:
-        """Else the step has failed, or is to be made again."""
+    def _is_settled_by(
+        self, step: ExecutorStep[Any], record: Record, inputs: dict[str, Record], status: Status, reason: str
+    ) -> bool:
+        """Use what somebody else has committed, or fail where a person must decide; False: it is to be made again."""
         result = self.run.results[step]
         try:
             if accept_or_raise(self.plan, self.revocations, step, record, inputs):
+                result.record = record
+                self.plan.aliases.add(record)
+                self._settle(step, status, reason)
                 return True
         except PlanError as error:
             result.error, result.undecided = f"{type(error).__name__}: {error}", True
             self._settle(step, Status.FAILED, result.reason)
-            return False
+            return True
         for made in (step, *self.milestones.get(step, ())):
             self.replaced[made] = there.attempt if (there := self.store.record(made.identity)) is not None else ""
         result.reason = f"drifted: made meanwhile by {record.provenance.who} with other code or from other inputs"
         return False
 
-    def _job(self, step: ExecutorStep[Any]) -> Job:
-        records = self.jobs.inputs(step.dependencies)
-        milestones = {
-            getattr(other, "step"): self.jobs.of(other, records)
-            for other in self.milestones.get(step, ())
-            if self._unfinished(other)
-        }
-        return replace(self.jobs.of(step, records), milestones=milestones)
-
-    def _look_at_held(self) -> None:
-        leases = self.store.objects.read_many([lease_name(step.identity) for step in self.held])
-        for step in list(self.held):
+    def _look_at_leased(self) -> None:
+        """Begin steps whose lease was given back, or whose holder is dead."""
+        leases = self.store.objects.read_many([lease_name(step.identity) for step in self.leased])
+        for step in list(self.leased):
             dead = None
             with suppress(CorruptRecord):  # the attempt will say so
                 content = leases.get(name := lease_name(step.identity))
                 lease = parse_lease(content, name) if content is not None else None
                 if lease is not None and lease.state is State.HELD:
                     if not self.watch.is_dead(step.identity, lease):
-                        if not self.run.results[step].reason.endswith(by := lease.describe()):
-                            self._hold(step, by)  # another one took it over meanwhile
+                        if not self.run.results[step].reason.endswith(holder := lease.describe()):
+                            self._wait_for_lease(step, holder)  # another one took it over meanwhile
                         continue
                     dead = (lease.token, lease.beat)
-            self.held.discard(step)
+            self.leased.discard(step)
             self._begin(step, dead)
 
     def _ended(self, job: Job, outcome: Outcome) -> None:
@@ -353,9 +331,8 @@ class Scheduler:
             self.began(job)  # it was too quick to be seen
         result.wants = ""
         if outcome.ending is Ending.HELD:
-            return self._hold(job.step, outcome.held_by)
-        result.seconds, result.log = outcome.seconds, outcome.log
-        result.error = outcome.error
+            return self._wait_for_lease(job.step, outcome.held_by)
+        result.seconds, result.log, result.error = outcome.seconds, outcome.log, outcome.error
         if outcome.record is None:
             self._settle(job.step, Status.FAILED, result.reason)
         elif outcome.ending is Ending.CACHED:
@@ -370,7 +347,7 @@ class Scheduler:
         result.status, result.reason = status, reason
         self.left -= 1
         for dependent in self.dependents.get(step, ()):
-            self.waits_for[dependent] -= 1
-            if not self.waits_for[dependent]:
+            self.open_inputs[dependent] -= 1
+            if not self.open_inputs[dependent]:
                 self.ready.append(dependent)
-        self.listener("ended", result)
+        self.listener(Event.ENDED, result)

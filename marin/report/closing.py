@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from marin.executor.scheduler import Run, Status, StepResult
+from marin.executor.run_results import Run, Status, StepResult
 from marin.numbers import write_duration
 from marin.plan.observed import unseen
 from marin.report.terminal import print_unseen

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.errors import MarinError
-from marin.executor.scheduler import StepResult
+from marin.executor.run_results import Event, StepResult
 from marin.store.layout import LOG
 from marin.store.lease import State, read_lease
 from marin.store.store import Store
@@ -53,9 +53,9 @@ class LogStream:
         for tail in self._tails.values():  # of what was interrupted
             self._read(tail, tail.log)
 
-    def __call__(self, event: str, result: StepResult) -> None:
+    def __call__(self, event: Event, result: StepResult) -> None:
         identity = result.step.identity
-        if event == "started":
+        if event is Event.STARTED:
             self._tails[identity] = _Tail(result.step.name, STYLES[self._styled % len(STYLES)])
             self._styled += 1
         elif (tail := self._tails.pop(identity, None)) is not None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marin.errors import CorruptRecord
-from marin.executor.scheduler import Run, Status, StepResult
+from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
@@ -138,19 +138,19 @@ class Progress:
         if self.live is not None:
             self.live.stop()
 
-    def __call__(self, event: str, result: StepResult) -> None:
+    def __call__(self, event: Event, result: StepResult) -> None:
         identity = result.step.identity
         for shown in (self.queued, self.running, self.held):
             shown.pop(identity, None)
-        if event == "queued":
+        if event is Event.QUEUED:
             self.queued[identity] = result
-        elif event == "started":
+        elif event is Event.STARTED:
             self.running[identity] = (result, time.monotonic())
-        elif event == "held":
+        elif event is Event.HELD:
             self.held[identity] = result
             line = f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}"
             self.console.print(line, highlight=False, soft_wrap=True)
-        elif event == "ended":
+        elif event is Event.ENDED:
             self.ended += 1
             self._say(result)
 

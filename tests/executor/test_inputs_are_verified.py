@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
-from marin.executor.scheduler import Run
+from marin.executor.run_results import Run
 from marin.report.audit import Grade, audit_store
 from marin.store.files.verify import Checked
 from marin.store.objects.objects import open_objects

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from marin.cli.commands import main
 from marin.errors import BadPrefix
-from marin.executor.scheduler import Run
+from marin.executor.run_results import Run
 from marin.steps.pinned import Pinned
 from marin.store.record import Record
 from marin.store.store import Store

@@ -14,7 +14,8 @@ import pytest
 
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
-from marin.executor.scheduler import Run, Scheduler
+from marin.executor.run_results import Run
+from marin.executor.scheduler import Scheduler
 from marin.store.files.verify import Check
 from marin.store.lease import State, read_lease
 from marin.store.store import Store

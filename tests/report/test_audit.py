@@ -10,7 +10,8 @@ from msgspec import structs
 
 from marin import Context, Pinned
 from marin.executor.backends.inline import InlineBackend
-from marin.executor.scheduler import Scheduler, StepResult
+from marin.executor.run_results import StepResult
+from marin.executor.scheduler import Scheduler
 from marin.plan.decision import OnDrift
 from marin.report.audit import Audit, Grade, audit_plans, audit_store
 from marin.store.files.verify import Check

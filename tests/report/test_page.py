@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from marin import Resources
-from marin.executor.scheduler import Run
+from marin.executor.run_results import Run
 from marin.report.page.page import page_name, write_page
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep

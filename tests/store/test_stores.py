@@ -8,7 +8,7 @@ import pytest
 from marin import Context, Directory, ExecutorStep
 from marin.errors import BadPrefix, CorruptOutput, Drift, StoreFull
 from marin.executor.log_capture import captured
-from marin.executor.scheduler import Run
+from marin.executor.run_results import Run
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
 from marin.store.files.verify import Check

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from marin import after_use, unless_read
-from marin.executor.scheduler import Status
+from marin.executor.run_results import Status
 from marin.store.layout import lease_name
 from marin.store.lease import Lease, acquire
 from marin.store.process import this_process

@@ -8,7 +8,8 @@ from typing import Any
 
 from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execution, since, value
 from marin.executor.backends.inline import InlineBackend
-from marin.executor.scheduler import Run, Scheduler
+from marin.executor.run_results import Run
+from marin.executor.scheduler import Scheduler
 from marin.fingerprint.of_step import module_states
 from marin.plan.plan import OnDrift, Plan, make_plan
 from marin.steps.artifact import artifact_from

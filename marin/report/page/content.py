@@ -12,7 +12,7 @@ from typing import Any, cast
 from marin.data.mixture import BatchSchedule, Mixture, Stages, source_name
 from marin.errors import CorruptRecord
 from marin.executor.events import git_revision
-from marin.executor.scheduler import Run, Status, StepResult
+from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.decontamination import sentence, undecontaminated
 from marin.report.page.drawing import model, reports

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from marin.executor.scheduler import Run, Status, StepResult
+from marin.executor.run_results import Run, Status, StepResult
 from marin.report.page.revocations import shown, stamp_new_page
 from marin.steps.scale import Scale
 from marin.store.layout import PAGES, slug

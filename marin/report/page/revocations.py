@@ -18,7 +18,7 @@ from marin.store.store import Store
 from marin.store.trust import Taint
 
 if TYPE_CHECKING:
-    from marin.executor.scheduler import Run
+    from marin.executor.run_results import Run
 
 NAMED = 8  # outputs of one revocation that a banner names
 _SHOWN = re.compile(rb'<script type="application/json" id="marin-shown">(.*?)</script>', re.DOTALL)
