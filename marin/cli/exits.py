@@ -35,7 +35,7 @@ def guarded(work: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names of files need not be UTF-8; a terminal may know less than that
             stream.reconfigure(errors="backslashreplace")
-    SIGNALS.heed()
+    SIGNALS.install()
     try:
         code = work()
         sys.stdout.flush()  # a reader that left early is noticed here, not in the interpreter's last breath

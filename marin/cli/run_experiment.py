@@ -235,8 +235,7 @@ def execute(
     """
     from marin.report.terminal import Progress
 
-    revision, dirty = git_revision(source.parent)
-    git = f"{revision}{'+dirty' if dirty else ''}"
+    git = str(git_revision(source.parent))
     accept_planned(plan)
     todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:

@@ -111,9 +111,9 @@ def commit(
     facts = without_credentials(json.loads(json.dumps(artifact.facts())))
     root = root_digest(entries, artifact.kind, facts)
     content = content_digest(entries)
-    if (said := revoked_bytes(store, root, content)) is not None:
+    if (revocation := revoked_bytes(store, root, content)) is not None:
         raise RevokedBytes(
-            f"{step.name} made the very bytes that were {said.describe()}. They are not committed: "
+            f"{step.name} made the very bytes that were {revocation.describe()}. They are not committed: "
             "change what makes them"
         )
     if job.restores is not None and root != job.restores.root:
@@ -130,8 +130,8 @@ def commit(
         facts=facts,
         config=json.loads(json.dumps(describe_fields(step))),
         inputs=[
-            Input(name=held.name, identity=held.identity, root=held.root, checked=checked[held.identity])
-            for held in job.inputs.values()
+            Input(name=read.name, identity=read.identity, root=read.root, checked=checked[read.identity])
+            for read in job.inputs.values()
         ],
         outside=job.outside,
         code=job.code,
@@ -189,7 +189,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             label=step.label,
             token=lease.token,
             config=json.loads(json.dumps(describe_fields(step))),
-            inputs=[Input(name=held.name, identity=held.identity, root=held.root) for held in inputs],
+            inputs=[Input(name=read.name, identity=read.identity, root=read.root) for read in inputs],
             code=job.code if step.pin is not None else original.code,
             outside=job.outside if step.pin is not None else original.outside,
             alias_of=original.alias_of or original.identity,
@@ -199,7 +199,7 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             mirrored=[],
         )
         if accepted is not None:
-            here = {held.identity: held.root for held in record.inputs}
+            here = {read.identity: read.root for read in record.inputs}
             because = f"{accepted.because} (accepted for {original.name} {original.identity[:12]})"
             store.accept(step.identity, replace(accepted, inputs=here, because=because))
         _make_visible(store, lease, record)
@@ -211,13 +211,18 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
 
 def commit_mirrored(store: Store, lease: Lease, record: Record, entries: Iterable[FileEntry]) -> None:
     """Make a verified copy the committed output here. entries: its manifest; none for an alias. Raises LeaseLost."""
-    if (said := revoked_bytes(store, record.root, record.content)) is not None:
-        raise RevokedBytes(f"{record.name} holds the very bytes that were {said.describe()}. They are not committed")
+    if (revocation := revoked_bytes(store, record.root, record.content)) is not None:
+        raise RevokedBytes(
+            f"{record.name} holds the very bytes that were {revocation.describe()}. They are not committed"
+        )
     durable: list[str] = []
     if not record.alias_of:
-        held = list(entries)
-        store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(held))
-        durable = [MANIFEST, *(entry.path for entry in held)]  # it crossed a network, and the source may be gone next
+        manifest = list(entries)
+        store.objects.write(f"{record.attempt}/{MANIFEST}", manifest_bytes(manifest))
+        durable = [
+            MANIFEST,
+            *(entry.path for entry in manifest),
+        ]  # it crossed a network, and the source may be gone next
     _make_visible(store, lease, record, durable)
     if record.action and not record.alias_of:
         store.note_action(record)

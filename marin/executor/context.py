@@ -61,7 +61,7 @@ class StepContext:
         job, identity = self._job, self._job.step.identity
         begun = WorkInProgress(
             code=job.code,
-            inputs={held.identity: held.root for held in job.inputs.values()},
+            inputs={read.identity: read.root for read in job.inputs.values()},
             outside=job.outside,
             replaces=job.replaces,
         )
@@ -162,7 +162,7 @@ class StepContext:
 
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         self._still_ours()
-        job = next((held for held in self._job.milestones.values() if held.step == milestone), None)
+        job = next((each for each in self._job.milestones.values() if each.step == milestone), None)
         if job is None:
             raise KeyError(f"{milestone.name} is not a milestone that anybody asked {self._job.step.name} for")
         lease = self._wait_for(job)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import asdict
 
@@ -38,10 +39,10 @@ class Events:
         self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=asdict(me))
 
     def stopped(self, error: BaseException) -> None:
-        """It ends before its end. What keeps the store from taking that down is the smaller trouble of the two."""
-        said = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")
+        """Record that the run was cut short. If that cannot be written, ignore it: what stopped it matters more."""
+        why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}".rstrip(": ")
         with contextlib.suppress(MarinError):
-            self.note("stopped", error=said)
+            self.note("stopped", error=why)
             self.store.objects.flush(self.name)
 
     def ended(self, seconds: float, failed: int) -> None:
@@ -61,8 +62,17 @@ class Events:
         )
 
 
-def git_revision(folder: Path) -> tuple[str, bool]:
-    """(revision, are there uncommitted changes) of a checkout; ("", False) outside one or without git."""
+class GitRevision(NamedTuple):
+    """Of a checkout."""
+
+    revision: str  # "" outside one or without git
+    is_dirty: bool  # are there uncommitted changes?
+
+    def __str__(self) -> str:
+        return f"{self.revision}{'+dirty' if self.is_dirty else ''}"
+
+
+def git_revision(folder: Path) -> GitRevision:
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
@@ -70,6 +80,6 @@ def git_revision(folder: Path) -> tuple[str, bool]:
 
     try:
         revision = git("rev-parse", "HEAD")
-        return revision, bool(revision and git("status", "--porcelain", "--untracked-files=no"))
+        return GitRevision(revision, bool(revision and git("status", "--porcelain", "--untracked-files=no")))
     except FileNotFoundError:
-        return "", False
+        return GitRevision("", is_dirty=False)

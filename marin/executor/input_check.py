@@ -6,6 +6,7 @@ again within the tick in which it was made looks the same.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from marin.errors import CorruptOutput, InputRewritten, StoreError
@@ -25,25 +26,14 @@ def parse_bound(text: str) -> int:
     return parse_size(text) if named is None else named
 
 
-class _Memory:
-    """Stamps of outputs of which this process has compared every byte with the manifest, in one run.
+@functools.lru_cache(maxsize=1)
+def _compared_in(run: str) -> dict[tuple[str, str], Stamps]:
+    """By URL and root digest, the stamps of outputs of which this process has compared every byte with the manifest.
 
     Not kept from run to run, nor shared by processes: a disk that loses a bit changes no stamp, so each run looks for
     itself.
     """
-
-    def __init__(self) -> None:
-        self._run = ""
-        self._known: dict[tuple[str, str], Stamps] = {}
-
-    def of(self, run: str) -> dict[tuple[str, str], Stamps]:
-        """By the output's URL and root digest."""
-        if not run or run != self._run:
-            self._run, self._known = run, {}
-        return self._known
-
-
-_memory = _Memory()
+    return {}
 
 
 class InputCheck:
@@ -60,7 +50,7 @@ class InputCheck:
 
     def begin(self) -> None:
         """Before run() reads a byte. Raises CorruptOutput."""
-        known = _memory.of(self._job.run)
+        known = _compared_in(self._job.run) if self._job.run else dict[tuple[str, str], Stamps]()
         for record in self._job.inputs.values():
             output = self._store.output(record)
             stamps = self._stamps[record.identity] = output.file_stamps()
@@ -94,10 +84,10 @@ class InputCheck:
         """
         try:
             return any(
-                name in now and held.was_written(now[name])
+                name in now and stamp.was_written(now[name])
                 for identity, stamps in self._stamps.items()
                 for now in [self._store.output(self._job.inputs[identity]).file_stamps()]
-                for name, held in stamps.items()
+                for name, stamp in stamps.items()
             )
         except (StoreError, OSError):
             return False
@@ -115,5 +105,5 @@ class InputCheck:
 
 def _written(before: Stamps, now: Stamps) -> list[str]:
     """Names of files that may have other bytes than before, or that came or went."""
-    names = [name for name, held in before.items() if held.was_written(now.get(name))]
+    names = [name for name, stamp in before.items() if stamp.was_written(now.get(name))]
     return sorted([*names, *(now.keys() - before.keys())])

@@ -1,4 +1,4 @@
-"""What a worker is told, and what it answers."""
+"""What a worker is asked to do, and how that ended."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Jobs:
         return set(self._plan.experiment.results.values())
 
     def inputs(self, dependencies: Iterable[ExecutorStep[Any]]) -> dict[str, Record]:
-        return {dep.identity: held for dep in dependencies if (held := self.run.results[dep].record)}
+        return {each.identity: record for each in dependencies if (record := self.run.results[each].record)}
 
     def replaces(self, step: ExecutorStep[Any]) -> str:
         """The attempt that is committed and not to be used."""
@@ -81,15 +81,15 @@ class Jobs:
         record = decision.record
         if record is None or not decision.deleted or decision.forced or decision.step in self.replaced:
             return None
-        changed = any(held.identity in inputs and inputs[held.identity].root != held.root for held in record.inputs)
+        changed = any(read.identity in inputs and inputs[read.identity].root != read.root for read in record.inputs)
         return None if changed or decision.action is not Action.RUN else record
 
     def _because(self, decision: Decision) -> str:
         """Why an output that there is, or was before it was damaged, is made again; "" for the first."""
         if decision.record is None and not decision.forced and decision.step not in self.replaced:
             return ""
-        said = f": {self._plan.because}" if decision.forced and self._plan.because else ""
-        return f"{self.run.results[decision.step].reason}{said}"
+        reason = self.run.results[decision.step].reason
+        return f"{reason}: {self._plan.because}" if decision.forced and self._plan.because else reason
 
     def _action(self, step: ExecutorStep[Any]) -> str:
         roots = input_roots(step, lambda read: self.run.results[read].record)

@@ -1,4 +1,4 @@
-"""A process that is told to stop: by Ctrl-C, a scheduler, a terminal that was closed."""
+"""Signals that stop a process: Ctrl-C, a scheduler's SIGTERM, a terminal that was closed."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """What told this process to stop: ``number``, once it was told.
+    """Turns the first signal to stop into KeyboardInterrupt in the main thread, so that work stops and leases are given
+    back: for every signal, because that is what libraries let through. A second signal ends the process at once.
 
-    It then raises KeyboardInterrupt in the main thread, so that work stops and leases are given back: for every
-    signal, because that is what libraries let through. Told again, the process ends at once.
+    number: the signal that came, once one did.
     """
 
     def __init__(self) -> None:
         self.number = signal.SIGINT
         self.first: float | None = None
 
-    def heed(self) -> None:
+    def install(self) -> None:
         """From now on, for good. Signals that the process was started to ignore stay ignored."""
         if threading.current_thread() is not threading.main_thread():
             return  # who called this from a thread of its own has handlers of its own
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._told)
+                signal.signal(number, self._on_signal)
 
     def __str__(self) -> str:
-        """Also in a process that was not told itself, but stopped by the one that was."""
+        """For people; also in a process that got no signal itself, but was stopped by the one that did."""
         if self.first is None:
             return "stopped with its run"
         return f"stopped by {'Ctrl-C' if self.number is signal.SIGINT else self.number.name}"
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.first is None:
             self.first, self.number = now, signal.Signals(number)

@@ -19,7 +19,7 @@ def undecontaminated(trainings: Iterable[ExecutorStep[Any]]) -> tuple[dict[str, 
     known: dict[ExecutorStep[Any], bool] = {}
     sources: set[ExecutorStep[Any]] = set()
     for training in trainings:
-        stages = [cast("Stages[Any]", held) for held in vars(training).values() if isinstance(held, Stages)]
+        stages = [cast("Stages[Any]", field) for field in vars(training).values() if isinstance(field, Stages)]
         drawn: set[ExecutorStep[Any]] = {source for one in stages for source in one.sources}
         sources |= drawn
         for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):

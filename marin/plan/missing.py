@@ -110,19 +110,19 @@ def leaf_changes(place: str, old: Any, new: Any) -> list[tuple[str, Any, Any]]:
             return [
                 change for key in names for change in leaf_changes(f"{place}.{key}", before.get(key), after.get(key))
             ]
-        by_name = {key.partition("#")[0]: (key, held) for key, held in before.items()}
+        by_name = {key.partition("#")[0]: (key, value) for key, value in before.items()}
         changes: list[tuple[str, Any, Any]] = []
-        for key, held in after.items():
+        for key, now in after.items():
             name = key.partition("#")[0]
             other, was = by_name.pop(name, ("", None))
             changes += [(name, other, key)] if other and other != key else []
-            changes += leaf_changes(f"{place}[{name}]", was, held)
+            changes += leaf_changes(f"{place}[{name}]", was, now)
         return changes + [(f"{place}[{name}]", was, None) for name, (_, was) in by_name.items()]
     if isinstance(old, list) and isinstance(new, list):
         before_items, after_items = cast(list[Any], old), cast(list[Any], new)
         if len(before_items) == len(after_items):
             pairs = enumerate(zip(before_items, after_items, strict=True))
-            return [change for i, (was, held) in pairs for change in leaf_changes(f"{place}[{i}]", was, held)]
+            return [change for i, (was, now) in pairs for change in leaf_changes(f"{place}[{i}]", was, now)]
         return [(place, f"{len(before_items)} entries", f"{len(after_items)} entries")]
     return [(place, old, new)]
 
@@ -134,30 +134,30 @@ def _same_step(old: Any, new: Any) -> bool:
     return old.partition("#")[0] == new.partition("#")[0]
 
 
-def _short(held: Any) -> str:
-    text = held if isinstance(held, str) else json.dumps(held, ensure_ascii=False)
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def describe_fields(step: ExecutorStep[Any]) -> dict[str, Any]:
     """The identity-bearing fields as JSON-able data for people; steps as ``op/label#identity``."""
-    return {name: describe(held) for name, held in identity_fields(step).items()}
+    return {name: describe(value) for name, value in identity_fields(step).items()}
 
 
-def describe(held: object) -> Any:
-    if isinstance(held, ExecutorStep):
-        step = cast(ExecutorStep[Any], held)
+def describe(value: object) -> Any:
+    if isinstance(value, ExecutorStep):
+        step = cast(ExecutorStep[Any], value)
         return f"{step.name}#{step.identity[:12]}"
-    if isinstance(held, Enum):
-        return held.name
-    if dataclasses.is_dataclass(held) and not isinstance(held, type):
-        return {spec.name: describe(getattr(held, spec.name)) for spec in dataclasses.fields(held)}
-    if isinstance(held, Mapping):
-        mapping = cast(Mapping[object, object], held)
+    if isinstance(value, Enum):
+        return value.name
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {spec.name: describe(getattr(value, spec.name)) for spec in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        mapping = cast(Mapping[object, object], value)
         return {str(describe(key)): describe(item) for key, item in mapping.items()}
-    if isinstance(held, (tuple, frozenset, set)):
-        items = [describe(item) for item in cast(tuple[object, ...], held)]
-        return items if isinstance(held, tuple) else sorted(items, key=str)
-    if isinstance(held, bytes):
-        return held.hex()
-    return redacted(held) if isinstance(held, str) else held
+    if isinstance(value, (tuple, frozenset, set)):
+        items = [describe(item) for item in cast(tuple[object, ...], value)]
+        return items if isinstance(value, tuple) else sorted(items, key=str)
+    if isinstance(value, bytes):
+        return value.hex()
+    return redacted(value) if isinstance(value, str) else value

@@ -86,10 +86,10 @@ def whole(store: Store, short: Mapping[str, str]) -> Mapping[str, str]:
         return short
     content = store.objects.read(name)
     try:
-        held = None if content is None else parse_json(content)
+        parsed = None if content is None else parse_json(content)
     except BadDocument:
         return short
-    pairs = cast("dict[str, object]", held) if isinstance(held, dict) else {}
+    pairs = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
     return cast("dict[str, str]", pairs) if pairs and all(isinstance(each, str) for each in pairs.values()) else short
 
 

@@ -43,8 +43,8 @@ class Identified(Protocol):
 type Naming = Callable[[Identified], str]
 
 
-def by_identity(held: Identified) -> str:
-    return held.identity
+def by_identity(value: Identified) -> str:
+    return value.identity
 
 
 def digest(encoded: bytes) -> str:
@@ -52,7 +52,7 @@ def digest(encoded: bytes) -> str:
     return hashlib.sha256(encoded).hexdigest()
 
 
-def encode(held: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
+def encode(value: object, path: str, found: list[Any], naming: Naming = by_identity) -> bytes:
     """Canonical bytes of one value.
 
     path: where it stands, for the error ("Tokenize.text_field"). found: every Identified value met
@@ -60,7 +60,7 @@ def encode(held: object, path: str, found: list[Any], naming: Naming = by_identi
     Raises UnencodableValue naming path.
     """
     try:
-        return _encode(held, _Walk(found, naming))
+        return _encode(value, _Walk(found, naming))
     except NoEncodingError as error:
         raise error.at(path) from error.__cause__
 
@@ -111,14 +111,14 @@ class _Walk:
 type _Encoder = Callable[[Any, _Walk], bytes]
 
 
-def _encode(held: object, walk: _Walk) -> bytes:
-    atom = ATOMS.get(type(held))
+def _encode(value: object, walk: _Walk) -> bytes:
+    atom = ATOMS.get(type(value))
     if atom is not None:
-        return atom(held)
+        return atom(value)
     walk.depth += 1
     if walk.depth > DEEPEST:
         raise NoEncodingError(TOO_DEEP)
-    encoded = _encoder_of(held)(held, walk)
+    encoded = _encoder_of(value)(value, walk)
     walk.depth -= 1
     return encoded
 
@@ -134,37 +134,37 @@ def _part(tag: bytes, *parts: bytes) -> bytes:
     return b"".join(out)
 
 
-def _encode_int(held: int) -> bytes:
+def _encode_int(value: int) -> bytes:
     try:
-        return _part(b"i", str(held).encode())
+        return _part(b"i", str(value).encode())
     except ValueError as error:  # Python bounds the digits that it writes
         raise NoEncodingError(
-            f"an integer of {held.bit_length()} bits is too long to write; pass it as bytes"
+            f"an integer of {value.bit_length()} bits is too long to write; pass it as bytes"
         ) from error
 
 
-def _encode_float(held: float) -> bytes:
-    if math.isnan(held):
+def _encode_float(value: float) -> bytes:
+    if math.isnan(value):
         raise NoEncodingError("nan is equal to nothing, so it cannot be part of an identity")
-    return b"f" + struct.pack(">d", held)
+    return b"f" + struct.pack(">d", value)
 
 
-def _encode_str(held: str) -> bytes:
-    if "://" in held and is_address_with_credentials(held):
+def _encode_str(value: str) -> bytes:
+    if "://" in value and is_address_with_credentials(value):
         raise NoEncodingError(
-            f"{redacted(held)!r} holds a credential, which is not what is read and could be guessed from an identity; "
+            f"{redacted(value)!r} holds a credential, which is not what is read and could be guessed from an identity; "
             "leave it out and give it to the machine: ~/.netrc, HF_TOKEN, AWS_… or fsspec's configuration"
         )
     try:
-        text = held.encode()
+        text = value.encode()
     except UnicodeEncodeError as error:
-        raise NoEncodingError(f"{held!r} is not valid Unicode text ({error.reason})") from error
+        raise NoEncodingError(f"{value!r} is not valid Unicode text ({error.reason})") from error
     return b"s" + _ONE + _LENGTH(len(text)) + text
 
 
-def _encode_tuple(held: tuple[Any, ...], walk: _Walk) -> bytes:
-    out = [b"t", _LENGTH(len(held))]
-    for item in held:
+def _encode_tuple(value: tuple[Any, ...], walk: _Walk) -> bytes:
+    out = [b"t", _LENGTH(len(value))]
+    for item in value:
         try:
             encoded = _encode(item, walk)
         except NoEncodingError as error:
@@ -173,16 +173,16 @@ def _encode_tuple(held: tuple[Any, ...], walk: _Walk) -> bytes:
     return b"".join(out)
 
 
-def _encode_set(held: Iterable[Any], walk: _Walk) -> bytes:
+def _encode_set(value: Iterable[Any], walk: _Walk) -> bytes:
     try:
-        return _part(b"S", *sorted(_encode(item, walk) for item in held))
+        return _part(b"S", *sorted(_encode(item, walk) for item in value))
     except NoEncodingError as error:
         raise error.within("{…}") from error.__cause__
 
 
-def _encode_mapping(held: Mapping[Any, Any], walk: _Walk) -> bytes:
+def _encode_mapping(value: Mapping[Any, Any], walk: _Walk) -> bytes:
     pairs: list[tuple[bytes, bytes]] = []
-    for key, item in held.items():
+    for key, item in value.items():
         place = f" key {name_of(key)}"
         try:
             encoded = _encode(key, walk)
@@ -193,41 +193,41 @@ def _encode_mapping(held: Mapping[Any, Any], walk: _Walk) -> bytes:
     return _part(b"d", *(part for pair in sorted(pairs) for part in pair))
 
 
-def _encode_enum(held: Enum, _walk: _Walk) -> bytes:
-    kind = type(held)
+def _encode_enum(value: Enum, _walk: _Walk) -> bytes:
+    kind = type(value)
     tag = getattr(kind, TAG_ATTRIBUTE, None)
     if tag is None:
         raise NoEncodingError(f"the enum {kind.__qualname__} has no stable name; decorate it with @value('name')")
-    name = cast(str | None, held.name)
+    name = cast(str | None, value.name)
     if name is None:
         raise NoEncodingError(
-            f"{held!r} has no name, and an enum counts by its names; give {kind.__qualname__} a member for it, "
-            f"e.g. NOTHING = {held.value!r}"
+            f"{value!r} has no name, and an enum counts by its names; give {kind.__qualname__} a member for it, "
+            f"e.g. NOTHING = {value.value!r}"
         )
     return _part(b"E", tag.encode(), name.encode())
 
 
-def _encode_identified(held: Identified, walk: _Walk) -> bytes:
-    walk.found.append(held)
-    named = walk.naming(held).encode()
+def _encode_identified(value: Identified, walk: _Walk) -> bytes:
+    walk.found.append(value)
+    named = walk.naming(value).encode()
     return b"X" + _ONE + _LENGTH(len(named)) + named
 
 
-def _encode_dataclass(held: Any, walk: _Walk) -> bytes:
-    tag = type(held).__dict__.get(TAG_ATTRIBUTE)
+def _encode_dataclass(value: Any, walk: _Walk) -> bytes:
+    tag = type(value).__dict__.get(TAG_ATTRIBUTE)
     if tag is None:
         raise NoEncodingError(
-            f"the dataclass {type(held).__qualname__} has no stable name; decorate it with @value('name')"
+            f"the dataclass {type(value).__qualname__} has no stable name; decorate it with @value('name')"
         )
-    return _part(b"D", tag.encode(), _encode_fields(held, walk))
+    return _part(b"D", tag.encode(), _encode_fields(value, walk))
 
 
 def _encode_fields(instance: object, walk: _Walk) -> bytes:
     parts: list[bytes] = []
     for name, named, default in _identity_fields(type(instance)):
-        held = getattr(instance, name)
+        value = getattr(instance, name)
         try:
-            encoded = _encode(held, walk)
+            encoded = _encode(value, walk)
             if default is not None and encoded == default():
                 continue
         except NoEncodingError as error:
@@ -255,37 +255,37 @@ def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | 
     return fields
 
 
-def _encoder_of(held: object) -> _Encoder:
+def _encoder_of(value: object) -> _Encoder:
     """For what is no atom. Looked at anew each time, so that nothing here keeps a class alive."""
-    kind = type(held)
+    kind = type(value)
     if kind is tuple:
         return _encode_tuple
     if hasattr(kind, STEP_ATTRIBUTE):
         return _encode_identified
-    if isinstance(held, Enum):
+    if isinstance(value, Enum):
         return _encode_enum
     if hasattr(kind, TAG_ATTRIBUTE):
         return _encode_dataclass
-    if isinstance(held, (frozenset, set)):
+    if isinstance(value, (frozenset, set)):
         return _encode_set
-    if isinstance(held, Mapping):
+    if isinstance(value, Mapping):
         return _encode_mapping
-    if isinstance(held, type):
-        raise NoEncodingError(_describe(held))
-    if isinstance(held, Identified):
+    if isinstance(value, type):
+        raise NoEncodingError(_describe(value))
+    if isinstance(value, Identified):
         return _encode_identified
-    if dataclasses.is_dataclass(held):
+    if dataclasses.is_dataclass(value):
         return _encode_dataclass
-    raise NoEncodingError(_describe(held))
+    raise NoEncodingError(_describe(value))
 
 
 ATOMS: dict[type, Callable[[Any], bytes]] = {
     type(None): lambda _held: b"N",
-    bool: lambda held: b"T" if held else b"F",
+    bool: lambda value: b"T" if value else b"F",
     int: _encode_int,
     float: _encode_float,
     str: _encode_str,
-    bytes: lambda held: _part(b"b", held),
+    bytes: lambda value: _part(b"b", value),
 }
 
 
@@ -299,20 +299,20 @@ def name_of(key: object) -> str:
     return str(getattr(key, "label", "") or repr(key))
 
 
-def _describe(held: object) -> str:
-    kind = type(held).__qualname__
-    if callable(held) and not isinstance(held, type):
+def _describe(value: object) -> str:
+    kind = type(value).__qualname__
+    if callable(value) and not isinstance(value, type):
         return (
-            f"a function ({getattr(held, '__qualname__', kind)}) has no canonical encoding; "
+            f"a function ({getattr(value, '__qualname__', kind)}) has no canonical encoding; "
             "make it an operator, or pass an enum that run() dispatches on"
         )
-    if isinstance(held, list):
+    if isinstance(value, list):
         return "a list can change after construction; write a tuple"
-    if isinstance(held, bytearray):
+    if isinstance(value, bytearray):
         return "a bytearray can change after construction; write bytes(…)"
-    if isinstance(held, type):
-        return f"the class {held.__qualname__} is not data; pass an instance of a @value class, or an enum"
+    if isinstance(value, type):
+        return f"the class {value.__qualname__} is not data; pass an instance of a @value class, or an enum"
     for plain in (int, float, str, bytes, tuple):
-        if isinstance(held, plain):
+        if isinstance(value, plain):
             return f"{kind} is a kind of {plain.__name__} and may hold more than its value; write {plain.__name__}(…)"
     return f"{kind} has no canonical encoding; use numbers, strings, tuples, dicts, enums and @value dataclasses"

@@ -72,7 +72,7 @@ def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
             step, rest = next(reversed(trail.items()))
             for dependency in rest:
                 if dependency in trail:
-                    names = [held.name for held in trail]
+                    names = [each.name for each in trail]
                     loop = [*names[names.index(dependency.name) :], dependency.name]
                     raise CyclicSteps(f"steps depend on themselves: {' → '.join(loop)}")
                 must_be_one_class(done.get(dependency, dependency), dependency)

@@ -38,7 +38,7 @@ def load_build(path: str) -> tuple[Build, Path]:
 
 def near_files(source: Path) -> str:
     """ "; did you mean experiments/exp1529_mantis.py?", or nothing."""
-    there = [held.name for held in source.parent.glob("*.py")] if source.parent.is_dir() else []
+    there = [path.name for path in source.parent.glob("*.py")] if source.parent.is_dir() else []
     near = difflib.get_close_matches(source.name, there, n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(_relative(str(source.with_name(name))) for name in near)}?" if near else ""
 

@@ -67,10 +67,10 @@ def made_unchecked[T](cls: type[T], fields: Mapping[str, Any]) -> T:
     return made
 
 
-def check_field(instance: object, spec: CheckedField, held: object) -> None:
-    if held is spec.default or type(held) is spec.exact or spec.check is None:
+def check_field(instance: object, spec: CheckedField, value: object) -> None:
+    if value is spec.default or type(value) is spec.exact or spec.check is None:
         return
-    misfit = spec.check(held)
+    misfit = spec.check(value)
     if misfit is not None:
         raise BadField(misfit.describe(f"{type(instance).__name__}.{spec.name}"))
 
@@ -100,7 +100,7 @@ def _hint_of(cls: type, name: str) -> Any:
 
 def resolved(annotation: Any, owner: type) -> Any:
     """An annotation in the body of ``owner``; Any where it cannot be resolved."""
-    names = {held.__name__: held for held in (owner, *owner.__type_params__)}
+    names = {each.__name__: each for each in (owner, *owner.__type_params__)}
     space = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
     try:
         return typing.get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), space, names)["it"]
@@ -125,7 +125,7 @@ def made_by(cls: type, root: type) -> Any:
 
 def _try_check_for(hint: Any) -> Check | None:
     try:
-        return _check_for(hint)
+        return _check_for(hint.__value__ if isinstance(hint, TypeAliasType) else hint)
     except Exception:  # an alias of what cannot be resolved
         return None
 
@@ -142,7 +142,7 @@ def _check_for(hint: Any) -> Check | None:
     if origin is typing.Union or origin is UnionType:
         return _union(hint, [_check_for(arg) for arg in args])
     if origin is typing.Literal:
-        return _literal(hint, args)
+        return _literal(args)
     if isinstance(origin, TypeAliasType):
         return _check_for(_substituted(origin.__value__, dict(zip(origin.__type_params__, args, strict=False))))
     cls = origin or hint
@@ -170,12 +170,12 @@ def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
 
 
 def _instance(cls: type, wanted: str) -> Check:
-    def check(held: Any) -> Misfit | None:
-        if isinstance(held, cls) or any(same_definition(base, cls) for base in type(held).__mro__):
+    def check(value: Any) -> Misfit | None:
+        if isinstance(value, cls) or any(same_definition(base, cls) for base in type(value).__mro__):
             return None
-        if hasattr(cls, MAKES) and getattr(held, "pin", None) is not None:
+        if hasattr(cls, MAKES) and getattr(value, "pin", None) is not None:
             return None  # stands for an output of any operator; the plan looks at what that is
-        return Misfit(held, wanted, lambda: choose_member(cls, held) or make_one(cls))
+        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(cls))
 
     return check
 
@@ -183,10 +183,10 @@ def _instance(cls: type, wanted: str) -> Check:
 def _number(cls: type) -> Check:
     kinds = _NUMBERS[cls]
 
-    def check(held: Any) -> Misfit | None:
-        if isinstance(held, kinds) and not isinstance(held, bool):
+    def check(value: Any) -> Misfit | None:
+        if isinstance(value, kinds) and not isinstance(value, bool):
             return None
-        return Misfit(held, cls.__name__, lambda: to_number(cls, held))
+        return Misfit(value, cls.__name__, lambda: to_number(cls, value))
 
     return check
 
@@ -196,24 +196,24 @@ def _union(hint: Any, checks: list[Check | None]) -> Check | None:
         return None
     wanted = write_type(hint)
 
-    def check(held: Any) -> Misfit | None:
+    def check(value: Any) -> Misfit | None:
         misfits: list[Misfit] = []
         for each in cast(list[Check], checks):
-            misfit = each(held)
+            misfit = each(value)
             if misfit is None:
                 return None
             misfits.append(misfit)
         inside = next((misfit for misfit in misfits if misfit.place), None)
-        return inside or Misfit(held, wanted, lambda: next((said for each in misfits if (said := each.remedy())), ""))
+        return inside or Misfit(value, wanted, lambda: next(filter(None, (each.remedy() for each in misfits)), ""))
 
     return check
 
 
-def _literal(hint: Any, values: tuple[Any, ...]) -> Check:
-    def check(held: Any) -> Misfit | None:
-        if any(type(value) is type(held) and value == held for value in values):
+def _literal(allowed: tuple[Any, ...]) -> Check:
+    def check(value: Any) -> Misfit | None:
+        if any(type(each) is type(value) and each == value for each in allowed):
             return None
-        return Misfit(held, f"one of {', '.join(map(repr, values))}")
+        return Misfit(value, f"one of {', '.join(map(repr, allowed))}")
 
     return check
 
@@ -223,13 +223,13 @@ def _tuple(args: tuple[Any, ...], wanted: str) -> Check:
         return _items(tuple, args[:1], wanted)
     parts = [_check_for(arg) for arg in args]
 
-    def check(held: Any) -> Misfit | None:
-        if not isinstance(held, tuple):
-            return Misfit(cast(object, held), wanted, lambda: make_tuple(cast(object, held), None))
-        given = cast(tuple[Any, ...], held)
-        if parts and len(given) != len(parts):
-            return Misfit(given, f"{wanted}: {len(parts)} values, not {len(given)}")
-        for number, (item, part) in enumerate(zip(given, parts, strict=False)):
+    def check(value: Any) -> Misfit | None:
+        if not isinstance(value, tuple):
+            return Misfit(cast(object, value), wanted, lambda: make_tuple(cast(object, value), None))
+        items = cast(tuple[Any, ...], value)
+        if parts and len(items) != len(parts):
+            return Misfit(items, f"{wanted}: {len(parts)} values, not {len(items)}")
+        for number, (item, part) in enumerate(zip(items, parts, strict=False)):
             if part is not None and (misfit := part(item)) is not None:
                 return misfit.within(f"[{number}]")
         return None
@@ -241,25 +241,25 @@ def _items(cls: type, args: tuple[Any, ...], wanted: str) -> Check:
     """A container of any number of things of one kind."""
     item = _check_for(args[0]) if args else None
 
-    def check(held: Any) -> Misfit | None:
-        if not isinstance(held, cls):
-            return Misfit(held, wanted, lambda: "" if cls is list else make_tuple(held, item))
-        if item is not None and isinstance(held, (tuple, list, frozenset, set)):
-            for number, each in enumerate(cast(Collection[Any], held)):
+    def check(value: Any) -> Misfit | None:
+        if not isinstance(value, cls):
+            return Misfit(value, wanted, lambda: "" if cls is list else make_tuple(value, item))
+        if item is not None and isinstance(value, (tuple, list, frozenset, set)):
+            for number, each in enumerate(cast(Collection[Any], value)):
                 if (misfit := item(each)) is not None:
-                    return misfit.within("{…}" if isinstance(held, AbstractSet) else f"[{number}]")
+                    return misfit.within("{…}" if isinstance(value, AbstractSet) else f"[{number}]")
         return None
 
     return check
 
 
-def _mapping(key: Any, value: Any, wanted: str) -> Check:
-    keys, values = _check_for(key), _check_for(value)
+def _mapping(key_type: Any, value_type: Any, wanted: str) -> Check:
+    keys, values = _check_for(key_type), _check_for(value_type)
 
-    def check(held: Any) -> Misfit | None:
-        if not isinstance(held, Mapping):
-            return Misfit(held, wanted)
-        for name, each in cast(Mapping[Any, Any], held).items():
+    def check(value: Any) -> Misfit | None:
+        if not isinstance(value, Mapping):
+            return Misfit(value, wanted)
+        for name, each in cast(Mapping[Any, Any], value).items():
             if keys is not None and (misfit := keys(name)) is not None:
                 return misfit.within(f" key {name_of(name)}")
             if values is not None and (misfit := values(each)) is not None:
@@ -280,11 +280,11 @@ def _parametrized(cls: type, args: tuple[Any, ...], instance: Check, wanted: str
     generic = {name: hint for name, hint in hints.items() if isinstance(hint, TypeVar) or _parameters(hint)}
     checks = [(name, _check_for(_substituted(hint, bound))) for name, hint in generic.items()]
 
-    def check(held: Any) -> Misfit | None:
-        if (misfit := instance(held)) is not None:
+    def check(value: Any) -> Misfit | None:
+        if (misfit := instance(value)) is not None:
             return misfit
         for name, each in checks:
-            if each is not None and (misfit := each(getattr(held, name))) is not None:
+            if each is not None and (misfit := each(getattr(value, name))) is not None:
                 return misfit.within(f".{name}")
         return None
 
@@ -295,13 +295,13 @@ def _step(artifact: Any, instance: Check, wanted: str) -> Check:
     if not isinstance(artifact, type) or artifact is Any:
         return instance
 
-    def check(held: Any) -> Misfit | None:
-        if (misfit := instance(held)) is not None:
+    def check(value: Any) -> Misfit | None:
+        if (misfit := instance(value)) is not None:
             return misfit
-        made = getattr(held, MAKES)()
+        made = getattr(value, MAKES)()
         if not isinstance(made, type) or made is Any or any(same_definition(base, artifact) for base in made.__mro__):
             return None
-        return Misfit(held, wanted, lambda: f"it makes {made.__name__}")
+        return Misfit(value, wanted, lambda: f"it makes {made.__name__}")
 
     return check
 
@@ -311,13 +311,10 @@ def _alias(alias: TypeAliasType) -> Check:
     """Resolved when first used: it may name itself."""
     resolved: list[Check | None] = []
 
-    def check(held: Any) -> Misfit | None:
+    def check(value: Any) -> Misfit | None:
         if not resolved:
-            try:
-                resolved.append(_check_for(alias.__value__))
-            except Exception:  # as for an annotation that cannot be resolved
-                resolved.append(None)
-        return resolved[0](held) if resolved[0] is not None else None
+            resolved.append(_try_check_for(alias))
+        return resolved[0](value) if resolved[0] is not None else None
 
     return check
 

@@ -32,29 +32,29 @@ class Misfit:
         return f"{field}{self.place} is {show(self.found)}; wanted {self.wanted}{'; ' if remedy else ''}{remedy}"
 
 
-def show(held: object) -> str:
+def show(value: object) -> str:
     """A value and its class, short."""
-    if held is None:
+    if value is None:
         return "None"
-    if isinstance(held, type):
-        return f"the class {held.__qualname__}"
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
     try:
-        return f"{_SHOWN.repr(held)} ({type(held).__name__})"
+        return f"{_SHOWN.repr(value)} ({type(value).__name__})"
     except Exception:  # somebody's __repr__; the class is what matters
-        return f"a {type(held).__name__}"
+        return f"a {type(value).__name__}"
 
 
-def choose_member(cls: type, held: object) -> str:
+def choose_member(cls: type, value: object) -> str:
     """The member of an enum that a string or a number stands for; "" if the class is no enum."""
     if not issubclass(cls, Enum):
         return ""
     members = {f"{cls.__name__}.{name}": member for name, member in cls.__members__.items()}
-    if (same := next((name for name, member in members.items() if _equal(member.value, held)), "")) != "":
+    if (same := next((name for name, member in members.items() if _equal(member.value, value)), "")) != "":
         return f"write {same}"
-    if isinstance(held, str):
+    if isinstance(value, str):
         import difflib
 
-        near = difflib.get_close_matches(held.upper(), [name.upper() for name in cls.__members__], n=1)
+        near = difflib.get_close_matches(value.upper(), [name.upper() for name in cls.__members__], n=1)
         if near:
             return f"did you mean {next(n for n in members if n.rpartition('.')[2].upper() == near[0])}?"
     names = list(members)[:MEMBERS]
@@ -71,21 +71,21 @@ def make_one(cls: type) -> str:
     return f"write {cls.__name__}({', '.join(f'{name}=…' for name in needed) or '…'})"
 
 
-def make_tuple(held: object, item: Callable[[Any], Misfit | None] | None) -> str:
-    if isinstance(held, list):
+def make_tuple(value: object, item: Callable[[Any], Misfit | None] | None) -> str:
+    if isinstance(value, list):
         return "a list can change after construction; write a tuple"
-    if item is not None and item(held) is None:
+    if item is not None and item(value) is None:
         return "write a tuple, even of one: (it,)"
     return ""
 
 
-def to_number(cls: type, held: object) -> str:
+def to_number(cls: type, value: object) -> str:
     """The number that a look-alike stands for."""
-    if isinstance(held, bool):
-        return f"write {cls(held)}"
+    if isinstance(value, bool):
+        return f"write {cls(value)}"
     try:
-        number = cls(cast(Any, held))
-        if isinstance(held, str) or number == held:
+        number = cls(cast(Any, value))
+        if isinstance(value, str) or number == value:
             return f"write {number!r}"
     except Exception:  # no number by any reading
         pass

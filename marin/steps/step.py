@@ -238,10 +238,10 @@ def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:
     inputs. A milestone's is told by its training run's, which need not have ended.
     """
 
-    def content(held: Identified) -> str:
-        if step.producer is not None and held.identity == step.producer.identity:
+    def content(read: Identified) -> str:
+        if step.producer is not None and read.identity == step.producer.identity:
             return f"action {action_key(step.producer, roots)}"
-        return f"bytes {roots[held.identity]}"
+        return f"bytes {roots[read.identity]}"
 
     fields = encode_fields(step, type(step).__name__, [], content)
     return digest(b"action\0" + step.op.encode() + b"\0" + str(step.version).encode() + b"\0" + fields)

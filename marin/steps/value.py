@@ -115,47 +115,47 @@ def freeze_fields(instance: object) -> None:
     Raises BadField for another type and UnencodableValue for what is nested too deeply, naming the field.
     """
     for spec in fields_of(type(instance)):
-        held = getattr(instance, spec.name)
-        if held is spec.default:
+        given = getattr(instance, spec.name)
+        if given is spec.default:
             continue
-        if type(held) not in ATOMS:
-            held = _own(instance, spec, held)
-        check_field(instance, spec, held)
+        if type(given) not in ATOMS:
+            given = _own(instance, spec, given)
+        check_field(instance, spec, given)
 
 
-def _own(instance: object, spec: CheckedField, held: object) -> object:
+def _own(instance: object, spec: CheckedField, given: object) -> object:
     place = f"{type(instance).__name__}.{spec.name}"
     try:
-        frozen = _frozen_value(held, 0)
+        frozen = _frozen_value(given, 0)
     except NoEncodingError as error:
         raise error.at(place) from None
     except TypeError as error:  # a key, or an item of a set, of a class that hashes what can change
         raise UnencodableValue(f"{place}: {error}") from error
     if spec.execution:
         frozen = _copied(frozen)
-    if frozen is not held:
+    if frozen is not given:
         object.__setattr__(instance, spec.name, frozen)
     return frozen
 
 
-def _frozen_value(held: Any, depth: int) -> Any:
+def _frozen_value(given: Any, depth: int) -> Any:
     """Mappings become FrozenDicts, sets frozensets, at any depth; what is frozen already stays the same object.
 
     What can change and is none of these has no encoding, so an identity refuses it.
     """
-    kind = type(cast(object, held))
+    kind = type(cast(object, given))
     if kind in ATOMS or kind is FrozenDict or cannot_change(kind):
-        return held
+        return given
     if depth > DEEPEST:
         raise NoEncodingError(TOO_DEEP)
     if kind is tuple:
-        items = tuple(_frozen_value(item, depth + 1) for item in held)
-        return held if all(map(operator.is_, items, held)) else items
-    if isinstance(held, Mapping):
-        return _frozen_dict(cast(Mapping[Any, Any], held), depth)
-    if isinstance(held, (set, frozenset)):
-        return frozenset(_frozen_value(item, depth + 1) for item in cast(AbstractSet[Any], held))
-    return held
+        items = tuple(_frozen_value(item, depth + 1) for item in given)
+        return given if all(map(operator.is_, items, given)) else items
+    if isinstance(given, Mapping):
+        return _frozen_dict(cast(Mapping[Any, Any], given), depth)
+    if isinstance(given, (set, frozenset)):
+        return frozenset(_frozen_value(item, depth + 1) for item in cast(AbstractSet[Any], given))
+    return given
 
 
 def _frozen_dict(items: Mapping[Any, Any], depth: int) -> FrozenDict:
@@ -167,11 +167,11 @@ def _frozen_dict(items: Mapping[Any, Any], depth: int) -> FrozenDict:
     return made
 
 
-def _copied(held: Any) -> Any:
+def _copied(given: Any) -> Any:
     """What an execution field holds need not have an encoding, only be the step's own."""
-    if cannot_change(type(cast(object, held))) or isinstance(held, Enum):
-        return held
+    if cannot_change(type(cast(object, given))) or isinstance(given, Enum):
+        return given
     try:
-        return copy.deepcopy(held)
+        return copy.deepcopy(given)
     except Exception:  # a lock, a file, a generator: there is only the one
-        return held
+        return given

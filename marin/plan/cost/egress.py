@@ -10,7 +10,7 @@ from marin.errors import EgressOverBudget, StoreError, UnknownRegion
 from marin.numbers import write_bytes
 from marin.plan.cost.amount import Amount, total
 from marin.steps.step import ExecutorStep
-from marin.store.region import Region, bucket_region
+from marin.store.region import Region, bucket_region, parse_region
 
 BUDGET = 10 << 30  # bytes; more than a rehearsal moves, less than a token store or a checkpoint of the real thing
 NAMED = 8  # steps that are named in a refusal
@@ -41,22 +41,22 @@ class Egress:
 
     def to_json(self) -> dict[str, Any]:
         routes = [
-            {"from": str(route.source), "to": str(route.target), **held.to_json()}
-            for route, held in self.by_route.items()
+            {"from": str(route.source), "to": str(route.target), **amount.to_json()}
+            for route, amount in self.by_route.items()
         ]
         return {**self.amount.to_json(), "routes": routes}
 
     def describe(self) -> list[str]:
         """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB``."""
-        return [f"{route}: {write_known(held)}" for route, held in self.by_route.items()]
+        return [f"{route}: {write_known(amount)}" for route, amount in self.by_route.items()]
 
 
 def total_egress(every: Iterable[Egress]) -> Egress:
     by_route: dict[Route, list[Amount]] = {}
     for egress in every:
-        for way, held in egress.by_route.items():
-            by_route.setdefault(way, []).append(held)
-    return Egress({way: total(held) for way, held in by_route.items()})
+        for route, amount in egress.by_route.items():
+            by_route.setdefault(route, []).append(amount)
+    return Egress({route: total(amounts) for route, amounts in by_route.items()})
 
 
 def write_known(amount: Amount) -> str:
@@ -94,10 +94,7 @@ class Regions:
 
     def of(self, step: ExecutorStep[Any]) -> Region | None:
         """Where it runs; None where nobody says."""
-        from marin.store.region import parse_region
-
-        said = step.resources.region
-        return parse_region(said) if said else self.declared
+        return parse_region(step.resources.region) if step.resources.region else self.declared
 
     def store(self) -> Region | None:
         """None for a store that is on the machines that use it. Raises UnknownRegion if the bucket does not say."""
@@ -143,11 +140,10 @@ def _bucket(url: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """stated: bytes that may cross regions, as somebody said; None: BUDGET, if all sizes are known before. because: why
-    a run may exceed it; "" if it may not."""
+    """Of bytes that cross regions."""
 
-    stated: int | None = None
-    because: str = ""
+    stated: int | None = None  # as somebody said; None: BUDGET, if all sizes are known before
+    because: str = ""  # why a run may exceed it; "" if it may not
 
     @property
     def budget(self) -> int:
@@ -164,8 +160,8 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
 
     by_step: what each step moves, by its name.
     """
-    moved = [(name, held) for name, held in by_step if held.amount]
-    whole = sum((held for _, held in moved), Egress())
+    moved = [(name, egress) for name, egress in by_step if egress.amount]
+    whole = total_egress(egress for _, egress in moved)
     if allowance.because or not exceeds(whole.amount, allowance):
         return
     largest = sorted(moved, key=lambda pair: (-pair[1].amount.bytes, pair[0]))
@@ -182,7 +178,7 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
         *([about_unknown] if unknown else []),
         *(f"  {line}" for line in whole.describe()),
         "Most of it:",
-        *(f"  {name:{width}}  {write_known(held.amount)}" for name, held in largest[:NAMED]),
+        *(f"  {name:{width}}  {write_known(egress.amount)}" for name, egress in largest[:NAMED]),
         *([f"  and {len(largest) - NAMED} more"] if len(largest) > NAMED else []),
         "Ways on:",
         *([f"  run where the store is: --region {store}, and Resources.region of steps that say it"] if store else []),

@@ -121,7 +121,7 @@ class Sum:
 
 def plan_costs(plan: Plan, regions: Regions | None = None) -> list[StepCost]:
     """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion."""
-    made_before = last_outputs([held.step for held in plan.having(*REMADE) if held.record is None], plan.snapshot)
+    made_before = last_outputs([each.step for each in plan.having(*REMADE) if each.record is None], plan.snapshot)
     sizes: dict[ExecutorStep[Any], Size] = {}
     there: set[ExecutorStep[Any]] = set()
     costs: list[StepCost] = []
@@ -151,9 +151,9 @@ def _expected(
     step, last = decision.step, made_before.get(decision.step)
     if decision.record is not None:
         return _size_of(decision.record)
-    told = step.expected_size(inputs)
-    if told is not None or last is None or len(inputs) < len(step.dependencies) or field_changes(step, last):
-        return told
+    expected = step.expected_size(inputs)
+    if expected is not None or last is None or len(inputs) < len(step.dependencies) or field_changes(step, last):
+        return expected
     return _size_of(last)
 
 
