@@ -40,16 +40,15 @@ class Scheduler:
         listener: Listener,
         experiment: str = "",
         git: str = "",
-        watch: Watch | None = None,
         on_message: Callable[[str], None] = lambda _: None,
         check_inputs: int = EVERY_BYTE,
     ) -> None:
-        """listener: is told of every change. watch: judges the leases of others. on_message: hears what everything
-        waits for. check_inputs: bytes of each input that are checked before a step reads it.
+        """listener: is told of every change. on_message: hears what everything waits for. check_inputs: bytes of each
+        input that are checked before a step reads it.
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
-        self.watch = watch if watch is not None else Watch()
+        self.watch = Watch()  # of the leases of others
         self.uses = Uses(self.store, experiment, on_message, self.watch)
         self.revocations = RevocationWatch(self.store, plan.snapshot.records)
         self.run = Run(plan)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.plan.drift import Today
-from marin.plan.facts import compare
-from marin.plan.output_files import state_of_files
+from marin.plan.facts import compare, state_of_files
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep
 from marin.store.record import Acceptance, Record

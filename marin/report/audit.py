@@ -20,7 +20,7 @@ from marin.fingerprint.stored import stored_code
 from marin.plan.condition import FilesState
 from marin.plan.decision import Action, Trust
 from marin.plan.decontamination import DECONTAMINATE, undecontaminated
-from marin.plan.output_files import state_of_files
+from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
 from marin.report.marks import BAD, MarkKind, Marks

@@ -10,8 +10,7 @@ from rich.text import Text
 from marin.numbers import write_bytes, write_tokens
 from marin.plan.cost.amount import Amount
 from marin.plan.cost.egress import Regions
-from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
-from marin.plan.cost.training import MFU
+from marin.plan.cost.plan_cost import MFU, StepCost, Sum, by_operator, in_all
 from marin.plan.decision import Action
 from marin.plan.plan import Plan
 from marin.report.table import Column, print_table

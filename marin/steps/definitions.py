@@ -9,13 +9,16 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import re
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from weakref import ref
 
 from marin.errors import ExperimentError
-from marin.steps.plain_text import unprintable
+
+# Control characters, line and paragraph separators, what turns the direction of the text around it, half characters.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Namespace(StrEnum):
@@ -81,3 +84,21 @@ def _place_of(cls: type) -> str:
     while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
         frame = frame.f_back
     return "unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def unprintable(text: str) -> str:
+    """The first character that must not be in a name, as people look it up; "" if there is none.
+
+    A name shows as what it is, on one line of a terminal, a page and a log.
+    """
+    found = _UNPRINTABLE.search(text)
+    if found is None:
+        return ""
+    character = found[0]
+    known = {"\n": "a line break", "\r": "a carriage return", "\t": "a tab"}
+    if character in known:
+        return known[character]
+    import unicodedata  # a megabyte of tables, which names that are fine do not need
+
+    kind = unicodedata.name(character, "half a character" if character >= "\ud800" else "a control character")
+    return f"U+{ord(character):04X} ({kind})"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
+from marin.steps.definitions import unprintable
 from marin.steps.field_types import check_fields
-from marin.steps.plain_text import unprintable
 from marin.steps.step import ExecutorStep, must_be_one_class
 
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, dataclass
 
 from marin.errors import BadField, ExperimentError
 from marin.steps.artifact import Artifact
-from marin.steps.definitions import Namespace, define
+from marin.steps.definitions import Namespace, define, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
 from marin.steps.field_types import made_by, resolved
 from marin.steps.lifetime import FOREVER, Lifetime
-from marin.steps.plain_text import unprintable
 from marin.steps.resources import CPU, Resources, Size, Work
 from marin.steps.value import execution, freeze_fields, since
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marin.errors import ExperimentError
 from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.plan.cost.training import training_cost
+from marin.plan.cost.plan_cost import training_cost
 from marin.report.diff.revisions import FOLDER, files_at, top_of
 from marin.steps.experiment_file import near_files
 from marin.steps.resources import Accelerator, Work
