@@ -1,13 +1,36 @@
-"""Amounts as people read them in a terminal: tokens, floating-point operations, chip-hours, bytes, durations."""
+"""Amounts as people read them: counts, floating-point operations, chip-hours, bytes, durations, lists of names."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 _SCALES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"), (1.0, ""))
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 output``, ``1,200 outputs``. many: where it is not one with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """``a, b and 3 more``: so many of them by name."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def write_count(amount: float) -> str:
+    """``12.35K``, ``1.074T``: four significant digits."""
+    for scale, letter in _SCALES:
+        # Rounding first: 999,960 is 1M, not 1000K.
+        scaled = float(f"{amount / scale:.4g}")
+        if scaled >= 1 or scale == 1.0:
+            return f"{scaled:,.10g}{letter}"
+    raise AssertionError("the last scale takes every amount")
+
+
 def write_tokens(tokens: float) -> str:
     """``1.074T tokens``: four significant digits."""
-    return f"{_short(tokens)} token{'' if tokens == 1 else 's'}"
+    return f"{write_count(tokens)} token{'' if tokens == 1 else 's'}"
 
 
 def write_flops(flops: float) -> str:
@@ -31,15 +54,6 @@ def write_bytes(count: float) -> str:
         if round(count, 1) < 1024 or letter == "E":
             return f"{count:,.1f} {letter}iB"
     raise AssertionError("exbibytes take every amount")
-
-
-def _short(amount: float) -> str:
-    for scale, letter in _SCALES:
-        # Rounding first: 999,960 is 1M, not 1000K.
-        scaled = float(f"{amount / scale:.4g}")
-        if scaled >= 1 or scale == 1.0:
-            return f"{scaled:,.10g}{letter}"
-    raise AssertionError("the last scale takes every amount")
 
 
 def write_duration(seconds: float) -> str:

@@ -9,9 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from marin.report.page.drawing.model import (
-    BarPlot,
     Better,
-    Estimate,
     EvaluationTable,
     Event,
     Evidence,
@@ -20,7 +18,6 @@ from marin.report.page.drawing.model import (
     Interval,
     IntervalPlot,
     MetricRow,
-    MixtureStage,
     MixtureTable,
     Phase,
     Series,
@@ -30,7 +27,6 @@ from marin.report.page.drawing.model import (
     Status,
     StepRow,
     Table,
-    Totals,
     TrainingCurve,
     TrustNote,
 )
@@ -102,18 +98,21 @@ def page() -> ExperimentPage:
             Phase(first=80, end=160, name="Qwen3 with QK-Norm"),
             Phase(first=160, end=192, name="cooldown"),
         ),
-        evaluations=evaluations(noise),
+        evaluations=evaluations(),
         evidence=evidence(noise),
         timings=(
-            StageTiming(stage="sources", steps=24, seconds=21.4, peak_bytes=410 << 20),
-            StageTiming(stage="filter and deduplicate", steps=48, seconds=38.2, peak_bytes=630 << 20),
-            StageTiming(stage="decontaminate", steps=24, seconds=12.9, peak_bytes=300 << 20),
-            StageTiming(stage="tokenize", steps=25, seconds=17.1, peak_bytes=520 << 20),
-            StageTiming(stage="train", steps=8, seconds=171.0, peak_bytes=2900 << 20),
-            StageTiming(stage="evaluate", steps=11, seconds=44.7, peak_bytes=1900 << 20),
-            StageTiming(stage="report", steps=1, seconds=0.8, peak_bytes=180 << 20),
+            StageTiming(stage="sources", steps=24, seconds=21.4),
+            StageTiming(stage="filter and deduplicate", steps=48, seconds=38.2),
+            StageTiming(stage="decontaminate", steps=24, seconds=12.9),
+            StageTiming(stage="tokenize", steps=25, seconds=17.1),
+            StageTiming(stage="train", steps=8, seconds=171.0),
+            StageTiming(stage="evaluate", steps=11, seconds=44.7),
+            StageTiming(stage="report", steps=1, seconds=0.8),
         ),
-        totals=Totals(tokens=6_389_760, flops=3.21e13, chip_hours=0.11, wall_seconds=312.0, peak_bytes=4_700 << 20),
+        tokens=6_389_760,
+        flops=3.21e13,
+        chip_hours=0.11,
+        wall_seconds=312.0,
         trust=(
             TrustNote(
                 step="decontaminate/dolmino_math",
@@ -200,23 +199,20 @@ def steps(noise: random.Random) -> list[StepRow]:
 def mixtures() -> list[MixtureTable]:
     """Bison and Mantis over the shared pretraining mixture."""
     base = {name: float(share) / 100 for name, share in PRETRAIN.items()}
-    first = MixtureStage(first_step=0, shares=base, published=PRETRAIN)
 
-    def cooled(first_step: int, high: dict[str, float]) -> MixtureStage:
+    def cooled(high: dict[str, float]) -> dict[str, float]:
         total = math.fsum(high.values())
-        shares = {name: 0.7 * share for name, share in base.items()} | {n: 0.3 * s / total for n, s in high.items()}
-        printed = {"nemotron_cc/medium": "21.48"} | {n: f"{100 * shares[n]:.2f}" for n in high}
-        return MixtureStage(first_step=first_step, shares=shares, published=printed if first_step == 160 else {})
+        return {name: 0.7 * share for name, share in base.items()} | {n: 0.3 * s / total for n, s in high.items()}
 
-    def used(stage: MixtureStage) -> dict[str, SourceUse]:
-        return {n: SourceUse(sequences=round(24_960 * s), epochs=1.7 * s**0.25) for n, s in stage.shares.items()}
+    def used(shares: dict[str, float]) -> dict[str, SourceUse]:
+        return {n: SourceUse(sequences=round(24_960 * s), epochs=1.7 * s**0.25) for n, s in shares.items()}
 
-    bison = cooled(160, SHARED_HQ | {"dolmino_math": 10.5})
-    mantis = cooled(160, SHARED_HQ | MEGAMATH)
-    python = cooled(174, SHARED_HQ | MEGAMATH | {"stackv2_edu_python": 6.0})
+    bison = cooled(SHARED_HQ | {"dolmino_math": 10.5})
+    mantis = cooled(SHARED_HQ | MEGAMATH)
+    python = cooled(SHARED_HQ | MEGAMATH | {"stackv2_edu_python": 6.0})
     return [
-        MixtureTable(arm="Bison", stages=(first, bison), use=used(bison)),
-        MixtureTable(arm="Mantis", stages=(first, mantis, python), use=used(python)),
+        MixtureTable(arm="Bison", stages={0: base, 160: bison}, use=used(bison)),
+        MixtureTable(arm="Mantis", stages={0: base, 160: mantis, 174: python}, use=used(python)),
     ]
 
 
@@ -253,14 +249,14 @@ def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
     ]  # fmt: skip
 
 
-def evaluations(noise: random.Random) -> list[EvaluationTable]:
+def evaluations() -> list[EvaluationTable]:
     """Two tables over parent, Bison and Mantis."""
     columns = ("parent at 160", "Bison", "Mantis")
 
     def row(name: str, values: Sequence[float], better: Better, unit: str, digits: int = 3) -> MetricRow:
-        half = 0.012 + 0.004 * noise.random()
-        made = {c: Estimate(value=v, low=v - half, high=v + half) for c, v in zip(columns, values, strict=True)}
-        return MetricRow(name=name, values=made, better=better, unit=unit, digits=digits)
+        return MetricRow(
+            name=name, values=dict(zip(columns, values, strict=True)), better=better, unit=unit, digits=digits
+        )
 
     domains = {
         "web": (1.31, 1.29, 1.29),
@@ -292,9 +288,7 @@ def evidence(noise: random.Random) -> list[Evidence]:
     """The two faults."""
 
     def gap(label: str, arm: str, group: str, value: float) -> Interval:
-        return Interval(
-            label=label, arm=arm, group=group, estimate=Estimate(value=value, low=value - 0.03, high=value + 0.03)
-        )
+        return Interval(label=label, arm=arm, group=group, value=value, low=value - 0.03, high=value + 0.03)
 
     def walk(correlated: float) -> list[float]:
         values = [0.0]
@@ -327,13 +321,6 @@ def evidence(noise: random.Random) -> list[Evidence]:
                         gap("Mantis", "Mantis", "OLMES format", 0.003),
                     ],
                 ),
-                BarPlot(
-                    title="Format fragility",
-                    note="surprisal relative to the parent",
-                    y_label="Δ bits per byte",
-                    categories=("calculator tags", "other answer text", "final answer"),
-                    values={"Bison": (1.38, -1.42, 0.29), "Mantis": (-0.21, -0.24, -0.47)},
-                ),
             ),
             tables=(
                 Table(
@@ -362,8 +349,6 @@ def evidence(noise: random.Random) -> list[Evidence]:
                         Series(name="linear (Bison)", arm="Bison", x=order, y=walk(0.9)),
                         Series(name="Feistel (Mantis)", arm="Mantis", x=order, y=walk(0.0)),
                     ),
-                    levels={"i.i.d.": 0.0},
-                    events=(Event(step=174, text="+ Python"),),
                 ),
             ),
         ),
@@ -398,5 +383,8 @@ def failed() -> ExperimentPage:
         mixtures=(),
         timings=(),
         trust=(),
-        totals=Totals(),
+        tokens=None,
+        flops=None,
+        chip_hours=None,
+        wall_seconds=None,
     )

@@ -11,14 +11,12 @@ import pytest
 from marin.report.page.drawing.experiment import render
 from marin.report.page.drawing.model import (
     Better,
-    Estimate,
     EvaluationTable,
     Event,
     Evidence,
     ExperimentPage,
     Finding,
     MetricRow,
-    MixtureStage,
     MixtureTable,
     Series,
     SeriesPlot,
@@ -139,7 +137,7 @@ def test_an_empty_experiment_renders() -> None:
 
 def _hostile(text: str) -> ExperimentPage:
     plot = SeriesPlot(
-        title=text, x_label=text, y_label=text, note=text, levels={text: 0.5}, events=(Event(step=1, text=text),),
+        title=text, x_label=text, y_label=text, note=text,
         series=(Series(name=text, x=(0, 1, 2), y=(0.1, 0.5, 0.2)),),
     )  # fmt: skip
     curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
@@ -147,15 +145,14 @@ def _hostile(text: str) -> ExperimentPage:
         name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
         facts={text: {text: text}}, notes=(text,), log="/" + text, error=text,
     )  # fmt: skip
-    stage = MixtureStage(first_step=0, shares={text: 1}, published={text: text})
     return ExperimentPage(
         title=text, question=text, scale=text, created=text, issue=1, issue_url="javascript:alert(1)",
         git_revision=text, command=text, prefix=text, headline=(text, text), arms=(text,),
         steps=(step, replace(step, name="b", inputs=(text,))),
-        mixtures=(MixtureTable(arm=text, stages=(stage,)),),
+        mixtures=(MixtureTable(arm=text, stages={0: {text: 1}}),),
         runs=(curve,), trust=(TrustNote(step=text, kind=text, text=text),),
         evaluations=(EvaluationTable(title=text, columns=(text,), note=text, rows=(
-            MetricRow(name=text, values={text: Estimate(value=1)}, unit=text, note=text),)),),
+            MetricRow(name=text, values={text: 1}, unit=text, note=text),)),),
         evidence=(Evidence(title=text, finding=Finding.FOUND, verdict=text, paragraphs=(text,), plots=(plot,),
             tables=(Table(title=text, columns=(text,), rows=((text,),), note=text),)),),
     )  # fmt: skip
@@ -179,15 +176,9 @@ def test_a_dollar_is_a_dollar_in_plots() -> None:
     assert "cost x" not in reading.text
 
 
-def test_published_shares_are_compared_to_their_printed_digits(whole: str) -> None:
-    reading = Reading(whole)
-    medium = reading.row("nemotron_cc/medium")
-    assert medium[1] == "30.69✓"
-    wrong = MixtureStage(first_step=0, shares={"a": 0.2149, "b": 0.7851}, published={"a": "21.48", "b": "78.5"})
-    page = replace(sample.page(), mixtures=(MixtureTable(arm="Bison", stages=(wrong,)),), steps=())
-    shown = Reading(render(page))
-    assert shown.row("a")[1] == "21.49≠ 21.48"
-    assert shown.row("b")[1] == "78.51✓"
+def test_shares_are_percentages(whole: str) -> None:
+    assert Reading(whole).row("nemotron_cc/medium")[1:3] == ["30.69", "21.48"]
+    assert Reading(whole).row("25 sources")[1:3] == ["100.00", "100.00"]
 
 
 def test_stages_that_all_arms_share_stand_once(whole: str) -> None:
@@ -199,7 +190,7 @@ def test_stages_that_all_arms_share_stand_once(whole: str) -> None:
 
 def _scores(better: Better, *values: float) -> list[str]:
     columns = ("Bison", "Mantis")
-    made = {name: Estimate(value=value) for name, value in zip(columns, values, strict=True)}
+    made = dict(zip(columns, values, strict=True))
     table = EvaluationTable(title="t", columns=columns, rows=(MetricRow(name="metric x", values=made, better=better),))
     html = render(replace(sample.page(), evaluations=(table,), steps=(), runs=(), evidence=()))
     cells = re.search(r"metric x.*?</tr>", html, re.S)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from marin.report.page.drawing import plots, svg
-from marin.report.page.drawing.model import BarPlot, Estimate, Interval, IntervalPlot, Series, SeriesPlot
+from marin.report.page.drawing.model import Interval, IntervalPlot, Series, SeriesPlot
 from tests.report import sample
 from tests.report.reading import Reading
 
@@ -74,8 +74,8 @@ def test_token_axis_survives_a_restart_from_an_earlier_step() -> None:
 
 def test_intervals_print_their_numbers() -> None:
     rows = [
-        Interval(label="Bison", arm="Bison", group="OLMES", estimate=Estimate(value=0.71, low=0.68, high=0.74)),
-        Interval(label="Mantis", arm="Mantis", group="OLMES", estimate=Estimate(value=-0.01)),
+        Interval(label="Bison", arm="Bison", group="OLMES", value=0.71, low=0.68, high=0.74),
+        Interval(label="Mantis", arm="Mantis", group="OLMES", value=-0.01),
     ]
     text = Reading(plots.evidence_plot(IntervalPlot(title="gap", x_label="bits per byte", rows=rows), ARMS)).text
     assert "+0.710 ± 0.030" in text
@@ -83,15 +83,11 @@ def test_intervals_print_their_numbers() -> None:
     assert "OLMES" in text
 
 
-def test_bars_and_series() -> None:
-    bars = BarPlot(
-        title="b", y_label="bits", categories=("tags", "rest"), values={"Bison": (1.25, -0.5), "Mantis": (0, 1)}
-    )
-    text = Reading(plots.evidence_plot(bars, ARMS)).text
-    assert all(piece in text for piece in ("1.25", "−0.50", "tags", "rest", "■ Bison"))
+def test_series_are_named() -> None:
     series = SeriesPlot(
-        title="s", x_label="step", y_label="r", levels={"chance": 0.0},
-        series=(Series(name="linear", x=(0, 1, 2), y=(0.5, 0.6, 0.7), low=(0.4, 0.5, 0.6), high=(0.6, 0.7, 0.8)),),
+        title="s", x_label="step", y_label="r", 
+        series=(Series(name="linear", x=(0, 1, 2), y=(0.5, 0.6, 0.7), low=(0.4, 0.5, 0.6), high=(0.6, 0.7, 0.8)),
+                Series(name="chance", x=(0, 1, 2), y=(0.1, 0.1, 0.1))),
     )  # fmt: skip
     text = Reading(plots.evidence_plot(series, ARMS)).text
     assert "linear" in text
@@ -103,8 +99,7 @@ def test_bars_and_series() -> None:
     [
         SeriesPlot(title="t", x_label="x", y_label="y", series=()),
         IntervalPlot(title="t", x_label="x", rows=()),
-        BarPlot(title="t", y_label="y", categories=(), values={}),
     ],
 )
-def test_no_data_no_plot(plot: SeriesPlot | IntervalPlot | BarPlot) -> None:
+def test_no_data_no_plot(plot: SeriesPlot | IntervalPlot) -> None:
     assert plots.evidence_plot(plot, ARMS) == ""

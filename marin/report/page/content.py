@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from marin.data.mixture import BatchSchedule, Mixture, Stages, source_name
 from marin.errors import CorruptRecord
@@ -21,18 +21,6 @@ from marin.steps.step import ExecutorStep
 from marin.store.layout import LOG
 from marin.store.record import Record
 from marin.store.store import Store
-
-STATUS = {
-    Status.CACHED: model.Status.CACHED,
-    Status.ALIAS: model.Status.ALIAS,
-    Status.RAN: model.Status.RAN,
-    Status.RUNNING: model.Status.RUNNING,
-    Status.FAILED: model.Status.FAILED,
-    Status.SKIPPED: model.Status.SKIPPED,
-    Status.STOPPED: model.Status.STOPPED,
-    Status.WAITING: model.Status.SKIPPED,
-    Status.NOT_NEEDED: model.Status.SKIPPED,
-}
 
 
 def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
@@ -48,7 +36,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     revision, dirty = git_revision(source.parent)
     trainings = [result for result in run.results.values() if result.step.work() is not None]
     arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
-    found = [_report(store, result.record) for result in _reports(run)]
+    found = [_report(store, record) for record in _reports(run)]
     data = sentence(*undecontaminated(result.step for result in trainings))
     trained = [made for result in trainings if (made := training_of(result.step)) is not None]
     hours = [made.chip_hours for made in trained if made.chip_hours is not None]
@@ -73,32 +61,24 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         evaluations=[table for each in found for table in reports.evaluations(each)],
         evidence=[section for each in found for section in reports.evidence(each, data)],
         timings=_timings(run),
-        totals=model.Totals(
-            tokens=sum(made.work.tokens for made in trained) or None,
-            flops=sum(made.work.flops for made in trained) or None,
-            chip_hours=sum(hours) if hours else None,
-            wall_seconds=run.seconds if run.having(Status.RAN) else None,
-        ),
+        tokens=sum(made.work.tokens for made in trained) or None,
+        flops=sum(made.work.flops for made in trained) or None,
+        chip_hours=sum(hours) if hours else None,
+        wall_seconds=run.seconds if run.having(Status.RAN) else None,
         trust=[note for result in run.results.values() for note in _trust(run, result)],
     )
 
 
-def _trust(run: Run, result: StepResult) -> list[model.TrustNote]:
+def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
     """What a reader should know before relying on this output."""
-    decision, record, name = run.plan.of(result.step), result.record, result.step.name
-    found = [model.TrustNote(step=name, kind="drift", text=text) for text in decision.drift]
-    found += [model.TrustNote(step=name, kind=_kind(text), text=text) for text in decision.notes]
+    decision, record = run.plan.of(result.step), result.record
+    found = [("drift", text) for text in decision.drift]
+    found += [("drift accepted" if "drift accepted" in text else "other", text) for text in decision.notes]
     if record is not None and record.alias_of:
-        text = f"nothing ran: the bytes are those of {record.attempt}"
-        found.append(model.TrustNote(step=name, kind="alias", text=text))
+        found.append(("alias", f"nothing ran: the bytes are those of {record.attempt}"))
     if record is not None and (because := record.provenance.because):
-        text = f"{record.provenance.started} by {record.provenance.who}: {because}"
-        found.append(model.TrustNote(step=name, kind="made again", text=text))
-    return found
-
-
-def _kind(note: str) -> str:
-    return "drift accepted" if "drift accepted" in note else "other"
+        found.append(("made again", f"{record.provenance.started} by {record.provenance.who}: {because}"))
+    return (model.TrustNote(step=result.step.name, kind=kind, text=text) for kind, text in found)
 
 
 def _row(run: Run, result: StepResult) -> model.StepRow:
@@ -107,7 +87,7 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         name=step.name,
         op=step.op,
         identity=step.identity,
-        status=STATUS[result.status],
+        status=_status(result.status),
         reason=result.reason,
         seconds=record.provenance.seconds if record is not None else result.seconds or None,
         inputs=[dependency.name for dependency in step.dependencies],
@@ -117,6 +97,11 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
     )
+
+
+def _status(status: Status) -> model.Status:
+    not_run = status in (Status.WAITING, Status.NOT_NEEDED)
+    return model.Status.SKIPPED if not_run else model.Status(status.value)
 
 
 def _is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
@@ -137,27 +122,33 @@ def _arm(step: ExecutorStep[Any], arms: list[str]) -> str:
     return step.label if step.label in arms else ""
 
 
+@runtime_checkable
+class _TrainingRun(Protocol):
+    """A step that says over which optimizer steps it trains."""
+
+    first_step: int
+    end_step: int
+
+
 def _span(step: ExecutorStep[Any]) -> tuple[int, int]:
     """(first, end) optimizer steps of a training run."""
-    return int(getattr(step, "first_step", 0)), int(getattr(step, "end_step", 0))
+    return (step.first_step, step.end_step) if isinstance(step, _TrainingRun) else (0, 0)
 
 
 def _stages(step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
     """The mixtures that are active in a run's own steps, by the first step that each serves."""
     stages = cast("Stages[Any] | None", _field(step, Stages))
-    if stages is None:
-        return {}
     first, end = _span(step)
-    begins = {max(start, first): mixture for start, mixture in stages.at.items() if start < end}
-    return dict(sorted(begins.items()))
+    active = {max(start, first): mixture for start, mixture in stages.at.items() if start < end} if stages else {}
+    return dict(sorted(active.items()))
 
 
 def _mixture(store: Store, result: StepResult, arms: list[str]) -> model.MixtureTable | None:
     stages = _stages(result.step)
     if not stages or (not _arm(result.step, arms) and _span(result.step)[0] > 0):
         return None  # a later shared phase reads the mixture of the first
-    table = [model.MixtureStage(first_step=step, shares=mixture.by_name()) for step, mixture in stages.items()]
-    return model.MixtureTable(arm=_arm(result.step, arms), stages=table, use=_use(store, result))
+    shares = {first: mixture.by_name() for first, mixture in stages.items()}
+    return model.MixtureTable(arm=_arm(result.step, arms), stages=shares, use=_use(store, result))
 
 
 def _use(store: Store, result: StepResult) -> dict[str, model.SourceUse]:
@@ -215,19 +206,15 @@ def _phases(trainings: list[StepResult], arms: list[str]) -> list[model.Phase]:
     ]
 
 
-def _reports(run: Run) -> list[StepResult]:
-    """Results that are reports, the comparison first: a report that reads other reports sums them up."""
-    results = [run.results[step] for step in run.plan.experiment.results.values()]
-    held = [result for result in results if result.record is not None and result.record.kind == "report"]
-    return sorted(held, key=lambda result: -sum(d.record.kind == "report" for d in _inputs(run, result) if d.record))
+def _reports(run: Run) -> list[Record]:
+    """Of results that are reports, the comparison first: a report that reads other reports sums them up."""
+    kinds = {step: result.record.kind for step, result in run.results.items() if result.record is not None}
+    found = [step for step in run.plan.experiment.results.values() if kinds.get(step) == "report"]
+    found.sort(key=lambda step: -sum(kinds.get(read) == "report" for read in step.dependencies))
+    return [record for step in found if (record := run.results[step].record) is not None]
 
 
-def _inputs(run: Run, result: StepResult) -> list[StepResult]:
-    return [run.results[dependency] for dependency in result.step.dependencies]
-
-
-def _report(store: Store, record: Record | None) -> dict[str, Any]:
-    assert record is not None, "only results with a record are collected"
+def _report(store: Store, record: Record) -> dict[str, Any]:
     content = store.objects.read(f"{record.attempt}/report.json")
     if content is None:
         raise CorruptRecord(f"{store.prefix}/{record.attempt}/report.json is missing; {store.remedy(record)}")

@@ -12,7 +12,7 @@ from marin.steps.scale import Scale
 from marin.store.layout import PAGES, slug
 from marin.store.redaction import redacted_bytes
 
-PAGE_VERSION = 1  # one more whenever pages of the same run show something else
+PAGE_VERSION = 2  # one more whenever pages of the same run show something else
 
 
 def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> tuple[str, bool]:

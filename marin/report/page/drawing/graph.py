@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from marin.report.page.drawing import layers, units
+from marin.numbers import write_duration
+from marin.report.page.drawing import layers
 from marin.report.page.drawing.lanes import Box, Folded, Lane, fold
 from marin.report.page.drawing.model import Status, StepRow
 
@@ -70,7 +71,11 @@ class _Pen:
 def _hint(steps: Sequence[StepRow]) -> str:
     if len(steps) == 1:
         (step,) = steps
-        lines = [step.name, " · ".join(filter(None, (step.status.value, units.seconds(step.seconds)))), step.reason]
+        lines = [
+            step.name,
+            step.status.value + ("" if step.seconds is None else f" · {write_duration(step.seconds)}"),
+            step.reason,
+        ]
         return "\n".join(filter(None, [*lines, step.error]))
     counts = Counter(step.status for step in steps)
     told = ", ".join(f"{counts[status]} {status.value}" for status in ORDER if counts[status])
@@ -126,7 +131,7 @@ def _cell(steps: Sequence[StepRow], x: float, width: float, y: float, named: boo
         body = _rect(x, y, width, CELL_HEIGHT, "mixed") + _shares(steps, x, y + CELL_HEIGHT - 4, width, 4)
         body += _text(x + width / 2, y + 9, text, f"in small w-{status.value}")
         return pen.link(steps, body)
-    text = units.seconds(taken) if status is Status.RAN else MARKS.get(status, "")
+    text = write_duration(taken) if status is Status.RAN else MARKS.get(status, "")
     body = _rect(x, y, width, CELL_HEIGHT, f"s-{status.value}")
     if named:
         operator = _shorten(steps[0].op, width - 14 - 5.6 * len(text), 9.5)
@@ -272,7 +277,7 @@ def _box(box: Box, x: float, y: float, wide: float, pen: _Pen) -> str:
     first = box.steps[0]
     many = len(box.steps) > 1
     taken = sum(step.seconds or 0 for step in box.steps if step.status is Status.RAN)
-    right = units.seconds(taken) if taken else MARKS.get(status, "")
+    right = write_duration(taken) if taken else MARKS.get(status, "")
     label = f"{len(box.steps)} × {first.op}" if many else first.label
     arrow = f" ← {box.lane_inputs}" if box.lane_inputs else f" → {box.lanes_fed}" if box.lanes_fed else ""
     room = wide - 22 - len(right) * 5.6 - len(arrow) * 5.4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 
 class Status(Enum):
@@ -58,34 +59,23 @@ class StepRow:
         return self.name.removeprefix(f"{self.op}/")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MixtureStage:
-    """Shares of the sources from an optimizer step on; they sum to one. published: percentages as printed, "21.49"."""
-
-    first_step: int
-    shares: Mapping[str, float]
-    published: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceUse:
-    """How much of a source one arm reads, over all its stages. epochs: sequences over those available."""
+class SourceUse(NamedTuple):
+    """How much of a source one arm reads, over all its stages."""
 
     sequences: int
-    epochs: float
+    epochs: float  # sequences over those available
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureTable:
-    """The data of one arm, stage by stage. arm: "" for a stretch that the arms share."""
+    """The data of one arm, stage by stage."""
 
-    arm: str
-    stages: Sequence[MixtureStage]
+    arm: str  # "" for a stretch that the arms share
+    stages: Mapping[int, Mapping[str, float]]  # shares of the sources, which sum to one, by the first optimizer step
     use: Mapping[str, SourceUse] = field(default_factory=dict[str, SourceUse])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """Something that changed at an optimizer step: batch, mixture, architecture."""
 
     step: int
@@ -94,24 +84,19 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCurve:
-    """Metrics of one run, all arrays equally long; leave out what was not measured.
-
-    step: optimizer steps, ascending. tokens: trained on so far, all phases. loss: nats per token.
-    arm: "" for a run that the arms share.
-    """
+    """Metrics of one run, all arrays equally long; leave out what was not measured."""
 
     name: str
-    step: Sequence[int]
-    loss: Sequence[float]
-    arm: str = ""
+    step: Sequence[int]  # optimizer steps, ascending
+    loss: Sequence[float]  # nats per token
+    arm: str = ""  # "" for a run that the arms share
     learning_rate: Sequence[float] = ()
     grad_norm: Sequence[float] = ()
-    tokens: Sequence[int] = ()
+    tokens: Sequence[int] = ()  # trained on so far, all phases
     events: Sequence[Event] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Phase:
+class Phase(NamedTuple):
     """A named stretch of a run: optimizer steps [first, end)."""
 
     first: int
@@ -120,20 +105,11 @@ class Phase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A measured value, with its 95 % interval when there is one."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class MetricRow:
     """One metric for several models. values: by column name."""
 
     name: str
-    values: Mapping[str, Estimate]
+    values: Mapping[str, float]
     better: Better = Better.NEITHER
     unit: str = ""
     digits: int = 3
@@ -174,30 +150,33 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesPlot:
-    """Lines over a common axis. levels: named horizontal reference values."""
+    """Lines over a common axis."""
 
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
-    levels: Mapping[str, float] = field(default_factory=dict[str, float])
-    events: Sequence[Event] = ()
     note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """One row of an interval plot. group: rows of one group stand together under its name."""
+    """One row of an interval plot: a value, and from where to where it may be.
+
+    group: rows of one group stand together under its name.
+    """
 
     label: str
-    estimate: Estimate
+    value: float
+    low: float | None = None
+    high: float | None = None
     arm: str = ""
     group: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalPlot:
-    """Dots with intervals. expected: what no effect would look like, drawn as a line.
+    """Dots with intervals, and a line at 0, where there is no effect.
 
     ranges: the intervals are ranges that need not be symmetric, printed from end to end.
     """
@@ -205,25 +184,12 @@ class IntervalPlot:
     title: str
     x_label: str
     rows: Sequence[Interval]
-    expected: float | None = 0.0
     digits: int = 3
     ranges: bool = False
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BarPlot:
-    """Bars by category, one per series in each. values: series name → one value per category."""
-
-    title: str
-    y_label: str
-    categories: Sequence[str]
-    values: Mapping[str, Sequence[float]]
-    digits: int = 2
-    note: str = ""
-
-
-Plot = SeriesPlot | IntervalPlot | BarPlot
+Plot = SeriesPlot | IntervalPlot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,29 +204,15 @@ class Evidence:
     plots: Sequence[Plot] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageTiming:
+class StageTiming(NamedTuple):
     """Cost of one stage of the pipeline in this run."""
 
     stage: str
     steps: int
     seconds: float
-    peak_bytes: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Totals:
-    """What the experiment cost as planned, whoever paid for it. None: not known."""
-
-    tokens: int | None = None
-    flops: float | None = None
-    chip_hours: float | None = None
-    wall_seconds: float | None = None
-    peak_bytes: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrustNote:
+class TrustNote(NamedTuple):
     """Why an output is not simply to be believed: drifted, revoked, accepted, unverified."""
 
     step: str
@@ -270,23 +222,20 @@ class TrustNote:
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentPage:
-    """Everything on one experiment's page. created: printed as given. headline: the answer first.
-
-    arms: names in the order of their colours; the same names are used by mixtures, runs, tables and plots.
-    """
+    """Everything on one experiment's page."""
 
     title: str
     question: str
     scale: str
-    created: str
+    created: str  # printed as given
     issue: int | None = None
     issue_url: str = ""
     git_revision: str = ""
     git_dirty: bool = False
     command: str = ""
     prefix: str = ""
-    headline: Sequence[str] = ()
-    arms: Sequence[str] = ()
+    headline: Sequence[str] = ()  # the answer first
+    arms: Sequence[str] = ()  # in the order of their colours; mixtures, runs, tables and plots use the same names
     steps: Sequence[StepRow] = ()
     mixtures: Sequence[MixtureTable] = ()
     runs: Sequence[TrainingCurve] = ()
@@ -294,13 +243,9 @@ class ExperimentPage:
     evaluations: Sequence[EvaluationTable] = ()
     evidence: Sequence[Evidence] = ()
     timings: Sequence[StageTiming] = ()
-    totals: Totals = field(default_factory=Totals)
+    # What the experiment costs as planned, whoever paid for it; None: not known.
+    tokens: int | None = None
+    flops: float | None = None
+    chip_hours: float | None = None
+    wall_seconds: float | None = None
     trust: Sequence[TrustNote] = ()
-
-    @property
-    def edges(self) -> tuple[tuple[str, str], ...]:
-        """(input, step) by name, for inputs that are steps of this page, each once."""
-        known = {step.name for step in self.steps}
-        return tuple(
-            (source, step.name) for step in self.steps for source in dict.fromkeys(step.inputs) if source in known
-        )

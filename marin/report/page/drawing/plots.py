@@ -1,5 +1,5 @@
 # pyright: basic
-"""The page's plots: training curves, series, intervals, bars. Each returns one inline SVG.
+"""The page's plots: training curves, series, intervals. Each returns one inline SVG.
 
 Importing this imports matplotlib (about a second): do it where a plot is drawn.
 """
@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
 from marin.report.page.drawing import svg, units
-from marin.report.page.drawing.model import BarPlot, Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
+from marin.report.page.drawing.model import Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
 
 WARMING = 0.08  # share of the steps whose high loss does not set the scale
-WIDE, NARROW = 1120.0, 545.0  # CSS pixels
+WIDE, NARROW = svg.PAGE, 545.0  # CSS pixels
 BOTTOM, TOP, SIDE = 64.0, 30.0, 58.0
 PANELS = (
     ("loss", "loss (nats per token)", 290.0),
@@ -171,16 +171,7 @@ def _style(arm: str, arms: Sequence[str]) -> tuple[str, object]:
 
 def evidence_plot(plot: Plot, arms: Sequence[str]) -> str:
     """The inline SVG of any plot of an evidence section; "" if it has no data."""
-    if isinstance(plot, SeriesPlot):
-        return _series_plot(plot, arms)
-    if isinstance(plot, IntervalPlot):
-        return _interval_plot(plot, arms)
-    return _bar_plot(plot, arms)
-
-
-def is_wide(picture: str) -> bool:
-    """Does this SVG take the page's whole width?"""
-    return f' width="{WIDE:g}"' in picture[: picture.index(">")]
+    return _series_plot(plot, arms) if isinstance(plot, SeriesPlot) else _interval_plot(plot, arms)
 
 
 def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
@@ -188,23 +179,18 @@ def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
     if not series:
         return ""
     height = 280.0
-    names = [one.name for one in series] + list(plot.levels)
-    room = min(150.0, 14 + max(map(len, names)) * 11 * svg.LETTER)
+    room = min(150.0, 14 + max(len(one.name) for one in series) * 11 * svg.LETTER)
     palette = list(arms) if any(one.arm in arms for one in series) else [one.name for one in series]
     out: list[str] = []
     with svg.canvas(NARROW, height, plot.title, out) as figure:
         axes = figure.add_axes((SIDE / NARROW, 46 / height, 1 - (SIDE + room) / NARROW, 1 - 60 / height))
         axes.set_xlim(min(min(one.x) for one in series), max(max(one.x) for one in series))
-        lines = [part for one in series for part in (one.y, one.low, one.high)]
-        axes.set_ylim(*svg.bounds([*lines, list(plot.levels.values())]))
+        axes.set_ylim(*svg.bounds([part for one in series for part in (one.y, one.low, one.high)]))
         svg.plain_axes(axes, 6, 5)
         axes.set_xlabel(plot.x_label)
         axes.set_ylabel(plot.y_label)
         ends: list[tuple[float, float, str, str]] = []
         right = axes.get_xlim()[1]
-        for name, level in plot.levels.items():
-            axes.axhline(level, color=svg.MUTED, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
-            ends.append((right, level, name, svg.MUTED))
         for one in series:
             colour, dash = _style(one.arm if one.arm in palette else one.name, palette)
             if not one.arm and palette == list(arms):
@@ -214,7 +200,6 @@ def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
             svg.line(axes, one.x, one.y, colour, dash)
             ends.append((right, _last(one.y), one.name, colour))
         svg.label_ends(axes, ends)
-        svg.mark_events(axes, [(event.step, event.text) for event in plot.events])
     return out[0]
 
 
@@ -245,8 +230,7 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
     out: list[str] = []
     with svg.canvas(total, height, plot.title, out) as figure:
         axes = figure.add_axes((side / total, 46 / height, 1 - (side + room) / total, 1 - 54 / height))
-        ends = [value for row in plot.rows for value in _ends(row)]
-        axes.set_xlim(*svg.bounds([ends, [] if plot.expected is None else [plot.expected]]))
+        axes.set_xlim(*svg.bounds([[0.0], *(_ends(row) for row in plot.rows)]))
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.tick(value)))
@@ -255,8 +239,7 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
         axes.yaxis.set_visible(False)
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(plot.x_label)
-        if plot.expected is not None:
-            axes.axvline(plot.expected, color=svg.MUTED, linewidth=1)
+        axes.axvline(0, color=svg.MUTED, linewidth=1)
         for y, row in enumerate(rows):
             if isinstance(row, str):
                 _beside(axes, row, y, -side + 6, svg.INK, "bold")
@@ -265,7 +248,7 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
             index = palette.index(row.arm) if row.arm in palette else 0
             low, high = min(_ends(row)), max(_ends(row))
             axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-            axes.plot([row.estimate.value], [y], svg.MARKERS[index % 6], color=colour, markersize=7)
+            axes.plot([row.value], [y], svg.MARKERS[index % 6], color=colour, markersize=7)
             lines = svg.wrap(row.label, letters)[:2]
             for line, drop in zip(lines, (6, -6) if len(lines) > 1 else (0,), strict=True):
                 _beside(axes, line, y, -side + (18 if row.group else 6), svg.INK, drop=drop)
@@ -275,20 +258,15 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
 
 def _printed(plot: IntervalPlot, row: Interval) -> str:
     """The numbers of a row, as they stand beside it."""
-
-    def number(value: float) -> str:
-        return units.signed(value, plot.digits) if plot.expected == 0 else units.fixed(value, plot.digits)
-
     low, high = min(_ends(row)), max(_ends(row))
-    if row.estimate.low is None:
-        return number(row.estimate.value)
     if plot.ranges:
-        return f"{number(low)} to {number(high)}"
-    return f"{number(row.estimate.value)} ± {(high - low) / 2:.{plot.digits}f}"
+        return f"{units.signed(low, plot.digits)} to {units.signed(high, plot.digits)}"
+    half = "" if row.low is None else f" ± {(high - low) / 2:.{plot.digits}f}"
+    return units.signed(row.value, plot.digits) + half
 
 
 def _ends(row: Interval) -> list[float]:
-    return [value for value in (row.estimate.low, row.estimate.value, row.estimate.high) if value is not None]
+    return [value for value in (row.low, row.value, row.high) if value is not None]
 
 
 def _beside(
@@ -306,51 +284,3 @@ def _beside(
         text, (1 if right else 0, y), xycoords=("axes fraction", "data"), xytext=(shift, drop),
         textcoords="offset points", va="center", ha="left", fontsize=11, color=colour, fontweight=weight,
     )  # fmt: skip
-
-
-def _bar_plot(plot: BarPlot, arms: Sequence[str]) -> str:
-    names = list(plot.values)
-    if not names or not plot.categories:
-        return ""
-    height = 280.0
-    palette = list(arms) if any(name in arms for name in names) else names
-    out: list[str] = []
-    with svg.canvas(NARROW, height, plot.title, out) as figure:
-        axes = figure.add_axes((SIDE / NARROW, 46 / height, 1 - (SIDE + 10) / NARROW, 1 - 76 / height))
-        flat = [value for values in plot.values.values() for value in values if math.isfinite(value)]
-        low, high = min([0.0, *flat]), max([0.0, *flat])
-        reach = (high - low) or 1.0
-        axes.set_ylim(low - (0.12 * reach if low < 0 else 0), high + 0.12 * reach)
-        axes.set_xlim(-0.5, len(plot.categories) - 0.5)
-        svg.plain_axes(axes)
-        axes.xaxis.set_major_locator(FixedLocator(range(len(plot.categories))))
-        axes.xaxis.set_major_formatter(FixedFormatter(list(plot.categories)))
-        axes.tick_params(axis="x", length=0)
-        axes.set_ylabel(plot.y_label)
-        axes.axhline(0, color=svg.MUTED, linewidth=0.8)
-        width = 0.8 / len(names)
-        for index, name in enumerate(names):
-            colour, _ = _style(name, palette)
-            # A hatch for every second series keeps bars apart in a grey print.
-            hatch = "" if index % 2 == 0 else "////"
-            for category, value in enumerate(plot.values[name]):
-                at = category - 0.4 + (index + 0.5) * width
-                axes.bar(at, value, width * 0.88, color=colour, hatch=hatch, edgecolor=svg.PAPER, linewidth=0)
-                axes.annotate(
-                    units.fixed(value, plot.digits), (at, value), xytext=(0, 3 if value >= 0 else -3),
-                    textcoords="offset points", ha="center", va="bottom" if value >= 0 else "top",
-                    fontsize=10, color=colour,
-                )  # fmt: skip
-        _key(axes, [(name, _style(name, palette)[0]) for name in names])
-    return out[0]
-
-
-def _key(axes: Axes, names: Sequence[tuple[str, str]]) -> None:
-    """Names of the series in their colours, in order, above the axes."""
-    x = 0.0
-    for name, colour in names:
-        axes.annotate(
-            f"■ {name}", (0, 1), xycoords="axes fraction", xytext=(x, 10), textcoords="offset points",
-            fontsize=11, color=colour, fontweight="bold", va="bottom",
-        )  # fmt: skip
-        x += (len(name) + 4) * 11 * svg.LETTER

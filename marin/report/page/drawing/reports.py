@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marin.report.page.drawing.model import Better, Estimate, EvaluationTable, Evidence, MetricRow
+from marin.report.page.drawing.model import Better, EvaluationTable, Evidence, MetricRow
 
 
 def headline(report: dict[str, Any]) -> list[str]:
@@ -23,7 +23,7 @@ def evaluations(report: dict[str, Any]) -> list[EvaluationTable]:
             name=row["metric"],
             unit=row["unit"],
             better=_better(row),
-            values={arm: Estimate(value=value) for arm, value in row["values"].items()},
+            values=row["values"],
             digits=4,
             note=_note(row, arms, roles.get(row["metric"], "")),
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from marin.report.page.drawing import units
 from marin.report.page.drawing.model import (
-    Estimate,
     Evidence,
     Finding,
     Interval,
@@ -22,6 +21,7 @@ from marin.training.health.shuffle_verdict import CLUMPED, NAMES, towards
 
 BATCH_PLOTS = 2
 DISTINCT = 8  # a batch-by-batch plot of fewer values is a plot of small integers
+BEYOND = 99.0  # what a z is drawn as that is beyond measure
 AXES = {
     "same_group": "pairs per batch",
     "near": "pairs per batch",
@@ -29,17 +29,20 @@ AXES = {
     "mean_position": "variance ÷ that of chance",
 }
 
+type Arms = dict[str, dict[str, Any]]
+
 
 def shuffle_section(report: dict[str, Any]) -> Evidence:
     """Verdict, this run against chance and other seeds, the measures that vary by batch, and all numbers."""
-    arms: dict[str, Any] = report["arms"]
+    arms: Arms = report["arms"]
     definitions: dict[str, str] = report["measures"]
-    names = sorted(definitions, key=lambda name: -max(abs(_z(each, name)) for each in arms.values()))
-    linear = any(each["shuffle"] == "LINEAR" for each in arms.values())
+    names = sorted(definitions, key=lambda name: -max(abs(_z(arm, name)) for arm in arms.values()))
+    linear = any(arm["shuffle"] == "LINEAR" for arm in arms.values())
     sided = [name for name in names if name in CLUMPED]
     plots: list[Plot] = [_departures(arms, sided)]
-    seen = [arm for arm, each in arms.items() if each["over_seeds"] and (each["shuffle"] == "LINEAR" or not linear)]
-    plots += [_seeds_plot(arm, arms[arm], sided) for arm in seen]
+    for label, arm in arms.items():
+        if arm["over_seeds"] and (arm["shuffle"] == "LINEAR" or not linear):
+            plots.append(_seeds_plot(label, arm, sided))
     plots += [plot for name in names if (plot := _batch_plot(arms, name)) is not None][:BATCH_PLOTS]
     return Evidence(
         title=f"Shuffle: {'does the linear walk correlate its' if linear else 'are there correlated'} batches?",
@@ -48,10 +51,10 @@ def shuffle_section(report: dict[str, Any]) -> Evidence:
         paragraphs=[
             "A walk can miss independent draws in two ways: its batches are too clumped (sequences of a batch are "
             "neighbours) or too even (they avoid each other).",
-            *(_at_size(each) for each in report.get("spread", [])),
+            *(_at_size(spread) for spread in report.get("spread", [])),
         ],
         plots=plots,
-        tables=[_measures(arms, names, definitions), *_seed_table(arms, names)],
+        tables=[_measures(arms, names, definitions), *_seed_table(arms, sided)],
     )
 
 
@@ -67,48 +70,45 @@ def _at_size(spread: dict[str, Any]) -> str:
     )
 
 
-def _departures(arms: dict[str, Any], names: Sequence[str]) -> IntervalPlot:
-    far = {arm: sum(abs(_z(each, name)) > 5 for name in names) for arm, each in arms.items()}
-    told = ", ".join(f"{arm} {count} of {len(names)}" for arm, count in far.items())
+def _departures(arms: Arms, names: Sequence[str]) -> IntervalPlot:
+    far = {label: sum(abs(_z(arm, name)) > 5 for name in names) for label, arm in arms.items()}
+    rows: list[Interval] = []
+    for name in names:
+        for label, arm in arms.items():
+            z = max(min(_z(arm, name) * CLUMPED[name], BEYOND), -BEYOND)
+            rows.append(Interval(label=f"{name.replace('_', ' ')}: {label}", value=z, arm=label))
+    counts = ", ".join(f"{label} {count} of {len(names)}" for label, count in far.items())
     return IntervalPlot(
         title="These runs against independent draws",
         x_label="z: ← too even, too clumped →",
-        rows=[
-            Interval(label=f"{name.replace('_', ' ')}: {arm}", estimate=Estimate(value=_clumped(each, name)), arm=arm)
-            for name in names
-            for arm, each in arms.items()
-        ],
+        rows=rows,
         digits=1,
-        note=f"Measures beyond |z| = 5: {told}.",
+        note=f"Measures beyond |z| = 5: {counts}.",
     )
 
 
-def _clumped(each: dict[str, Any], name: str) -> float:
-    return max(min(_z(each, name) * CLUMPED[name], 99.0), -99.0)
-
-
-def _seeds_plot(arm: str, each: dict[str, Any], names: Sequence[str]) -> IntervalPlot:
+def _seeds_plot(label: str, arm: dict[str, Any], names: Sequence[str]) -> IntervalPlot:
     """Ranges of both permutations over other seeds, in standard deviations of chance, clumped to the right."""
     rows: list[Interval] = []
-    seeds = 0
+    seeds = wider = 0
     for name in names:
-        held, chance = each["over_seeds"].get(name), each["measures"][name]
-        if held is None or not chance["reference_sd"]:
+        over, chance = arm["over_seeds"].get(name), arm["measures"][name]
+        if over is None or not chance["reference_sd"]:
             continue
-        seeds = held["seeds"]
+        seeds = over["seeds"]
+        widths: list[float] = []
         for kind in ("linear", "feistel"):
-            ends = [CLUMPED[name] * _standard(held[kind][at], chance) for at in (0, 2, -1)]
-            low, high = sorted((ends[0], ends[2]))
-            rows.append(
-                Interval(
-                    label=f"{name.replace('_', ' ')}: {NAMES[kind.upper()]}",
-                    estimate=Estimate(value=ends[1], low=low, high=high),
-                    arm=kind,
-                )
+            ends = (over[kind][at] for at in (0, 2, -1))
+            first, median, last = (
+                CLUMPED[name] * (end - chance["reference_mean"]) / chance["reference_sd"] for end in ends
             )
-    wider = sum(_width(linear) > 1.5 * _width(feistel) for linear, feistel in zip(rows[::2], rows[1::2], strict=True))
+            low, high = sorted((first, last))
+            text = f"{name.replace('_', ' ')}: {NAMES[kind.upper()]}"
+            rows.append(Interval(label=text, value=median, low=low, high=high, arm=kind))
+            widths.append(high - low)
+        wider += widths[0] > 1.5 * widths[1]
     return IntervalPlot(
-        title=f"One seed is luck: {seeds} seeds of each permutation on {arm}'s data",
+        title=f"One seed is luck: {seeds} seeds of each permutation on {label}'s data",
         x_label="z: ← too even, too clumped →",
         rows=rows,
         digits=1,
@@ -118,100 +118,78 @@ def _seeds_plot(arm: str, each: dict[str, Any], names: Sequence[str]) -> Interva
     )
 
 
-def _standard(value: float, chance: dict[str, Any]) -> float:
-    return (value - chance["reference_mean"]) / chance["reference_sd"]
-
-
-def _width(row: Interval) -> float:
-    return (row.estimate.high or 0.0) - (row.estimate.low or 0.0)
-
-
-def _batch_plot(arms: dict[str, Any], name: str) -> SeriesPlot | None:
+def _batch_plot(arms: Arms, name: str) -> SeriesPlot | None:
     """A measure batch by batch over the band of independent draws; None for counts too small to read so."""
-    held = {arm: each["per_batch"][name] for arm, each in arms.items() if name in each["per_batch"]}
-    if len({value for one in held.values() for value in one["value"]}) < DISTINCT:
+    measured = {label: arm["per_batch"][name] for label, arm in arms.items() if name in arm["per_batch"]}
+    if len({value for batches in measured.values() for value in batches["value"]}) < DISTINCT:
         return None
     series: list[Series] = []
-    told: list[str] = []
-    for arm, one in held.items():
-        steps, values = [float(step) for step in arms[arm]["steps"]], _floats(one["value"])
-        band = list(zip(_floats(one["reference_low"]), values, _floats(one["reference_high"]), strict=True))
-        measured = [each for each in band if all(map(math.isfinite, each))]
-        above, below = sum(v > high for _, v, high in measured), sum(v < low for low, v, _ in measured)
-        told.append(f"{arm} is above the band in {above} and below it in {below} of {len(measured)} batches")
-        series.append(Series(name=arm, arm=arm, x=steps, y=values))
-        if not series[:-1]:
-            low, _, high = zip(*band, strict=True)
-            mean = _floats(one["reference_mean"])
-            series.insert(0, Series(name="chance", x=steps, y=mean, low=list(low), high=list(high)))
+    counts: list[str] = []
+    for label, batches in measured.items():
+        x = [float(step) for step in arms[label]["steps"]]
+        low, y, high = (_floats(batches[key]) for key in ("reference_low", "value", "reference_high"))
+        if not series:
+            series.append(Series(name="chance", x=x, y=_floats(batches["reference_mean"]), low=low, high=high))
+        series.append(Series(name=label, arm=label, x=x, y=y))
+        finite = [each for each in zip(low, y, high, strict=True) if all(map(math.isfinite, each))]
+        above, below = sum(value > top for _, value, top in finite), sum(value < bottom for bottom, value, _ in finite)
+        counts.append(f"{label} is above the band in {above} and below it in {below} of {len(finite)} batches")
+    most = max(len(batches["value"]) for batches in measured.values())
     return SeriesPlot(
         title=f"{name.replace('_', ' ').capitalize()}, batch by batch",
         x_label="optimizer step",
         y_label=AXES.get(name, name),
         series=series,
-        note=f"Band: 98 of 100 independent draws. {'; '.join(told)}; "
-        f"chance alone gives {0.01 * _count(held):.1f} each way.",
+        note=f"Band: 98 of 100 independent draws. {'; '.join(counts)}; chance alone gives {0.01 * most:.1f} each way.",
     )
 
 
-def _count(held: dict[str, Any]) -> int:
-    return max(len(one["value"]) for one in held.values())
+def _measures(arms: Arms, names: Sequence[str], definitions: dict[str, str]) -> Table:
+    def row(name: str, label: str, arm: dict[str, Any]) -> list[str]:
+        measure = arm["measures"][name]
+        return [
+            name,
+            definitions[name],
+            label,
+            NAMES.get(arm["shuffle"], str(arm["shuffle"])),
+            f"{measure['value']:.3g}".replace("-", units.MINUS),
+            f"{measure['reference_mean']:.3g}".replace("-", units.MINUS),
+            f"{measure['reference_sd']:.2g}",
+            "beyond measure" if measure["z"] is None else units.signed(measure["z"], 1),
+            towards(name, _z(arm, name)) if abs(_z(arm, name)) > 3 else "",
+        ]
 
-
-def _permutation(each: dict[str, Any]) -> str:
-    return NAMES.get(each["shuffle"], str(each["shuffle"]))
-
-
-def _measures(arms: dict[str, Any], names: Sequence[str], definitions: dict[str, str]) -> Table:
     return Table(
         title="Each measure against independent draws",
         columns=["measure", "what", "arm", "permutation", "value", "chance", "±", "z", "towards"],
-        rows=[
-            [
-                name,
-                definitions[name],
-                arm,
-                _permutation(each),
-                f"{held['value']:.3g}".replace("-", units.MINUS),
-                f"{held['reference_mean']:.3g}".replace("-", units.MINUS),
-                f"{held['reference_sd']:.2g}",
-                "beyond measure" if held["z"] is None else units.signed(held["z"], 1),
-                towards(name, _z(each, name)) if abs(_z(each, name)) > 3 else "",
-            ]
-            for name in names
-            for arm, each in arms.items()
-            if (held := each["measures"][name])
-        ],
+        rows=[row(name, label, arm) for name in names for label, arm in arms.items()],
         note="±: one standard deviation of chance. Towards: where |z| > 3.",
     )
 
 
-def _seed_table(arms: dict[str, Any], names: Sequence[str]) -> list[Table]:
+def _seed_table(arms: Arms, names: Sequence[str]) -> Iterator[Table]:
     rows: list[list[str]] = []
     seeds = 0
-    for arm, each in arms.items():
+    for label, arm in arms.items():
         for name in names:
-            if name not in CLUMPED or (held := each["over_seeds"].get(name)) is None:
+            if (over := arm["over_seeds"].get(name)) is None:
                 continue
-            seeds = held["seeds"]
-            above, below = held["linear_above_all_feistel"], held["linear_below_all_feistel"]
-            clumped, even = (above, below) if CLUMPED[name] > 0 else (below, above)
-            rows.append([arm, name, f"{100 * clumped:.0f} %", f"{100 * even:.0f} %", f"{100 * (above + below):.0f} %"])
-    if not rows:
-        return []
-    return [
-        Table(
+            seeds = over["seeds"]
+            above, below = over["linear_above_all_feistel"], over["linear_below_all_feistel"]
+            shares = [above, below, above + below] if CLUMPED[name] > 0 else [below, above, above + below]
+            rows.append([label, name, *(f"{100 * share:.0f} %" for share in shares)])
+    if rows:
+        yield Table(
             title=f"Linear walks of {seeds} seeds that lie outside all {seeds} Feistel walks of the same data",
             columns=["data of", "measure", "more clumped", "more even", "either"],
             rows=rows,
         )
-    ]
 
 
-def _z(each: dict[str, Any], name: str) -> float:
-    z = each["measures"][name]["z"]
-    return 99.0 if z is None else float(z)
+def _z(arm: dict[str, Any], name: str) -> float:
+    z = arm["measures"][name]["z"]
+    return BEYOND if z is None else float(z)
 
 
-def _floats(held: Sequence[float | None]) -> list[float]:
-    return [float("nan") if value is None else float(value) for value in held]
+def _floats(values: Sequence[float | None]) -> list[float]:
+    return [math.nan if value is None else float(value) for value in values]

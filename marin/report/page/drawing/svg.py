@@ -33,6 +33,7 @@ _VARIABLES = {INK: "ink", MUTED: "muted", RULE: "rule", BAND: "band", PAPER: "pa
 # Arms differ in dash as well as in colour: a grey print tells them apart.
 DASHES: tuple[Any, ...] = ("solid", (0, (4.5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)), "solid", (0, (3, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
+PAGE = 1120.0  # CSS pixels of the page's text
 MOST_POINTS = 700  # of a line; longer ones are drawn as bucket means over a band from minimum to maximum
 LETTER = 0.58  # mean advance of a sans-serif letter, in font sizes
 
@@ -96,7 +97,8 @@ def _inline(svg: str, title: str, width: float) -> str:
     assert opening is not None
     box = re.search(r'viewBox="[^"]*"', opening[0])
     assert box is not None
-    return f'<svg class="plot" {box[0]} width="{width:g}" role="img" aria-label="{escape(title)}">' + re.sub(
+    kind = "plot whole" if width >= PAGE else "plot"
+    return f'<svg class="{kind}" {box[0]} width="{width:g}" role="img" aria-label="{escape(title)}">' + re.sub(
         r">\s+<", "><", svg[opening.end() :]
     )
 
