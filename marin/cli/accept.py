@@ -9,8 +9,11 @@ from marin.cli.completions import complete_experiment_and_steps
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
 from marin.errors import BadField
-from marin.report.table import open_console
+from marin.numbers import listed
+from marin.report.table import open_console, say
 from marin.steps.scale import Scale
+
+NAMED = 6  # steps that still stop
 
 
 @click.command()
@@ -31,35 +34,27 @@ def command(names: tuple[str, ...], because: str, scale: Scale, prefix: str, as_
     from marin.plan.decision import Action
     from marin.plan.plan import resolve_names
 
-    experiment, asked = _apart(names)
-    made = plan_of(experiment, scale, prefix)
-    steps = sorted(resolve_names(asked, made.experiment.steps()), key=lambda step: step.name)
-    done = accept_named(made, steps, because)
-    rows = [{"step": held.step.name, "identity": held.step.identity, **held.entry.to_plain()} for held in done]
-    if as_json:
-        echo_json(rows)
-        return Exit.OK
-    console = open_console()
-    for held in done:
-        console.print(Text.assemble("accepted ", (held.step.name, "bold"), f" {held.step.identity[:12]}"))
-        for line in held.entry.changes:
-            console.print(Text(f"    {line}", style="yellow"), soft_wrap=True)
-        console.print(Text(f"    {held.entry.describe()}"), soft_wrap=True)
-    left = [decision.step.name for decision in made.having(Action.STOP) if decision.step not in {h.step for h in done}]
-    if left:
-        more = f" and {len(left) - 6} more" if len(left) > 6 else ""
-        console.print(Text(f"still stopping this experiment: {', '.join(left[:6])}{more}"), soft_wrap=True)
-    return Exit.OK
-
-
-def _apart(names: tuple[str, ...]) -> tuple[str, list[str]]:
-    """(the experiment, the steps), in whichever order they were given."""
+    # The experiment may come before its steps or after them.
     files = [name for name in names if name.endswith(".py")]
     if len(files) > 1:
         raise BadField(f"accept works on one experiment at a time; found {' and '.join(files)}")
     experiment = files[0] if files else names[0]
-    steps = list(names)
-    steps.remove(experiment)
-    if not steps:
+    named = [name for name in names if name != experiment]
+    if not named:
         raise BadField(f"name the steps of {experiment} to accept; `marin plan {experiment}` lists what stops")
-    return experiment, steps
+    plan = plan_of(experiment, scale, prefix)
+    steps = sorted(resolve_names(named, plan.experiment.steps()), key=lambda step: step.name)
+    accepted = accept_named(plan, steps, because)
+    if as_json:
+        echo_json([{"step": a.step.name, "identity": a.step.identity, **a.entry.to_plain()} for a in accepted])
+        return Exit.OK
+    console = open_console()
+    for each in accepted:
+        console.print(Text.assemble("accepted ", (each.step.name, "bold"), f" {each.step.identity[:12]}"))
+        for line in each.entry.changes:
+            say(console, f"    {line}", "yellow")
+        say(console, f"    {each.entry.describe()}")
+    done = {each.step for each in accepted}
+    if left := [decision.step.name for decision in plan.having(Action.STOP) if decision.step not in done]:
+        say(console, f"still stopping this experiment: {listed(left, NAMED)}")
+    return Exit.OK

@@ -10,18 +10,18 @@ from rich.text import Text
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.report.table import Column, open_console, print_table
+from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store, plan_of, scale_option
+from marin.numbers import counted, listed
+from marin.report.table import Column, open_console, print_table, say
 from marin.steps.scale import Scale
-from marin.store.inventory import must_exist
-from marin.store.store import open_store
 
 if TYPE_CHECKING:
-    from marin.report.audit import Audit, Claim, Grade
+    from marin.report.audit import Audit, Claim, Result
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
 COLUMNS = (Column(heading="result"), Column(heading="made by"), Column(heading="verdict"))
+STYLES = ("red", "yellow", "cyan")  # of grades, worst first
 
 
 @click.command()
@@ -39,91 +39,77 @@ def command(experiments: tuple[str, ...], days: int, scale: Scale, prefix: str, 
     """
     from marin.report.audit import Grade, audit_plans, audit_store
 
-    store = open_store(prefix)
-    must_exist(store)
+    store = existing_store(prefix)
     if experiments:
-        made = audit_plans(store, [plan_of(each, scale, prefix) for each in experiments], days)
+        audit = audit_plans(store, [plan_of(each, scale, prefix) for each in experiments], days)
     else:
-        made = audit_store(store, days)
+        audit = audit_store(store, days)
     if as_json:
-        echo_json(_as_json(made))
+        echo_json(_as_json(audit))
     else:
-        _print(open_console(), made, f"{', '.join(experiments)} · {scale.value}" if experiments else "", store.prefix)
-    return Exit.DRIFT if made.of(Grade.UNTRUSTED) else Exit.OK
+        _print(open_console(), audit, f"{', '.join(experiments)} · {scale.value}" if experiments else "", store.prefix)
+    return Exit.DRIFT if audit.of(Grade.UNTRUSTED) else Exit.OK
 
 
-def _as_json(made: Audit) -> dict[str, Any]:
-    def told(claim: Claim) -> dict[str, Any]:
+def _as_json(audit: Audit) -> dict[str, Any]:
+    def described(claim: Claim) -> dict[str, Any]:
         return {"grade": claim.grade.value, "subject": claim.subject, "text": claim.text}
 
     return {
-        "outputs": len(made.scope),
+        "outputs": len(audit.scope),
         "results": [
             {
                 "result": result.name,
                 "step": result.step,
                 "identity": result.identity,
                 "rests_on": len(result.rests_on),
-                "claims": [told(claim) for claim in made.about(result)],
+                "claims": [described(claim) for claim in audit.about(result)],
             }
-            for result in made.results
+            for result in audit.results
         ],
         "claims": [
             {
-                **told(claim),
-                "steps": made.names(claim),
-                "outputs": [{"identity": output.identity, "root": output.root} for output in outputs],
+                **described(claim),
+                "steps": audit.names(claim),
+                "outputs": [output._asdict() for output in outputs],
             }
-            for claim, outputs in made.claims.items()
+            for claim, outputs in audit.claims.items()
         ],
     }
 
 
-def _print(console: Console, made: Audit, experiments: str, prefix: str) -> None:
+def _print(console: Console, audit: Audit, experiments: str, prefix: str) -> None:
     from marin.report.audit import Grade, span
 
-    outputs = f"{len(made.scope)} output{'' if len(made.scope) == 1 else 's'}"
-    results = f"{len(made.results)} result{'' if len(made.results) == 1 else 's'}"
-    about = f"{experiments}: {results}, resting on {outputs}" if experiments else outputs
-    console.print(Text(f"{about}, {span(made)} — store {prefix}", style="bold"), soft_wrap=True)
-    if made.results:
+    outputs = counted(len(audit.scope), "output")
+    about = f"{experiments}: {counted(len(audit.results), 'result')}, resting on {outputs}" if experiments else outputs
+    say(console, f"{about}, {span(audit)} — store {prefix}", "bold")
+    if audit.results:
         console.print()
-        print_table(console, COLUMNS, [[each.name, each.step, _verdict(made, each)] for each in made.results])
-    styles = {Grade.UNTRUSTED: "red", Grade.DOUBTFUL: "yellow", Grade.KNOWN: "cyan"}
-    for grade, style in styles.items():
-        _print_grade(console, made, grade, style)
-    if not made.claims:
-        console.print(Text("nothing is wrong, nothing was accepted, nothing came from outside", style="green"))
+        print_table(console, COLUMNS, [[each.name, each.step, _verdict(audit, each)] for each in audit.results])
+    for grade, style in zip(Grade, STYLES, strict=True):
+        claims = audit.of(grade)
+        if not claims:
+            continue
+        say(console, f"\n{grade.value}", f"bold {style}")
+        rows: list[list[Text | str]] = []
+        for claim in claims[:CLAIMS]:
+            names = audit.names(claim)
+            text = Text.assemble(claim.text, (f"  {listed(names, NAMED)}" if names else "", "dim"))
+            rows.append([Text(claim.subject, style=style), str(len(names) or ""), text])
+        print_table(console, (Column(), Column(right=True), Column()), rows)
+        if len(claims) > CLAIMS:
+            say(console, f"and {len(claims) - CLAIMS} more: --json", "dim")
+    if not audit.claims:
+        say(console, "nothing is wrong, nothing was accepted, nothing came from outside", "green")
 
 
-def _verdict(made: Audit, result: Any) -> Text:
+def _verdict(audit: Audit, result: Result) -> Text:
     from marin.report.audit import Grade
 
-    claims = made.about(result)
-    worst = [claim for claim in claims if claim.grade is claims[0].grade and claim.grade is not Grade.KNOWN]
-    if not worst:
+    claims = audit.about(result)
+    if not claims or claims[0].grade is Grade.KNOWN:
         return Text("nothing against it", style="green")
-    subjects = list(dict.fromkeys(claim.subject for claim in worst))
-    more = f" and {len(subjects) - NAMED} more" if len(subjects) > NAMED else ""
-    style = "red" if worst[0].grade is Grade.UNTRUSTED else "yellow"
-    return Text(f"{worst[0].grade.value}: {', '.join(subjects[:NAMED])}{more}", style=style)
-
-
-def _print_grade(console: Console, made: Audit, grade: Grade, style: str) -> None:
-    claims = made.of(grade)
-    if not claims:
-        return
-    console.print(Text(f"\n{grade.value}", style=f"bold {style}"))
-    rows: list[list[Text | str]] = []
-    for claim in claims[:CLAIMS]:
-        names = made.names(claim)
-        count = len(names)
-        listed = ", ".join(names[:NAMED]) + (f" and {count - NAMED} more" if count > NAMED else "")
-        rows.append([Text(claim.subject, style=style), str(count or ""), _told(claim, listed)])
-    print_table(console, (Column(), Column(right=True), Column()), rows)
-    if len(claims) > CLAIMS:
-        console.print(Text(f"and {len(claims) - CLAIMS} more: --json", style="dim"))
-
-
-def _told(claim: Claim, names: str) -> Text:
-    return Text.assemble(claim.text, (f"  {names}" if names else "", "dim"))
+    worst = claims[0].grade
+    subjects = list(dict.fromkeys(claim.subject for claim in claims if claim.grade is worst))
+    return Text(f"{worst.value}: {listed(subjects, NAMED)}", style=STYLES[list(Grade).index(worst)])

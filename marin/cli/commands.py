@@ -48,7 +48,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "completion": "Tab in bash, zsh and fish: prints the script and how to install it.",
     },
 }
-COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by the scripts of `marin completion`, when somebody presses Tab
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
 
 
@@ -56,11 +55,11 @@ class LazyGroup(click.Group):
     """Imports a command's module when the command is needed, not before."""
 
     def main(self, *arguments: Any, **given: Any) -> Any:
-        if not os.environ.get(COMPLETE_VARIABLE):
+        if "_MARIN_COMPLETE" not in os.environ:
             return super().main(*arguments, **given)
         from click.shell_completion import add_completion_class
 
-        from marin.cli.bash_completion import Bash
+        from marin.cli.completion import Bash
 
         add_completion_class(Bash, "bash")
         try:
@@ -80,25 +79,25 @@ class LazyGroup(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        asked = args[0]
-        if asked not in LINES and not asked.startswith("-"):
+        name = args[0]
+        if name not in LINES and not name.startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(asked, LINES, n=2)
+            near = difflib.get_close_matches(name, LINES, n=2)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
-            ctx.fail(f"no command {asked!r}; {hint}")
+            ctx.fail(f"no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for section, held in COMMANDS.items():
+        for section, commands in COMMANDS.items():
             with formatter.section(section):
-                formatter.write_dl(list(held.items()))
+                formatter.write_dl(list(commands.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=line) for name, line in LINES.items() if name.startswith(incomplete)]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = [CompletionItem(name, help=line) for name, line in LINES.items() if name.startswith(incomplete)]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

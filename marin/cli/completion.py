@@ -1,18 +1,58 @@
-"""``marin completion``."""
+"""``marin completion``, and Tab in bash for names that bash takes apart.
+
+bash splits a command line at ``@``, ``:`` and ``=`` too (``train/pretrain@160000``, ``gs://…``) and replaces only what
+follows the last of them. So the line is split here instead, and of each completion only the end is handed back.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
 import click
-from click.shell_completion import FishComplete, ZshComplete
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete, split_arg_string
 
-from marin.cli.bash_completion import Bash
-from marin.cli.commands import COMPLETE_VARIABLE, main
 from marin.cli.exits import Exit
 from marin.cli.options import ends
+
+COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by these scripts when somebody presses Tab
+SCRIPT = """\
+%(complete_func)s() {
+    local IFS=$'\\n' response completion type value
+    response=$(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_BREAKS="$COMP_WORDBREAKS" \\
+        %(complete_var)s=bash_complete "$1" 2>/dev/null)
+    COMPREPLY=()
+    for completion in $response; do
+        IFS=',' read -r type value <<< "$completion"
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("$value") ;;
+        esac
+    done
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+QUOTED = re.compile(r"([^\w@%+=:,./#-])")  # with a backslash
+
+
+class Bash(BashComplete):
+    source_template = SCRIPT
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ.get("COMP_LINE", "")
+        words = split_arg_string(line)
+        incomplete = words.pop() if words and not line[-1].isspace() else ""
+        breaks = {mark for mark in os.environ.get("COMP_BREAKS", "") if not mark.isspace() and mark not in "\"'"}
+        self._kept = max((incomplete.rfind(mark) for mark in breaks), default=-1) + 1  # letters that bash keeps
+        return words[1:], incomplete
+
+    def format_completion(self, item: CompletionItem) -> str:
+        value = str(item.value)
+        return f"{item.type},{QUOTED.sub(r'\\\1', value[self._kept :]) if item.type == 'plain' else value}"
+
 
 SHELLS = {"bash": Bash, "zsh": ZshComplete, "fish": FishComplete}
 # Where each keeps it: nothing but completion is in these files, so that writing one replaces an older one.
@@ -26,8 +66,9 @@ INSTALL = {
 
 @click.command()
 @click.argument("shell", type=click.Choice(list(SHELLS)), required=False)
+@click.pass_context
 @ends
-def command(shell: str | None) -> int:
+def command(ctx: click.Context, shell: str | None) -> int:
     """A script that completes commands, options, steps, results, outputs and runs in SHELL (else that of $SHELL).
 
     On a terminal it says how to install it too.
@@ -36,7 +77,7 @@ def command(shell: str | None) -> int:
     if shell not in SHELLS:
         found = f"$SHELL is {shell}" if shell else "$SHELL is not set"
         raise click.UsageError(f"{found}; name one of {', '.join(SHELLS)}: `marin completion bash`")
-    click.echo(SHELLS[shell](main, {}, "marin", COMPLETE_VARIABLE).source())
+    click.echo(SHELLS[shell](ctx.find_root().command, {}, "marin", COMPLETE_VARIABLE).source())
     if sys.stdout.isatty():
         click.echo(f"# This script completes marin in {shell}. To install it:\n{INSTALL[shell]}", err=True)
     return Exit.OK

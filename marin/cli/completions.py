@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from marin.steps.experiment import Experiment
-    from marin.store.record import Record
+    from marin.store.inventory import Inventory
+    from marin.store.store import Store
 
 type Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
 type Named = tuple[str, str]  # what is completed, and a few words about it
@@ -27,10 +28,10 @@ def quietly(offer: Callable[[click.Context], Iterable[Named]]) -> Completer:
 
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             try:
-                found = dict(offer(ctx))
+                offered = dict(offer(ctx))
             except (Exception, SystemExit):
-                found = {}
-        return [CompletionItem(name, help=about) for name, about in found.items() if name.startswith(incomplete)]
+                offered = {}
+        return [CompletionItem(name, help=about) for name, about in offered.items() if name.startswith(incomplete)]
 
     return complete
 
@@ -40,16 +41,20 @@ def _experiment(ctx: click.Context) -> Experiment:
     from marin.steps.scale import Scale
 
     # An option whose value is being completed ends the parse before arguments are told apart.
-    named = ctx.params.get("experiment") or next(name for name in ctx.args if name.endswith(".py"))
-    build, source = load_build(named)
-    return built_by(build, source, ctx.params.get("scale") or Scale.REHEARSAL)
+    file = ctx.params.get("experiment") or next(name for name in ctx.args if name.endswith(".py"))
+    return built_by(*load_build(file), ctx.params.get("scale") or Scale.REHEARSAL)
 
 
-def _records(ctx: click.Context) -> Sequence[Record]:
-    from marin.store.inventory import read_inventory
+def _store(ctx: click.Context) -> Store:
     from marin.store.store import open_store
 
-    return read_inventory(open_store(ctx.params.get("prefix") or "store")).newest_first()
+    return open_store(ctx.params.get("prefix") or "store")
+
+
+def _inventory(ctx: click.Context) -> Inventory:
+    from marin.store.inventory import read_inventory
+
+    return read_inventory(_store(ctx))
 
 
 @quietly
@@ -65,8 +70,7 @@ def complete_result(ctx: click.Context) -> Iterable[Named]:
 
 def complete_experiment_and_steps(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
     """First the file, then its steps."""
-    given = ctx.params.get(parameter.name or "") or ()
-    files = [name for name in given if name.endswith(".py")]
+    files = [name for name in ctx.params.get(parameter.name or "") or () if name.endswith(".py")]
     if not files:
         return complete_path(ctx, parameter, incomplete)
     ctx.params["experiment"] = files[0]
@@ -74,71 +78,45 @@ def complete_experiment_and_steps(ctx: click.Context, parameter: click.Parameter
 
 
 @quietly
-def complete_revision(ctx: click.Context) -> Iterable[Named]:
-    """Branches and tags."""
-    import subprocess
-
-    asked = ["git", "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=True)
-    return ((name, "") for name in ["HEAD", *done.stdout.split()])
-
-
-@quietly
 def complete_output(ctx: click.Context) -> Iterable[Named]:
-    return ((record.name, record.identity[:12]) for record in _records(ctx))
+    return ((record.name, record.identity[:12]) for record in _inventory(ctx).newest_first())
 
 
 @quietly
 def complete_attempt(ctx: click.Context) -> Iterable[Named]:
     """Steps that were ever tried on the store."""
     from marin.store.attempts import parse_attempt
-    from marin.store.store import open_store
 
-    objects = open_store(ctx.params.get("prefix") or "store").objects
-    for op in objects.list(""):
-        for held in objects.list(op):
-            attempt = parse_attempt(f"{op}/{held}")
-            if attempt is not None:
-                yield attempt.name, attempt.short
+    objects = _store(ctx).objects
+    names = (f"{op}/{directory}" for op in objects.list("") for directory in objects.list(op))
+    return ((attempt.name, attempt.short) for name in names if (attempt := parse_attempt(name)) is not None)
 
 
 @quietly
 def complete_file(ctx: click.Context) -> Iterable[Named]:
     """Files of the output that the command line names already."""
     from marin.numbers import write_bytes
-    from marin.store.inventory import read_inventory
     from marin.store.lookup import output_called
-    from marin.store.store import open_store
 
-    inventory = read_inventory(open_store(ctx.params.get("prefix") or "store"))
+    inventory = _inventory(ctx)
     record = output_called(inventory, ctx.params.get("output") or ctx.args[0], latest=True)
     return [(entry.path, write_bytes(entry.size)) for entry in inventory.store.manifest(record)]
 
 
 @quietly
-def complete_kind(_: click.Context) -> Iterable[Named]:
-    """Kinds of artifact that marin itself knows."""
-    from marin.steps.artifact import KINDS
-
-    return [(kind, (made.__doc__ or "").partition("\n")[0]) for kind, made in KINDS.items()]
-
-
-@quietly
 def complete_run(ctx: click.Context) -> Iterable[Named]:
     from marin.report.run_history import run_names
-    from marin.store.store import open_store
 
-    names = run_names(open_store(ctx.params.get("prefix") or "store"))
-    return [("latest", "the last one"), *((name, "") for name in reversed(names))]
+    return [("latest", "the last one"), *((name, "") for name in reversed(run_names(_store(ctx))))]
 
 
-def complete_held(field: str) -> Completer:
+def complete_field(field: str) -> Completer:
     """Every operator, label, kind or experiment of the store's outputs."""
 
     def offer(ctx: click.Context) -> Iterable[Named]:
         from marin.store.lookup import field_of
 
-        return ((field_of(record, field), "") for record in _records(ctx))
+        return ((field_of(record, field), "") for record in _inventory(ctx).newest_first())
 
     return quietly(offer)
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.text import Text
 
-from marin.cli.completions import complete_path, complete_revision
+from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, echo_json, ends, experiment_argument, scale_option
+from marin.cli.options import JSON, echo_json, ends, existing_store, experiment_argument, scale_option
 from marin.errors import ExperimentError
 from marin.report.diff.cost import to_run, trained_anew, training_sum
 from marin.report.diff.difference import Difference, StepDifference, compare_sides
 from marin.report.diff.experiments import Source, read_sides
 from marin.report.diff.revisions import base_of, commit_of, top_of
-from marin.report.table import open_console
+from marin.report.table import open_console, say
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
 
@@ -27,20 +26,8 @@ WORKING_TREE = "working tree"
 @click.command()
 @experiment_argument()
 @experiment_argument("other", required=False)
-@click.option(
-    "--from",
-    "old_revision",
-    metavar="REV",
-    help="EXPERIMENT as it was at this git revision.",
-    shell_complete=complete_revision,
-)
-@click.option(
-    "--to",
-    "new_revision",
-    metavar="REV",
-    help="The other side at this revision; else the working tree.",
-    shell_complete=complete_revision,
-)
+@click.option("--from", "old_revision", metavar="REV", help="EXPERIMENT as it was at this git revision.")
+@click.option("--to", "new_revision", metavar="REV", help="The other side at this revision; else the working tree.")
 @scale_option(Scale.FULL)
 @click.option("--prefix", help="A store: what of each side it holds already.", shell_complete=complete_path)
 @click.option("--all", "every", is_flag=True, help="Shorten nothing.")
@@ -63,18 +50,10 @@ def command(
     Without OTHER and --from, the working tree is compared with where its branch left main; on main, with the last
     commit. Each side is built in a process of its own from its own code; the checkout stays as it is.
     """
-    old, new = _places(Path(experiment), Path(other) if other else None, old_revision, new_revision)
+    old, new = _sources(Path(experiment), Path(other) if other else None, old_revision, new_revision)
     difference = compare_sides(*read_sides(old, new, scale))
-    committed: set[str] = set()
-    store = ""
-    if prefix is not None:
-        from marin.store.inventory import must_exist
-        from marin.store.store import open_store
-
-        opened = open_store(prefix)
-        must_exist(opened)
-        store, committed = opened.prefix, opened.identities()
-    title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
+    opened = existing_store(prefix) if prefix is not None else None
+    store, committed = (opened.prefix, opened.identities()) if opened is not None else ("", set[str]())
     if as_json:
         about = {"from": old.named, "to": new.named, "scale": scale.value}
         echo_json({**about, **_as_json(difference, store, committed)})
@@ -82,33 +61,34 @@ def command(
     from marin.report.diff.report import report
     from marin.report.diff.text import markdown, print_blocks
 
+    title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
     blocks = report(difference, store, committed, every=every)
     if as_markdown:
         click.echo(markdown(title, blocks), nl=False)
     else:
         console = open_console()
-        console.print(Text(title, style="bold"), soft_wrap=True)
+        say(console, title, "bold")
         print_blocks(console, blocks)
     return Exit.OK
 
 
-def _places(file: Path, other: Path | None, old: str | None, new: str | None) -> tuple[Source, Source]:
+def _sources(file: Path, other: Path | None, old: str | None, new: str | None) -> tuple[Source, Source]:
     """Raises ExperimentError for a file or revision that is not there."""
     if other is not None:
         for path, revision in ((file, old), (other, new)):
             if revision is None and not path.is_file():
                 raise ExperimentError(f"{path}: no such experiment file{near_files(path.absolute())}")
-        return _place(file, old, str(file)), _place(other, new, str(other))
+        return _source(file, old, str(file)), _source(other, new, str(other))
     top = top_of(file)
     if old is None:
         commit, what = base_of(top)
         before = Source(file=file, commit=commit, named=f"{commit[:8]} ({what})")
     else:
-        before = _place(file, old, "")
-    return before, _place(file, new, "") if new else Source(file=file, commit="", named=WORKING_TREE)
+        before = _source(file, old, "")
+    return before, _source(file, new, "" if new else WORKING_TREE)
 
 
-def _place(file: Path, revision: str | None, named: str) -> Source:
+def _source(file: Path, revision: str | None, named: str) -> Source:
     if revision is None:
         return Source(file=file, commit="", named=named)
     commit = commit_of(top_of(file), revision)
@@ -117,11 +97,20 @@ def _place(file: Path, revision: str | None, named: str) -> Source:
 
 
 def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[str, Any]:
-    counts = {str(fate): len(list(held)) for fate, held in itertools.groupby(sorted(s.fate for s in difference.steps))}
+    sides = {"before": difference.old, "after": difference.new}
+    stored: dict[str, Any] = {"prefix": store}
+    for name, side in sides.items():
+        left = to_run(side, committed)
+        stored[name] = {
+            "committed": len(left.committed),
+            "to_run": [step.identity for step in left.missing],
+            "training": left.training.to_json(),
+        }
+    training = {name: training_sum(side.steps).to_json() for name, side in sides.items()}
     return {
         "same": difference.is_empty,
-        "counts": counts,
-        "results": {"before": difference.old.results, "after": difference.new.results},
+        "counts": dict(sorted(Counter(str(step.fate) for step in difference.steps).items())),
+        "results": {name: side.results for name, side in sides.items()},
         "steps": [_step_json(step) for step in difference.steps],
         "code": [
             {
@@ -132,12 +121,8 @@ def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[st
             }
             for change in difference.code
         ],
-        "training": {
-            "before": training_sum(difference.old.steps).to_json(),
-            "after": training_sum(difference.new.steps).to_json(),
-            "anew": training_sum(trained_anew(difference)).to_json(),
-        },
-        "store": _store_json(difference, store, committed) if store else None,
+        "training": {**training, "anew": training_sum(trained_anew(difference)).to_json()},
+        "store": stored if store else None,
     }
 
 
@@ -150,17 +135,5 @@ def _step_json(step: StepDifference) -> dict[str, Any]:
         "after": step.new.identity if step.new else None,
         "changes": [vars(change) for change in step.changes],
         "mixtures": [vars(change) for change in step.mixtures],
-        "execution": [vars(change) for change in step.elsewhere],
+        "execution": [vars(change) for change in step.execution_changes],
     }
-
-
-def _store_json(difference: Difference, store: str, committed: set[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {"prefix": store}
-    for name, side in (("before", difference.old), ("after", difference.new)):
-        left = to_run(side, committed)
-        told[name] = {
-            "committed": len(left.committed),
-            "to_run": [step.identity for step in left.missing],
-            "training": left.training.to_json(),
-        }
-    return told

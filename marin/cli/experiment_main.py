@@ -16,7 +16,7 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
     import click
 
     from marin.cli.exits import guarded
-    from marin.cli.run_experiment import Options, run_experiment, run_options
+    from marin.cli.run import Options, run_experiment, run_options
     from marin.steps.experiment_file import importable, source_of
 
     source = source_of(build)

@@ -23,12 +23,12 @@ def command(experiment: str, step: str, scale: Scale, prefix: str, as_json: bool
     """Everything known about STEP (op/label, op or identity): fields, inputs, code, why it would run."""
     from marin.report.explain import explanation, print_explanation
 
-    made = plan_of(experiment, scale, prefix)
-    steps = sorted(resolve_names([step], made.experiment.steps()), key=lambda held: held.name)
-    explanations = [explanation(made, found) for found in steps]
+    plan = plan_of(experiment, scale, prefix)
+    steps = sorted(resolve_names([step], plan.experiment.steps()), key=lambda each: each.name)
+    explanations = [explanation(plan, each) for each in steps]
     if as_json:
         echo_json(explanations)
         return Exit.OK
-    for told in explanations:
-        print_explanation(open_console(), told)
+    for each in explanations:
+        print_explanation(open_console(), each)
     return Exit.OK

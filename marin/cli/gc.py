@@ -6,29 +6,24 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.text import Text
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store, experiment_in
 from marin.errors import BadField
-from marin.numbers import write_bytes
-from marin.report.table import Column, open_console, print_table
+from marin.numbers import counted, write_bytes
+from marin.report.table import Column, byte_bar, open_console, print_table, say
 from marin.report.typed import marin
 from marin.steps.scale import Scale
-from marin.store.inventory import must_exist
-from marin.store.store import Store, open_store
+from marin.store.store import Store
 from marin.upkeep.gc.garbage import Garbage, GarbageKind
-from marin.upkeep.gc.select import OLDER_THAN, GcOptions, Roots, Selection, roots_of
+from marin.upkeep.gc.select import OLDER_THAN, GcOptions, Selection, roots_of
 from marin.upkeep.gc.sweep import SweepResult, look, sweep
-
-if TYPE_CHECKING:
-    from marin.steps.experiment import Experiment
 
 NAMED = 8  # pieces of a kind, the largest
 HEADINGS = {
@@ -56,11 +51,7 @@ COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Colum
     shell_complete=complete_path,
 )
 @click.option("--unreachable", is_flag=True, help="Also outputs that are no step of any --experiment.")
-@click.option(
-    "--scale",
-    type=click.Choice(Scale, case_sensitive=False),
-    help="Of the experiments; else both count.",
-)
+@click.option("--scale", type=click.Choice(Scale, case_sensitive=False), help="Of the experiments; else both count.")
 @click.option(
     "--only",
     "kinds",
@@ -106,90 +97,60 @@ def command(
     unreachable = unreachable or GarbageKind.UNREACHABLE in kinds
     if unreachable and not experiments:
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
-    store = open_store(prefix)
-    must_exist(store)
-    asked = GcOptions(
-        roots=_roots(experiments, scale),
+    scales = [scale] if scale is not None else list(Scale)
+    options = GcOptions(
+        roots=roots_of([experiment_in(file, each) for file in experiments for each in scales]),
         older_than=older_than,
         unreachable=unreachable,
         kinds=frozenset(kinds or GarbageKind),
         at_once=at_once,
     )
-    return take_away(store, asked, delete=delete, every=every, as_json=as_json)[0]
+    return take_away(existing_store(prefix), options, delete=delete, every=every, as_json=as_json)[0]
 
 
-def take_away(store: Store, asked: GcOptions, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Selection]:
+def take_away(store: Store, options: GcOptions, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Selection]:
     """Say what goes, and let it go if that is asked for. Returns the exit code, and what was said."""
     console = open_console()
     if not delete:
-        found = look(store, asked)
+        found = look(store, options)
         if as_json:
             echo_json(_as_json(store.prefix, found, None))
         else:
             _print(console, found, store.prefix, every=every)
             if found.goes:
                 again = marin(str(click.get_current_context().info_name), *sys.argv[2:], "--delete")
-                console.print(Text(f"nothing was deleted; to do it: {again}"), soft_wrap=True)
+                say(console, f"nothing was deleted; to do it: {again}")
         return Exit.OK, found
-    said: list[Selection] = []
-
-    def tell(found: Selection) -> None:
-        said.append(found)
-        if not as_json:
-            _print(console, found, store.prefix, every=every)
-
-    with _Progress() as progress:
+    selections: list[Selection] = []
+    with ExitStack() as stack:
 
         def begin(found: Selection) -> None:
-            tell(found)
-            progress.begin(found)
+            selections.append(found)
+            if not as_json:
+                _print(console, found, store.prefix, every=every)
+            if found.goes:
+                bar = byte_bar(open_console(stderr=True), sum(piece.bytes for piece in found.goes))
+                advance.append(stack.enter_context(bar))
 
-        swept = sweep(store, asked, begin, done=progress.done, wait=lambda said: click.echo(said, err=True))
+        advance: list[Any] = []
+        swept = sweep(
+            store,
+            options,
+            begin,
+            done=lambda piece: advance[0](piece.bytes),
+            wait=lambda message: click.echo(message, err=True),
+        )
+    [found] = selections
     if as_json:
-        echo_json(_as_json(store.prefix, said[0], swept))
+        echo_json(_as_json(store.prefix, found, swept))
     else:
         for name, why in swept.left.items():
-            console.print(Text(f"stays after all: {name}: {why}", style="yellow"), soft_wrap=True)
+            say(console, f"stays after all: {name}: {why}", "yellow")
         for name, why in swept.refused.items():
-            console.print(Text(f"refused: {name}: {why}", style="red"), soft_wrap=True)
-        if said[0].goes:
-            console.print(Text(f"deleted: {_amount(swept.gone)}", style="bold"), soft_wrap=True)
-    return (Exit.STORE if swept.refused else Exit.OK), said[0]
-
-
-class _Progress:
-    """By bytes, on a terminal that somebody looks at; not in a pipe."""
-
-    def __init__(self) -> None:
-        console = open_console(stderr=True)
-        columns = (BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
-        self._stack = ExitStack()
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def begin(self, found: Selection) -> None:
-        if self._bar is not None and found.goes:
-            self._stack.enter_context(self._bar)
-            self._bar.add_task("", total=sum(piece.bytes for piece in found.goes))
-
-    def done(self, piece: Garbage) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._bar.task_ids[0], piece.bytes)
-
-
-def _roots(files: Sequence[str], scale: Scale | None) -> Roots:
-    from marin.steps.experiment_file import built_by, load_build
-
-    built: list[Experiment] = []
-    for file in files:
-        build, source = load_build(file)
-        built += [built_by(build, source, each) for each in ([scale] if scale is not None else Scale)]
-    return roots_of(built)
+            say(console, f"refused: {name}: {why}", "red")
+        if found.goes:
+            say(console, f"deleted: {_amount(swept.gone)}", "bold")
+    return (Exit.STORE if swept.refused else Exit.OK), found
 
 
 def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> None:
@@ -197,32 +158,25 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
         pieces = sorted((piece for piece in found.goes if piece.kind is kind), key=lambda piece: -piece.bytes)
         if not pieces:
             continue
-        one, many = HEADINGS[kind]
         days = sorted(_day(piece) for piece in pieces)
         span = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-        title = f"{len(pieces)} {one if len(pieces) == 1 else many}: {_amount(pieces)}, last touched {span}"
+        say(console, f"{counted(len(pieces), *HEADINGS[kind])}: {_amount(pieces)}, last touched {span}", "bold")
         alike = pieces[0].why if len({piece.why for piece in pieces}) == 1 else ""
-        console.print(Text(title, style="bold"), soft_wrap=True)
         if alike:
-            console.print(Text(f"  {alike}", style="dim"), soft_wrap=True)
+            say(console, f"  {alike}", "dim")
         shown = pieces if every else pieces[:NAMED]
         print_table(console, COLUMNS, [_row(piece, "" if alike else piece.why) for piece in shown])
         if len(shown) < len(pieces):
-            console.print(f"  and {len(pieces) - len(shown)} more; --every lists them", soft_wrap=True)
+            say(console, f"  and {len(pieces) - len(shown)} more; --every lists them")
         console.print()
     for directory in found.unknown:
         line = f"stays: {directory} is of a step that was never leased here; delete it by hand if you know what it is"
-        console.print(Text(line, style="yellow"), soft_wrap=True)
-    outputs = sum(found.stays.values())
-    stays = f"{outputs} output{'' if outputs == 1 else 's'}, {write_bytes(found.bytes)}"
-    console.print(Text(f"stays: {stays}"), soft_wrap=True)
-    print_table(
-        console,
-        (Column(right=True), Column()),
-        [[f"  {count}", reason] for reason, count in found.stays.most_common()],
-    )
+        say(console, line, "yellow")
+    say(console, f"stays: {counted(sum(found.stays.values()), 'output')}, {write_bytes(found.bytes)}")
+    reasons = [[f"  {count}", reason] for reason, count in found.stays.most_common()]
+    print_table(console, (Column(right=True), Column()), reasons)
     frees = f"frees {_amount(found.goes)}" if found.goes else "nothing to free"
-    console.print(Text(f"{frees} — store {prefix}", style="bold"), soft_wrap=True)
+    say(console, f"{frees} — store {prefix}", "bold")
 
 
 def _row(piece: Garbage, why: str) -> list[Text | str]:
@@ -241,12 +195,13 @@ def _day(piece: Garbage) -> str:
 
 
 def _amount(pieces: Sequence[Garbage]) -> str:
-    files = sum(piece.files for piece in pieces)
-    return f"{write_bytes(sum(piece.bytes for piece in pieces))} in {files:,} file{'' if files == 1 else 's'}"
+    files = counted(sum(piece.files for piece in pieces), "file")
+    return f"{write_bytes(sum(piece.bytes for piece in pieces))} in {files}"
 
 
 def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[str, Any]:
-    gone = None if swept is None else {piece.key for piece in swept.gone}
+    result = swept or SweepResult()
+    gone = {piece.key for piece in result.gone}
     return {
         "store": prefix,
         "deleted": swept is not None,
@@ -263,13 +218,13 @@ def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[s
                 "since": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(piece.since)) if piece.since else None,
                 "folders": piece.folders,
                 "objects": piece.objects,
-                "gone": gone is not None and piece.key in gone,
+                "gone": piece.key in gone,
             }
             for piece in found.goes
         ],
-        "stays": {reason: count for reason, count in found.stays.most_common()},
+        "stays": dict(found.stays.most_common()),
         "unknown": found.unknown,
         "named": found.named,
-        "left": {} if swept is None else swept.left,
-        "refused": {} if swept is None else swept.refused,
+        "left": result.left,
+        "refused": result.refused,
     }

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import click
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from marin.cli.completions import complete_held, complete_output, complete_path
+from marin.cli.completions import complete_field, complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import PREFIX, echo_json, ends, scale_option
+from marin.cli.options import PREFIX, echo_json, ends, existing_store, experiment_in, scale_option
 from marin.errors import BadField
-from marin.report.lineage_tree import Direction, LineageTree, Node
-from marin.report.marks import BAD, Annotation, MarkKind, Marks
-from marin.report.table import Column, open_console, print_table
+from marin.numbers import counted
+from marin.report.lineage_tree import Direction, LineageTree, Node, walk
+from marin.report.marks import BAD, MarkKind, Marks
+from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
-from marin.store.inventory import must_exist
-from marin.store.lineage import Lineage, Output, read_lineage
+from marin.store.lineage import Output, output_of, read_lineage
 from marin.store.lookup import hint, origin, outputs_named, outputs_of
 from marin.store.record import Record
 from marin.store.revocation import revoked
-from marin.store.store import open_store
 
 DEPTH = 12  # levels; what is deeper is counted, and --json has it all
 NAMES = 3  # of a folded line
@@ -47,7 +46,7 @@ COLUMNS = (
     multiple=True,
     metavar="KIND",
     help="List only these: checkpoint, tokens …",
-    shell_complete=complete_held("kind"),
+    shell_complete=complete_field("kind"),
 )
 @click.option("--experiment", metavar="FILE", help="STEP as this experiment has it now.", shell_complete=complete_path)
 @scale_option()
@@ -76,152 +75,132 @@ def command(
 
     What was trained on this?  marin lineage down STEP --kind checkpoint
     """
-    store = open_store(prefix)
-    must_exist(store)
+    store = existing_store(prefix)
     lineage = read_lineage(store)
-    _check_kinds(kinds, lineage)
-    starts = outputs_named(lineage, store, step) if experiment is None else _in(experiment, scale, step, lineage)
-    family = LineageTree(direction, starts, lineage, Marks(store, lineage, revoked(store)))
+    known = {record.kind for record in lineage.records.values()}
+    for kind in kinds:
+        if kind not in known:
+            raise BadField(f"--kind {kind}: this store has no such artifact; {hint(kind, known)}")
+    if experiment is None:
+        starts = outputs_named(lineage, store, step)
+    else:
+        from marin.plan.plan import resolve_names
+
+        named = sorted(resolve_names([step], experiment_in(experiment, scale).steps()), key=lambda each: each.name)
+        starts = outputs_of(lineage, {each.identity: each.name for each in named})
+    tree = LineageTree(direction, starts, lineage, Marks(store, lineage, revoked(store)))
     if as_json:
-        told = family.to_json()
-        told["outputs"] = [node for node in told["outputs"] if not kinds or node.get("kind") in kinds]
-        echo_json(told)
+        described = tree.to_json()
+        described["outputs"] = [node for node in described["outputs"] if not kinds or node.get("kind") in kinds]
+        echo_json(described)
         return Exit.OK
     if markdown:
-        click.echo("\n".join(_markdown(family, kinds, depth, every=every)))
+        click.echo("\n".join(_markdown(tree, kinds, depth, every=every)))
+    elif kinds:
+        _print_list(open_console(), tree, kinds)
     else:
-        _print(open_console(), family, kinds, depth, every=every)
+        _print_tree(open_console(), tree, depth, every=every)
     for text in lineage.unreadable:
         click.echo(f"incomplete: {text}", err=True)
     return Exit.OK
 
 
-def _in(experiment: str, scale: Scale, step: str, lineage: Lineage) -> list[Output]:
-    from marin.plan.plan import resolve_names
-    from marin.steps.experiment_file import built_by, load_build
+def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> None:
+    records = tree.of_kind(kinds)
+    rows: list[list[Text | str]] = []
+    for record in records:
+        output = output_of(record)
+        marks = tree.marks[output]
+        trust = [f"{mark.kind}: {mark.text}" for mark in marks] + _same_bytes(tree, [output])
+        style = _style(marks[0].kind) if marks else ""
+        made = record.provenance
+        rows.append(
+            [
+                Text(record.name, style="bold"),
+                record.identity[:12],
+                made.started[:16],
+                made.who,
+                made.experiment,
+                describe_facts(record.facts),
+                Text("; ".join(trust), style=style),
+            ]
+        )
+    print_table(console, COLUMNS, rows)
+    verb = "it was made from" if tree.direction is Direction.UP else "made from it"
+    say(console, f"{verb}: {len(records)} {' or '.join(kinds)}, of {tree.tally()}")
 
-    steps = built_by(*load_build(experiment), scale).steps()
-    named = sorted(resolve_names([step], steps), key=lambda held: held.name)
-    return outputs_of(lineage, {held.identity: held.name for held in named})
 
-
-def _check_kinds(kinds: tuple[str, ...], lineage: Lineage) -> None:
-    known = {record.kind for record in lineage.records.values()}
-    for kind in kinds:
-        if kind not in known:
-            raise BadField(f"--kind {kind}: this store has no such artifact; {hint(kind, known)}")
-
-
-def _print(console: Console, family: LineageTree, kinds: tuple[str, ...], depth: int, *, every: bool) -> None:
-    if kinds:
-        _print_list(console, family, kinds)
-        return
-    roots, further = family.tree(depth=depth, every=every)
+def _print_tree(console: Console, tree: LineageTree, depth: int, *, every: bool) -> None:
+    roots, further = tree.tree(depth=depth, every=every)
     for root in roots:
-        console.print(_tree(family, root))
-    _say_tally(console, family)
+        drawn: list[Tree] = []  # the last one of each level
+        for level, node in walk([root]):
+            (name, about), *marks = _lines(tree, node)
+            label = Text.assemble((name, "bold"), "  ", (about, "dim"))
+            for text, style in marks:
+                label.append(f"\n{text}", style=style)
+            branch = drawn[level - 1].add(label) if level else Tree(label, guide_style="dim")
+            drawn[level:] = [branch]
+        console.print(drawn[0])
+    up = tree.direction is Direction.UP
+    empty = "nothing of the store: it is where its lineage begins" if up else "nothing"
+    say(console, f"{'was made from' if up else 'made from it'}: {tree.tally() if tree.found else empty}")
     if further:
         console.print(f"{further} more are further away: --depth {depth * 4}, or --json", style="dim")
 
 
-def _say_tally(console: Console, family: LineageTree) -> None:
-    verb = "was made from" if family.direction is Direction.UP else "made from it"
-    empty = "nothing of the store: it is where its lineage begins" if family.direction is Direction.UP else "nothing"
-    console.print(Text(f"{verb}: {family.tally() if family.found else empty}"), soft_wrap=True)
-
-
-def _print_list(console: Console, family: LineageTree, kinds: tuple[str, ...]) -> None:
-    records = family.of_kind(kinds)
-    rows: list[list[Text | str]] = []
-    for record in records:
-        marks = family.marks[Output(record.identity, record.root)]
-        told = "; ".join(f"{mark.kind}: {mark.text}" for mark in marks)
-        output = Output(record.identity, record.root)
-        told = "; ".join(filter(None, [told, _also(family, [output], family.aliases.get(output, []))]))
-        style = _style(marks[0].kind) if marks else ""
-        name = Text(record.name, style="bold")
-        by = record.provenance
-        facts = describe_facts(record.facts)
-        rows.append(
-            [name, record.identity[:12], by.started[:16], by.who, by.experiment, facts, Text(told, style=style)]
-        )
-    print_table(console, COLUMNS, rows)
-    verb = "it was made from" if family.direction is Direction.UP else "made from it"
-    console.print(Text(f"{verb}: {len(records)} {' or '.join(kinds)}, of {family.tally()}"), soft_wrap=True)
-
-
-def _tree(family: LineageTree, root: Node) -> Tree:
-    """Without recursion: chains are as deep as experiments are."""
-    top = Tree(_label(family, root), guide_style="dim")
-    pending = [(root, top)]
-    while pending:
-        branch, drawn = pending.pop()
-        pending += [(child, drawn.add(_label(family, child))) for child in branch.children]
-    return top
-
-
-def _label(family: LineageTree, branch: Node) -> Text:
-    lines = list(_lines(family, branch, lambda text: text))
-    label = Text.assemble((lines[0][0], "bold"), "  ", (lines[0][1], "dim"))
-    for text, style in lines[1:]:
-        label.append(f"\n{text}", style=style)
-    return label
-
-
-def _markdown(family: LineageTree, kinds: tuple[str, ...], depth: int, *, every: bool) -> Iterator[str]:
+def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: bool) -> Iterator[str]:
+    """A nested list."""
+    further = 0
     if kinds:
-        for record in family.of_kind(kinds):
-            yield from _bullets(family, Node([Output(record.identity, record.root)]), 0)
+        roots = [Node([output_of(record)]) for record in tree.of_kind(kinds)]
     else:
-        roots, further = family.tree(depth=depth, every=every)
-        pending = [(root, 0) for root in reversed(roots)]
-        while pending:
-            branch, level = pending.pop()
-            yield from _bullets(family, branch, level)
-            pending += [(child, level + 1) for child in reversed(branch.children)]
-        if further:
-            yield f"- {further} more are further away"
+        roots, further = tree.tree(depth=depth, every=every)
+    for level, node in walk(roots):
+        (name, about), *marks = ((_escaped(text), _escaped(about)) for text, about in _lines(tree, node))
+        yield f"{'  ' * level}- **{name}** {about}" + "".join(f"<br>*{text}*" for text, _ in marks)
+    if further:
+        yield f"- {further} more are further away"
     yield ""
-    yield f"{'Made from' if family.direction is Direction.UP else 'From it were made'}: {family.tally()}."
-
-
-def _bullets(family: LineageTree, branch: Node, level: int) -> Iterator[str]:
-    (name, about), *marks = _lines(family, branch, _escaped)
-    yield f"{'  ' * level}- **{name}** {about}" + "".join(f"<br>*{text}*" for text, _ in marks)
+    yield f"{'Made from' if tree.direction is Direction.UP else 'From it were made'}: {tree.tally()}."
 
 
 def _escaped(text: str) -> str:
     return "".join(f"\\{letter}" if letter in r"\`*_{}[]<>#|~" else letter for letter in text)
 
 
-def _lines(family: LineageTree, branch: Node, clean: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _lines(tree: LineageTree, node: Node) -> list[tuple[str, str]]:
     """(name, about), then (mark, style) of each mark."""
-    output, lineage = branch.outputs[0], family.lineage
-    record, name = lineage.records.get(output), lineage.name_of(output)
-    marks = family.marks[output]
-    aliases = [held for one in branch.outputs for held in family.aliases.get(one, ())]
-    count = f" · {len(aliases)} alias{'es' if len(aliases) > 1 else ''}" if aliases else ""
-    further = count + (f" · and {branch.elsewhere} shown nearer to the start" if branch.elsewhere else "")
-    if len(branch.outputs) > 1:
-        op = record.op if record is not None else name
-        labels = list(dict.fromkeys(lineage.name_of(held).removeprefix(f"{op}/") for held in branch.outputs))
-        names = ", ".join(labels[:NAMES]) + (" …" if len(labels) > NAMES else "")
-        yield clean(f"{op}/… × {len(branch.outputs)}"), clean(f"{_kind(record)}{names}{further}")
-        marks = [mark if _alike(family, branch, mark) else Annotation(mark.kind, "") for mark in marks]
+    output, lineage = node.outputs[0], tree.lineage
+    record = lineage.records.get(output)
+    marks = tree.marks[output]
+    kind = f"{record.kind}, " if record is not None else ""
+    aliases = sum(len(tree.aliases.get(each, ())) for each in node.outputs)
+    further = f" · {counted(aliases, 'alias', 'aliases')}" if aliases else ""
+    further += f" · and {node.nearer} shown nearer to the start" if node.nearer else ""
+    if len(node.outputs) > 1:
+        op = record.op if record is not None else lineage.name_of(output)
+        labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
+        lines = [(f"{op}/… × {len(node.outputs)}", f"{kind}{_few(labels)}{further}")]
+        for mark in marks:
+            shared = all(mark in tree.marks[each] for each in node.outputs)
+            lines.append((f"{mark.kind}: {mark.text}" if shared else f"all of them {mark.kind}", _style(mark.kind)))
     else:
-        yield clean(name), clean(f"{output.identity[:12]}  {_kind(record)}{_made(family, output)}{further}")
-    for mark in marks:
-        yield clean(f"{mark.kind}: {mark.text}" if mark.text else f"all of them {mark.kind}"), _style(mark.kind)
-    if also := _also(family, branch.outputs, aliases):
-        yield clean(also), "dim"
+        lines = [(lineage.name_of(output), f"{output.identity[:12]}  {kind}{_made(tree, output)}{further}")]
+        lines += [(f"{mark.kind}: {mark.text}", _style(mark.kind)) for mark in marks]
+    return [*lines, *((text, "dim") for text in _same_bytes(tree, node.outputs))]
 
 
-def _made(family: LineageTree, output: Output) -> str:
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
+
+
+def _made(tree: LineageTree, output: Output) -> str:
     """When; by whom and for what only where it is not as at the start."""
-    record, start = family.lineage.records.get(output), family.lineage.records.get(family.starts[0])
+    record, start = tree.lineage.records.get(output), tree.lineage.records.get(tree.starts[0])
     if record is None:
         return ""
-    if start is None or output in family.starts or _by(record) != _by(start):
+    if start is None or output in tree.starts or _by(record) != _by(start):
         return origin(record)
     return record.provenance.started[:16]
 
@@ -230,20 +209,12 @@ def _by(record: Record) -> tuple[str, str]:
     return record.provenance.who, record.provenance.experiment
 
 
-def _also(family: LineageTree, outputs: list[Output], aliases: list[Output]) -> str:
-    """Other names of these bytes."""
-    names = {family.lineage.name_of(output) for output in outputs}
-    others = {family.lineage.name_of(held): held for held in aliases if family.lineage.name_of(held) not in names}
-    named = [f"{name} {held.identity[:12]}" for name, held in others.items()]
-    return f"the same bytes: {', '.join(named[:NAMES])}{' …' if len(named) > NAMES else ''}" if named else ""
-
-
-def _kind(record: Record | None) -> str:
-    return f"{record.kind}, " if record is not None else ""
-
-
-def _alike(family: LineageTree, branch: Node, mark: Annotation) -> bool:
-    return all(mark in family.marks[output] for output in branch.outputs)
+def _same_bytes(tree: LineageTree, outputs: list[Output]) -> list[str]:
+    """Other names of these bytes, in a line."""
+    names = {tree.lineage.name_of(output) for output in outputs}
+    aliases = {tree.lineage.name_of(alias): alias for output in outputs for alias in tree.aliases.get(output, ())}
+    others = [f"{name} {alias.identity[:12]}" for name, alias in aliases.items() if name not in names]
+    return [f"the same bytes: {_few(others)}"] if others else []
 
 
 def _style(kind: MarkKind) -> str:

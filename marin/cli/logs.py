@@ -8,7 +8,7 @@ import click
 
 from marin.cli.completions import complete_attempt
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends
 from marin.errors import UnknownStep
 from marin.report.table import open_console
 from marin.store.attempts import Attempt, Standing, attempts_called, standing
@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.5
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the attempt ends.")
 @click.option("--attempt", "number", type=int, metavar="N", help="Not the last attempt, but number N.")
 @click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N lines.")
-@click.option("--latest", is_flag=True, help="The newest step where several have the name.")
+@LATEST
 @PREFIX
 @JSON
 @ends
@@ -32,48 +32,38 @@ def command(
 ) -> int:
     """The log of STEP (op/label, label, identity or path): its last attempt, running, failed or committed."""
     store = open_store(prefix)
-    tried = attempts_called(store, step, latest=latest)
-    attempt = _numbered(tried, number, step)
+    attempts = attempts_called(store, step, latest=latest)
+    attempt = attempts[-1] if number is None else next((each for each in attempts if each.token == number), None)
+    if attempt is None:
+        there = ", ".join(str(each.token) for each in attempts)
+        raise UnknownStep(f"{step} has no attempt {number}; there are {there}")
     state, about = standing(store, attempt)
+    text = _text(store, attempt)
+    every = text.splitlines(keepends=True)
+    shown = every if lines is None else every[max(len(every) - lines, 0) :]
     if as_json:
         echo_json(
             {
                 "step": attempt.name,
                 "identity": attempt.short,
                 "attempt": attempt.token,
-                "attempts": [held.token for held in tried],
+                "attempts": [each.token for each in attempts],
                 "standing": state,
                 "about": about,
                 "log": f"{store.prefix}/{attempt.log}",
-                "lines": _text(store, attempt).splitlines()[_first(lines) :],
+                "lines": "".join(shown).splitlines(),
             }
         )
         return Exit.OK
     console = open_console(stderr=True)  # what the log says itself goes to stdout, alone
-    others = f", {len(tried)} attempts" if len(tried) > 1 else ""
+    others = f", {len(attempts)} attempts" if len(attempts) > 1 else ""
     console.print(f"{attempt.name} {attempt.short} attempt {attempt.token}{others}: {state} {about}", style="dim")
-    text = _text(store, attempt)
-    shown = "".join(text.splitlines(keepends=True)[_first(lines) :])
-    click.echo(shown, nl=False)
+    click.echo("".join(shown), nl=False)
     if follow:
         _follow(store, attempt, len(text))
         state, about = standing(store, attempt)
         console.print(f"{attempt.name} {attempt.short} attempt {attempt.token}: {state} {about}", style="dim")
     return Exit.OK
-
-
-def _first(lines: int | None) -> int | None:
-    return None if lines is None else -lines if lines else 1 << 62
-
-
-def _numbered(tried: list[Attempt], number: int | None, name: str) -> Attempt:
-    if number is None:
-        return tried[-1]
-    for attempt in tried:
-        if attempt.token == number:
-            return attempt
-    there = ", ".join(str(attempt.token) for attempt in tried)
-    raise UnknownStep(f"{name} has no attempt {number}; there are {there}")
 
 
 def _text(store: Store, attempt: Attempt) -> str:

@@ -11,12 +11,12 @@ import click
 from msgspec.structs import asdict
 from rich.text import Text
 
-from marin.cli.completions import complete_held, complete_output
+from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
-from marin.numbers import write_bytes
-from marin.report.table import Column, open_console, print_table
+from marin.numbers import counted, write_bytes
+from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.store.collector import paused
 from marin.store.inventory import Inventory, read_inventory
@@ -50,63 +50,44 @@ COLUMNS = (
 
 @click.command()
 @click.argument("patterns", metavar="[PATTERN]...", nargs=-1, shell_complete=complete_output)
-@click.option("--op", help="Only this operator's outputs.", shell_complete=complete_held("op"))
-@click.option("--label", help="Only outputs with this label.", shell_complete=complete_held("label"))
-@click.option("--kind", help="Only this kind of artifact: documents, tokens …", shell_complete=complete_held("kind"))
-@click.option("--experiment", help="Only what this experiment made.", shell_complete=complete_held("experiment"))
-@click.option(
-    "--sort",
-    type=click.Choice(Order, case_sensitive=False),
-    default=Order.NAME,
-    show_default="name",
-    help="made: newest last.",
-)
+@click.option("--op", help="Only this operator's outputs.", shell_complete=complete_field("op"))
+@click.option("--label", help="Only outputs with this label.", shell_complete=complete_field("label"))
+@click.option("--kind", help="Only this kind of artifact: documents, tokens …", shell_complete=complete_field("kind"))
+@click.option("--experiment", help="Only what this experiment made.", shell_complete=complete_field("experiment"))
+@choice("--sort", Order, Order.NAME, "made: newest last.")
 @click.option("--files", is_flag=True, help="List the files of each output too.")
 @PREFIX
 @JSON
 @ends
-def command(
-    patterns: tuple[str, ...],
-    op: str | None,
-    label: str | None,
-    kind: str | None,
-    experiment: str | None,
-    sort: Order,
-    files: bool,
-    prefix: str,
-    as_json: bool,
-) -> int:
+def command(patterns: tuple[str, ...], sort: Order, files: bool, prefix: str, as_json: bool, **only: str | None) -> int:
     """Committed outputs of the store, whoever made them.
 
     PATTERN is a step (op/label), an operator, a label, a glob ('tokenize/*'), a part of a name, the first digits of
     an identity, or the path of an output.
     """
     inventory = read_inventory(open_store(prefix))
-    records = inventory.newest_first()
-    wanted = {"op": op, "label": label, "kind": kind, "experiment": experiment}
-    for field, asked in wanted.items():
-        there = {field_of(record, field) for record in records}
-        if asked is not None and asked not in there:
-            raise UnknownStep(f"--{field} {asked}: no output in the store has it; {hint(asked, there)}")
-    found = [
-        record
-        for record in records
-        if all(asked is None or field_of(record, field) == asked for field, asked in wanted.items())
-    ]
+    found = every = inventory.newest_first()
+    for field, wanted in only.items():
+        if wanted is None:
+            continue
+        there = {field_of(record, field) for record in every}
+        if wanted not in there:
+            raise UnknownStep(f"--{field} {wanted}: no output in the store has it; {hint(wanted, there)}")
+        found = [record for record in found if field_of(record, field) == wanted]
     if patterns:
-        fitting = [record for pattern in patterns for record in matching(pattern, found, inventory)]
+        fitting = [record for pattern in patterns for record in _matching(pattern, found, inventory)]
         found = list({record.identity: record for record in fitting}.values())
-    found.sort(key=KEYS[sort])
+    found = sorted(found, key=KEYS[sort])
     if as_json:
         echo_json([_as_json(inventory, record, files) for record in found])
-        for wrong in inventory.damage.values():
-            click.echo(f"incomplete: {wrong}", err=True)
+        for message in inventory.damage.values():
+            click.echo(f"incomplete: {message}", err=True)
     else:
         _print(inventory, found, files)
     return Exit.OK
 
 
-def matching(pattern: str, records: list[Record], inventory: Inventory) -> list[Record]:
+def _matching(pattern: str, records: list[Record], inventory: Inventory) -> list[Record]:
     """What it names; else what it is a glob for or a part of. Raises UnknownStep if that is nothing."""
     found = outputs_called(pattern, records, inventory.store.prefix)
     if not found and any(letter in pattern for letter in "*?["):
@@ -119,7 +100,7 @@ def matching(pattern: str, records: list[Record], inventory: Inventory) -> list[
 
 
 def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any]:
-    told = {
+    fields = {
         "step": record.name,
         "identity": record.identity,
         "op": record.op,
@@ -135,26 +116,24 @@ def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any
         **asdict(record.provenance),
     }
     if files:
-        told["manifest"] = [asdict(entry) for entry in inventory.store.manifest(record)]
-    return told
+        fields["manifest"] = [asdict(entry) for entry in inventory.store.manifest(record)]
+    return fields
 
 
 @paused()
 def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
-    console = open_console()
+    console, prefix = open_console(), inventory.store.prefix
     if files:
         for record in found:
-            console.print(Text(f"{record.name}  {record.identity[:12]}", style="bold"), soft_wrap=True)
-            console.print(Text(f"{inventory.store.prefix}/{record.attempt}", style="dim"), soft_wrap=True)
+            say(console, f"{record.name}  {record.identity[:12]}", "bold")
+            say(console, f"{prefix}/{record.attempt}", "dim")
             print_table(console, (Column(right=True), Column()), _files(inventory, record))
     else:
         print_table(console, COLUMNS, [_row(record) for record in found])
-    for identity, wrong in inventory.damage.items():
-        console.print(Text(f"{identity[:12]}  {wrong}", style="red"), soft_wrap=True)
-    sizes = {record.attempt: record.bytes for record in found}
-    outputs = f"{len(found)} output{'' if len(found) == 1 else 's'}"
-    total = f"{outputs}, {write_bytes(sum(sizes.values()))} — store {inventory.store.prefix}"
-    console.print(Text(total, style="bold"), soft_wrap=True)
+    for identity, message in inventory.damage.items():
+        say(console, f"{identity[:12]}  {message}", "red")
+    size = sum({record.attempt: record.bytes for record in found}.values())
+    say(console, f"{counted(len(found), 'output')}, {write_bytes(size)} — store {prefix}", "bold")
 
 
 def _row(record: Record) -> list[Text | str]:
@@ -174,7 +153,6 @@ def _row(record: Record) -> list[Text | str]:
 
 def _files(inventory: Inventory, record: Record) -> list[list[Text | str]]:
     try:
-        entries = inventory.store.manifest(record)
+        return [[f"  {write_bytes(entry.size)}", entry.path] for entry in inventory.store.manifest(record)]
     except (CorruptOutput, CorruptRecord) as error:
         return [["", Text(str(error), style="red")]]
-    return [[f"  {write_bytes(entry.size)}", entry.path] for entry in entries]

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, and how one ends."""
+"""What the commands share: options, the experiment and the store that they name, and how one ends."""
 
 from __future__ import annotations
 
@@ -6,23 +6,36 @@ import functools
 import json
 import sys
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import guarded
+from marin.errors import BadField
+from marin.plan.cost.amount import parse_size
+from marin.plan.cost.egress import BUDGET
 from marin.steps.scale import Scale
+from marin.store.region import Region, parse_region
 
 if TYPE_CHECKING:
     from marin.plan.plan import Plan
+    from marin.steps.experiment import Experiment
+    from marin.store.store import Store
 
 type Decorator = Callable[[Any], Any]
 
 PREFIX: Decorator = click.option(
-    "--prefix", default="store", show_default=True, help="Where the store lives.", shell_complete=complete_path
+    "--prefix",
+    default="store",
+    show_default=True,
+    help="Where the store lives: a path, gs://…, s3://… or memory://…",
+    shell_complete=complete_path,
 )
 JSON: Decorator = click.option("--json", "as_json", is_flag=True, help="For scripts.")
+LATEST: Decorator = click.option("--latest", is_flag=True, help="The newest where several have the name.")
+EVERY_STEP: Decorator = click.option("--every-step", is_flag=True, help="Do not fold like steps into one line.")
 
 
 def experiment_argument(name: str = "experiment", *, required: bool = True) -> Decorator:
@@ -34,14 +47,59 @@ def experiment_argument(name: str = "experiment", *, required: bool = True) -> D
 EXPERIMENT = experiment_argument()
 
 
+def choice[E: Enum](name: str, choices: type[E], default: E, text: str) -> Decorator:
+    kind = click.Choice(choices, case_sensitive=False)
+    return click.option(name, type=kind, default=default, show_default=default.name.lower(), help=text)
+
+
 def scale_option(default: Scale = Scale.REHEARSAL) -> Decorator:
-    return click.option(
-        "--scale",
-        type=click.Choice(Scale, case_sensitive=False),
-        default=default,
-        show_default=default.name.lower(),
-        help="A laptop rehearsal, or the real thing.",
-    )
+    return choice("--scale", Scale, default, "A laptop rehearsal, or the real thing.")
+
+
+class Parsed[T](click.ParamType[T]):
+    """parse: raises BadField, which is a wrong command line here."""
+
+    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
+        self.name, self.parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except BadField as error:
+            self.fail(str(error), param, ctx)
+
+
+REGION: Parsed[Region] = Parsed("region", parse_region)
+SIZE: Parsed[int] = Parsed("size", parse_size)
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """As if each were written on a line of its own."""
+
+    def decorate(command: Any) -> Any:
+        return functools.reduce(lambda made, decorator: decorator(made), reversed(decorators), command)
+
+    return decorate
+
+
+# Of every command that plans: region, store_region, egress_budget, allow_egress.
+region_options = together(
+    click.option(
+        "--region", type=REGION, metavar="REGION", help="Where steps run, e.g. gcp/us-central2 or local: counts egress."
+    ),
+    click.option(
+        "--store-region", type=REGION, metavar="REGION", help="Where the store is, instead of asking its bucket."
+    ),
+    click.option(
+        "--egress-budget",
+        type=SIZE,
+        metavar="SIZE",
+        help=f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
+    ),
+    click.option("--allow-egress", default="", metavar="REASON", help="Go on above that budget, this once; recorded."),
+)
 
 
 def ends[**P](work: Callable[P, int]) -> Callable[P, None]:
@@ -54,17 +112,31 @@ def ends[**P](work: Callable[P, int]) -> Callable[P, None]:
     return command
 
 
-def echo_json(held: object) -> None:
-    click.echo(json.dumps(held, indent=1, ensure_ascii=False))
+def echo_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def existing_store(prefix: str) -> Store:
+    """Raises BadPrefix where there is none."""
+    from marin.store.inventory import must_exist
+    from marin.store.store import open_store
+
+    store = open_store(prefix)
+    must_exist(store)
+    return store
+
+
+def experiment_in(file: str, scale: Scale) -> Experiment:
+    from marin.steps.experiment_file import built_by, load_build
+
+    return built_by(*load_build(file), scale)
 
 
 def plan_of(experiment: str, scale: Scale, prefix: str) -> Plan:
     """The plan of an experiment file; it knows the experiment and the store."""
     from marin.plan.plan import make_plan
-    from marin.steps.experiment_file import built_by, load_build
     from marin.store.collector import paused
     from marin.store.store import open_store
 
     with paused():
-        build, source = load_build(experiment)
-        return make_plan(built_by(build, source, scale), open_store(prefix), scale=scale)
+        return make_plan(experiment_in(experiment, scale), open_store(prefix), scale=scale)

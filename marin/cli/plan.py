@@ -9,8 +9,17 @@ from typing import Any
 import click
 
 from marin.cli.exits import Exit
-from marin.cli.options import EXPERIMENT, JSON, PREFIX, echo_json, ends, plan_of, scale_option
-from marin.cli.region_options import region_options
+from marin.cli.options import (
+    EVERY_STEP,
+    EXPERIMENT,
+    JSON,
+    PREFIX,
+    echo_json,
+    ends,
+    plan_of,
+    region_options,
+    scale_option,
+)
 from marin.plan.cost.egress import Allowance, Regions, must_be_allowed
 from marin.plan.cost.plan_cost import StepCost, by_operator, crossing, in_all, plan_costs
 from marin.plan.decision import Action
@@ -25,7 +34,7 @@ from marin.store.region import Region
 @scale_option()
 @PREFIX
 @region_options
-@click.option("--every-step", is_flag=True, help="Do not fold like steps into one line.")
+@EVERY_STEP
 @JSON
 @ends
 def command(
@@ -47,16 +56,16 @@ def command(
     from marin.report.cost_table import print_costs
     from marin.report.terminal import print_plan
 
-    made = plan_of(experiment, scale, prefix)
-    regions = Regions(made.store.prefix, region, store_region)
-    costs = plan_costs(made, regions)
+    plan = plan_of(experiment, scale, prefix)
+    regions = Regions(plan.store.prefix, region, store_region)
+    costs = plan_costs(plan, regions)
     if as_json:
-        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(made, costs)})
+        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(plan, costs)})
     else:
         console = open_console()
-        print_plan(console, made, every=every_step)
-        print_costs(console, made, costs, regions)
-    if made.having(Action.STOP):
+        print_plan(console, plan, every=every_step)
+        print_costs(console, plan, costs, regions)
+    if plan.having(Action.STOP):
         return Exit.DRIFT
     must_be_allowed(crossing(costs), Allowance(stated=egress_budget, because=allow_egress), regions)
     return Exit.OK
@@ -71,7 +80,7 @@ def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
         "not_compared": list(plan.not_compared),
         "costs": {
             **in_all(plan, costs).to_json(),
-            "operators": {op: held.to_json() for op, held in by_operator(plan, costs).items()},
+            "operators": {op: cost.to_json() for op, cost in by_operator(plan, costs).items()},
         },
         "steps": [
             {

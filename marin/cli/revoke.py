@@ -7,20 +7,18 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 from rich.console import Console
-from rich.text import Text
 
 from marin.cli.completions import complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store
 from marin.errors import BadField, StoreError
 from marin.report.lineage_tree import described
-from marin.report.table import Column, open_console, print_table
-from marin.store.inventory import must_exist
+from marin.report.table import Column, open_console, print_table, say
 from marin.store.lineage import Lineage, output_of, read_lineage
 from marin.store.lookup import bytes_named
 from marin.store.record import Record
 from marin.store.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
-from marin.store.store import Store, open_store
+from marin.store.store import Store
 from marin.store.trust import Taint
 
 COLUMNS = (
@@ -49,8 +47,7 @@ def command(
 
     STEP is op/label, label, identity, the path of an output, or the digest of its bytes.
     """
-    store = open_store(prefix)
-    must_exist(store)
+    store = existing_store(prefix)
     lineage = read_lineage(store)
     record = bytes_named(lineage, store, step)
     instead = bytes_named(lineage, store, replace_with) if replace_with is not None else None
@@ -65,21 +62,27 @@ def command(
     if not dry_run:
         entry = withdraw(store, record, because) if back else revoke(store, record, because, instead)
         pages = _stamp_pages(store)
-    found = [(record, bad) for output, record in lineage.records.items() if (bad := concerned.of(output)) is not None]
-    same = [record for record, bad in found if bad.is_revoked]
-    made = [record for record, bad in found if not bad.is_revoked]
-    groups = {
-        "the same bytes": same,
-        "checkpoints": [held for held in made if held.kind == "checkpoint"],
-        "other outputs made from it": [held for held in made if held.kind != "checkpoint"],
-    }
+    groups: dict[str, list[Record]] = {"the same bytes": [], "checkpoints": [], "other outputs made from it": []}
+    for output, each in lineage.records.items():
+        if (bad := concerned.of(output)) is not None:
+            made_from_it = "checkpoints" if each.kind == "checkpoint" else "other outputs made from it"
+            groups["the same bytes" if bad.is_revoked else made_from_it].append(each)
     if as_json:
-        echo_json({**_as_json(entry, groups, lineage, dry_run=dry_run), "pages": pages})
+        instead_json = asdict(entry.replacement) if entry.replacement is not None else None
+        echo_json(
+            {
+                "dry_run": dry_run,
+                "revocation": {**asdict(entry), "replacement": instead_json},
+                **{title.replace(" ", "_"): [_as_json(each) for each in group] for title, group in groups.items()},
+                "unreadable": lineage.unreadable,
+                "pages": pages,
+            }
+        )
     else:
         console = open_console()
         _print(console, entry, groups, back=back, dry_run=dry_run)
         for page in pages:
-            console.print(Text(f"{'no longer' if back else 'now'} says so: {page}", style="dim"), soft_wrap=True)
+            say(console, f"{'no longer' if back else 'now'} says so: {page}", "dim")
     for text in lineage.unreadable:
         click.echo(f"incomplete: {text}", err=True)
     return Exit.OK
@@ -96,40 +99,33 @@ def _stamp_pages(store: Store) -> list[str]:
         return []
 
 
-def _check_replacement(lineage: Lineage, record: Record, instead: Record, standing: Revocations) -> None:
+def _check_replacement(lineage: Lineage, record: Record, instead: Record, revocations: Revocations) -> None:
     if instead.kind != record.kind:
         raise BadField(f"{instead.name} is of kind {instead.kind}; it cannot replace {record.name}, a {record.kind}")
-    if (bad := Taint(lineage, standing).of(output_of(instead))) is not None:
+    if (bad := Taint(lineage, revocations).of(output_of(instead))) is not None:
         why = "holds revoked bytes itself" if bad.is_revoked else bad.way
         raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
 
 
-def _as_json(entry: Revocation, groups: dict[str, list[Record]], lineage: Lineage, *, dry_run: bool) -> dict[str, Any]:
-    told = {
-        name.replace(" ", "_"): [
-            {"step": held.name, "identity": held.identity, "root": held.root, **described(held)} for held in group
-        ]
-        for name, group in groups.items()
-    }
-    instead = asdict(entry.replacement) if entry.replacement is not None else None
-    revocation = {**asdict(entry), "replacement": instead}
-    return {"dry_run": dry_run, "revocation": revocation, **told, "unreadable": lineage.unreadable}
+def _as_json(record: Record) -> dict[str, Any]:
+    return {"step": record.name, "identity": record.identity, "root": record.root, **described(record)}
 
 
 def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]], *, back: bool, dry_run: bool) -> None:
     verb = ("would be " if dry_run else "") + ("trusted again" if back else "revoked")
-    console.print(Text(f"{verb}: {entry.name} {entry.identity[:12]}, bytes {entry.root[:12]}: {entry.because}"))
+    say(console, f"{verb}: {entry.name} {entry.identity[:12]}, bytes {entry.root[:12]}: {entry.because}")
     if entry.replacement is not None:
-        console.print(Text(f"use instead: {entry.replacement.name}, {entry.replacement.at}"))
+        say(console, f"use instead: {entry.replacement.name}, {entry.replacement.at}")
     for title, group in groups.items():
         if not group:
             continue
-        console.print(Text(f"\n{title}: {len(group)}", style="bold"))
-        rows = [
-            [held.name, held.identity[:12], held.provenance.started[:16], held.provenance.who,
-             held.provenance.experiment, held.attempt]
-            for held in group
-        ]  # fmt: skip
+        say(console, f"\n{title}: {len(group)}", "bold")
+        rows: list[list[str]] = []
+        for record in group:
+            made = record.provenance
+            rows.append(
+                [record.name, record.identity[:12], made.started[:16], made.who, made.experiment, record.attempt]
+            )
         print_table(console, COLUMNS, rows)
     if not back:
-        console.print(Text("\nplans that need one of these stop (exit code 3) and say why", style="dim"))
+        say(console, "\nplans that need one of these stop (exit code 3) and say why", "dim")

@@ -1,14 +1,127 @@
-"""``marin run``."""
+"""``marin run``, which does what ``python experiments/exp….py`` does: plan an experiment, run it, show the result."""
 
 from __future__ import annotations
 
+import functools
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
-from marin.cli.options import EXPERIMENT, ends
-from marin.cli.run_experiment import Options, run_experiment, run_options
-from marin.steps.experiment_file import load_build
+from marin.cli.completions import complete_result, complete_step
+from marin.cli.exits import Exit
+from marin.cli.options import (
+    EVERY_STEP,
+    EXPERIMENT,
+    PREFIX,
+    Parsed,
+    choice,
+    ends,
+    region_options,
+    scale_option,
+    together,
+)
+from marin.errors import BadPrefix, ClusterLost, StalePlan, StoreFull
+from marin.executor.backends.backend import Backend, BackendName
+from marin.executor.backends.cluster import named_cluster
+from marin.executor.backends.private_ray import stay_on_this_machine
+from marin.executor.backends.shipping import must_ship
+from marin.executor.events import Events, git_revision
+from marin.executor.input_check import parse_bound
+from marin.executor.run_results import Event, Run, Status, StepResult
+from marin.executor.scheduler import Scheduler
+from marin.plan.acceptance import accept_planned
+from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
+from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
+from marin.plan.decision import Action, OnDrift
+from marin.plan.plan import Plan, make_plan
+from marin.report.closing import print_closing
+from marin.report.log_stream import LogStream
+from marin.report.table import open_console, say
+from marin.steps.experiment import Experiment
+from marin.steps.experiment_file import Build, built_by, load_build
+from marin.steps.scale import Scale
+from marin.store.collector import paused
+from marin.store.files.verify import EVERY_BYTE
+from marin.store.region import Region
+from marin.store.store import Store, open_store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How one command wants an experiment planned and run: run_options."""
+
+    scale: Scale
+    prefix: str
+    dry_run: bool
+    only: tuple[str, ...]
+    rebuild: tuple[str, ...]
+    on_drift: OnDrift
+    because: str
+    region: Region | None
+    store_region: Region | None
+    egress_budget: int | None
+    allow_egress: str
+    check_inputs: int
+    backend: BackendName
+    address: str
+    logs: bool
+    every_step: bool
+    command: str = field(default_factory=lambda: shlex.join(sys.argv))
+
+    @property
+    def runs_here(self) -> bool:
+        return self.backend is BackendName.INLINE or self.prefix.startswith("memory://")
+
+    @property
+    def allowance(self) -> Allowance:
+        return Allowance(stated=self.egress_budget, because=self.allow_egress)
+
+
+run_options = together(
+    scale_option(),
+    PREFIX,
+    click.option("--dry-run", is_flag=True, help="Plan, say what would run and what it costs; change nothing."),
+    click.option(
+        "--only",
+        multiple=True,
+        metavar="RESULT",
+        help="Only this result (repeatable).",
+        shell_complete=complete_result,
+    ),
+    click.option(
+        "--rebuild",
+        multiple=True,
+        metavar="STEP",
+        help="Make it again: op/label, op or identity (repeatable).",
+        shell_complete=complete_step,
+    ),
+    choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
+    click.option("--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."),
+    region_options,
+    click.option(
+        "--check-inputs",
+        type=Parsed("all|sizes|SIZE", parse_bound),
+        default=EVERY_BYTE,
+        metavar="all|sizes|SIZE",
+        show_default="all",
+        help="Bytes of each input to compare with its manifest before a step reads it.",
+    ),
+    choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
+    click.option(
+        "--address",
+        default="",
+        help="A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.",
+    ),
+    click.option("--logs", is_flag=True, help="Print what running steps log, each line behind its step's name."),
+    EVERY_STEP,
+)
 
 
 @click.command()
@@ -19,3 +132,143 @@ def command(experiment: str, **given: Any) -> int:
     """Plan and run EXPERIMENT (a file), like running the file itself."""
     build, source = load_build(experiment)
     return run_experiment(build, source, Options(**given))
+
+
+def run_experiment(build: Build, source: Path, options: Options) -> int:
+    """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
+    from marin.report import terminal
+    from marin.report.cost_table import print_costs
+
+    console = open_console()
+    with paused():
+        experiment = built_by(build, source, options.scale)
+        if options.only:
+            experiment = experiment.only(options.only)
+        store = open_store(options.prefix)
+        plan = _planned(experiment, store, options)
+    say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}", "bold")
+    runs = not options.runs_here and plan.having(Action.RUN, Action.RECHECK)
+    cluster = named_cluster(options.address) if runs else None  # that somebody named
+    terminal.print_plan(console, plan, every=options.every_step, where=cluster)
+    regions = Regions(store.prefix, options.region, options.store_region)
+    costs = plan_costs(plan, regions)
+    print_costs(console, plan, costs, regions)
+    if options.dry_run:
+        stopped = plan.having(Action.STOP)
+        would = f"; {len(stopped)} step(s) would stop the run" if stopped else ""
+        console.print(f"dry run: nothing was started{would}")
+        if stopped:
+            return Exit.DRIFT
+        _allowed_egress(costs, options, regions)
+        return Exit.OK
+    plan.must_not_stop()
+    egress = _allowed_egress(costs, options, regions)
+    try:
+        run = _execute(plan, source, options, console, egress, regions)
+    except StalePlan as error:
+        say(console, f"planning again: {error}")
+        plan = _planned(experiment, store, options)
+        plan.must_not_stop()
+        egress = _allowed_egress(plan_costs(plan, regions), options, regions)
+        run = _execute(plan, source, options, console, egress, regions)
+    terminal.print_results(console, run)
+    _close(console, run, source, options)
+    failed = run.having(Status.FAILED)
+    if failed and all(result.undecided for result in failed):
+        return Exit.DRIFT
+    return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
+
+
+def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
+    plan = make_plan(
+        experiment,
+        store,
+        on_drift=options.on_drift,
+        because=options.because,
+        rebuild=options.rebuild,
+        scale=options.scale,
+    )
+    if not options.runs_here:
+        if named_cluster(options.address) is None:
+            stay_on_this_machine()
+        must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
+    return plan
+
+
+def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Regions) -> Egress:
+    """What crosses regions. Raises EgressOverBudget."""
+    moved = crossing(costs)
+    must_be_allowed(moved, options.allowance, regions)
+    return sum((egress for _, egress in moved), Egress())
+
+
+def _execute(plan: Plan, source: Path, options: Options, console: Console, egress: Egress, regions: Regions) -> Run:
+    """Carry the plan out, with events in the store and progress on the console.
+
+    egress: what it moves between regions, as allowed. regions: where its steps run; what they move is metered.
+    """
+    from marin.report.terminal import Progress
+
+    store = plan.store
+    git = str(git_revision(source.parent))
+    accept_planned(plan)
+    todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
+    if not todo:
+        return Scheduler(plan, _backend(options, console), lambda _event, _result: None).execute()
+    events = Events(store, source.stem)
+    events.began(options.command, git, options.scale.value, len(todo))
+    if egress.by_route:
+        events.note("egress", **egress.to_json(), budget=options.allowance.budget, allowed=options.allow_egress)
+    scheduler: Scheduler | None = None
+    stream = LogStream(console, store) if options.logs else nullcontext()
+    try:
+        with Progress(console, store, len(todo)) as progress, stream as logs:
+
+            def listen(event: Event, result: StepResult) -> None:
+                events.step(event, result)
+                if logs is not None:
+                    logs(event, result)
+                progress(event, result)
+
+            backend = _backend(options, console)
+            if any(regions.of(decision.step) for decision in todo):
+                from marin.executor.backends.egress_meter import MeteredBackend
+
+                backend = MeteredBackend(backend, store, regions, options.allowance)
+            on_message = functools.partial(say, console, style="yellow")
+            scheduler = Scheduler(
+                plan, backend, listen, source.stem, git, on_message=on_message, check_inputs=options.check_inputs
+            )
+            run = scheduler.execute()
+    except BaseException as error:
+        events.stopped(error)
+        if scheduler is not None and isinstance(error, KeyboardInterrupt | ClusterLost):
+            _close(console, scheduler.run, source, options)
+        raise
+    events.ended(run.seconds, len(run.having(Status.FAILED)))
+    return run
+
+
+def _backend(options: Options, console: Console) -> Backend:
+    """Neither choice starts anything before there is a step to run. console: says where a cluster can be watched."""
+    if options.runs_here:
+        from marin.executor.backends.inline import InlineBackend
+
+        return InlineBackend()
+    from marin.executor.backends.ray import RayBackend
+
+    return RayBackend(options.address, functools.partial(say, console))
+
+
+def _close(console: Console, run: Run, source: Path, options: Options) -> None:
+    """What became of the steps, and the page."""
+    from marin.report.page.page import write_page
+
+    print_closing(console, run)
+    try:
+        page, new = write_page(run, source, options.scale, options.command, options.only)
+        say(console, f"page{'' if new else ' unchanged'}: {page}")
+    except (BadPrefix, StoreFull) as error:
+        if run.having(Status.RAN):
+            raise
+        say(console, f"page not written: {error}")

@@ -7,12 +7,10 @@ from rich.text import Text
 
 from marin.cli.completions import complete_run
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store
 from marin.report.run_history import PastRun, past_runs, run_called, run_names
 from marin.report.runs_table import STATUSES, print_runs
-from marin.report.table import Column, open_console, print_table
-from marin.store.inventory import must_exist
-from marin.store.store import open_store
+from marin.report.table import Column, open_console, print_table, say
 
 
 @click.command()
@@ -26,8 +24,7 @@ def command(run: str | None, count: int, prefix: str, as_json: bool) -> int:
 
     RUN is the name of a run or its beginning, an experiment's name (its last run), or "latest".
     """
-    store = open_store(prefix)
-    must_exist(store)
+    store = existing_store(prefix)
     if run is not None:
         one = run_called(store, run)
         if as_json:
@@ -37,19 +34,19 @@ def command(run: str | None, count: int, prefix: str, as_json: bool) -> int:
         return Exit.OK
     runs = past_runs(store, run_names(store)[-count:])
     if as_json:
-        echo_json([held.to_json() for held in runs])
+        echo_json([each.to_json() for each in runs])
     elif runs:
         print_runs(open_console(), runs, named=True)
     else:
-        open_console().print(f"nothing was ever run on the store {store.prefix}", soft_wrap=True)
+        say(open_console(), f"nothing was ever run on the store {store.prefix}")
     return Exit.OK
 
 
 def _print_events(run: PastRun) -> None:
     console = open_console()
-    console.print(Text(run.name, style="bold"), soft_wrap=True)
-    for said in (f"{run.who}  git {run.git[:12] or 'none'}  {run.command}", f"{run.outcome} {run.about}".rstrip()):
-        console.print(Text(said, style="dim"), soft_wrap=True)
+    say(console, run.name, "bold")
+    say(console, f"{run.who}  git {run.git[:12] or 'none'}  {run.command}", "dim")
+    say(console, f"{run.outcome} {run.about}".rstrip(), "dim")
     rows: list[list[Text | str]] = []
     for event in run.events:
         if "step" not in event:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,15 +17,15 @@ from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.stored import stored_code
-from marin.plan.condition import FilesState
-from marin.plan.decision import Action, Trust
+from marin.numbers import listed
+from marin.plan.decision import Action, Decision, Trust
 from marin.plan.decontamination import DECONTAMINATE, undecontaminated
 from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
 from marin.report.marks import BAD, MarkKind, Marks
 from marin.store.files.verify import Checked
-from marin.store.lineage import ADOPT, PINNED, Lineage, Output, read_lineage
+from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store
@@ -36,6 +36,8 @@ PARTLY = {
     Checked.SIZES: "only names and sizes were compared with its manifest before it was read",
     Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
 }
+# What somebody decided; its name is the claim's subject.
+DECIDED = (MarkKind.ACCEPTED, MarkKind.ADOPTED, MarkKind.ELSEWHERE, MarkKind.PINNED, MarkKind.REMADE)
 TEXT = ("documents", "tokens")  # kinds of artifacts that hold training data
 
 
@@ -48,38 +50,37 @@ class Grade(StrEnum):
 
 
 class Claim(NamedTuple):
-    """One thing that is to be known, of however many outputs. subject: in a word or two."""
+    """One thing that is to be known, of however many outputs."""
 
     grade: Grade
-    subject: str
+    subject: str  # in a word or two
     text: str
 
 
 @dataclass(frozen=True)
 class Result:
-    """One result of an experiment. rests_on: the outputs that it was made from, itself included; empty if it is not
-    there."""
+    """One result of an experiment."""
 
     name: str
     step: str
     identity: str
-    rests_on: frozenset[Output]
+    rests_on: frozenset[Output]  # it and what it was made from; empty if it is not there
 
 
 @dataclass
 class Audit:
-    """scope: the outputs that were looked at. claims: of which outputs each one is; names of steps that have none."""
+    """What is to be known of outputs, and of the results that rest on them."""
 
     lineage: Lineage
-    scope: frozenset[Output]
+    scope: frozenset[Output]  # the outputs that were looked at
     results: list[Result] = field(default_factory=list[Result])
-    claims: dict[Claim, list[Output]] = field(default_factory=dict[Claim, list[Output]])
-    steps: dict[Claim, list[str]] = field(default_factory=dict[Claim, list[str]])
+    claims: dict[Claim, list[Output]] = field(default_factory=dict[Claim, list[Output]])  # with what each is about
+    steps: dict[Claim, list[str]] = field(default_factory=dict[Claim, list[str]])  # names of steps without an output
 
     def of(self, grade: Grade) -> list[Claim]:
         """Those that concern most outputs first."""
-        found = [claim for claim in self.claims if claim.grade is grade]
-        return sorted(found, key=lambda claim: (claim.subject, -len(self.claims[claim]), claim.text))
+        claims = [claim for claim in self.claims if claim.grade is grade]
+        return sorted(claims, key=lambda claim: (claim.subject, -len(self.claims[claim]), claim.text))
 
     def names(self, claim: Claim) -> list[str]:
         """Results first."""
@@ -106,160 +107,137 @@ class Audit:
 def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Of everything that is committed now, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
-    starts = [Output(record.identity, record.root) for record in lineage.current.values()]
-    made = Audit(lineage, frozenset([*starts, *lineage.up(starts)]))
-    _Auditor(store, made, days).look()
-    _undecontaminated_records(made)
-    return made
+    starts = [output_of(record) for record in lineage.current.values()]
+    audit = Audit(lineage, frozenset([*starts, *lineage.up(starts)]))
+    _look(store, audit, days)
+    _undecontaminated_records(audit)
+    return audit
 
 
-def audit_plans(store: Store, plans: Iterable[Plan], days: int = DAYS) -> Audit:
+def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
-    lineage, held = read_lineage(store, every_lease=True), list(plans)
+    lineage = read_lineage(store, every_lease=True)
     results: list[Result] = []
     scope: set[Output] = set()
-    for plan in held:
+    for plan in plans:
         for decision in plan.decisions:
-            scope |= _rests_on(lineage, decision.record or decision.alias_target)
+            scope |= _rests_on(lineage, decision)
         for name, step in plan.experiment.results.items():
-            decision = plan.of(step)
-            rests = _rests_on(lineage, decision.record or decision.alias_target)
-            results.append(Result(name, step.name, step.identity, frozenset(rests)))
-    made = Audit(lineage, frozenset(scope), results)
-    _Auditor(store, made, days).look()
-    for plan in held:
-        _about_plan(made, plan)
-    return made
+            results.append(Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step))))
+    audit = Audit(lineage, frozenset(scope), results)
+    _look(store, audit, days)
+    for plan in plans:
+        _about_plan(audit, plan)
+    return audit
 
 
-def _rests_on(lineage: Lineage, record: Record | None) -> set[Output]:
-    if record is None:
-        return set()
-    output = Output(record.identity, record.root)
-    return {output, *lineage.up([output])}
+def _rests_on(lineage: Lineage, decision: Decision) -> frozenset[Output]:
+    record = decision.record or decision.alias_target
+    outputs = [] if record is None else [output_of(record)]
+    return frozenset([*outputs, *lineage.up(outputs)])
 
 
-def _made_or_mirrored(record: Record) -> str:
-    return max(record.provenance.started, *(held.when for held in record.mirrored), "")
-
-
-class _Auditor:
+def _look(store: Store, audit: Audit, days: int) -> None:
     """What the store alone tells."""
+    lineage = audit.lineage
+    records = {output: lineage.records[output] for output in audit.scope if output in lineage.records}
+    current = {output: record for output, record in records.items() if not lineage.is_superseded(output)}
+    for text in lineage.unreadable:
+        audit.add(Claim(Grade.UNTRUSTED, "corrupt record", text), ())
+    _about_marks(audit, Marks(store, lineage, revoked(store)))
+    _about_bytes(store, audit, current)
+    _about_verification(store, audit, current, days)
+    for output, record in records.items():
+        for claim in _about_making(record):
+            audit.add(claim, [output])
+    _about_code(store, audit, records)
 
-    def __init__(self, store: Store, made: Audit, days: int) -> None:
-        self.store, self.made, self.lineage, self.days = store, made, made.lineage, days
-        self.revocations = revoked(store)
-        self.marks = Marks(store, made.lineage, self.revocations)
-        self.records = {output: made.lineage.records[output] for output in made.scope if output in made.lineage.records}
 
-    def look(self) -> None:
-        for text in self.lineage.unreadable:
-            self.made.add(Claim(Grade.UNTRUSTED, "corrupt record", text), ())
-        self._about_marks()
-        self._about_bytes()
-        self._about_verification()
-        for output, record in self.records.items():
-            for claim in self._about_making(record):
-                self.made.add(claim, [output])
-        self._about_code()
+def _about_marks(audit: Audit, marks: Marks) -> None:
+    lineage = audit.lineage
+    for output, found in marks.of(audit.scope).items():
+        for mark in found:
+            if (bad := marks.taint.of(output)) is not None and mark.kind in BAD:
+                # The same words for all that one revocation concerns.
+                text = f"{bad.revocation.name}: {marks.revocations.describe(bad.revocation)}"
+                audit.add(Claim(Grade.UNTRUSTED, "revoked", text), [output])
+            elif mark.kind is MarkKind.SUPERSEDED and output.identity not in lineage.current:
+                grade = Grade.KNOWN if marks.was_collected(output) else Grade.DOUBTFUL
+                audit.add(Claim(grade, "taken away", mark.text), [output])
+            elif mark.kind is MarkKind.SUPERSEDED:
+                name = f"{lineage.name_of(output)} {output.identity[:12]}"
+                text = f"made from other bytes of {name} than there are now: {mark.text}"
+                readers = [each for each in lineage.used_by(output) if each in audit.scope]
+                audit.add(Claim(Grade.DOUBTFUL, "replaced input", text), readers)
+            elif mark.kind is MarkKind.GONE:
+                audit.add(Claim(Grade.DOUBTFUL, "record gone", mark.text), [output])
+            elif mark.kind in DECIDED:
+                text = mark.text.partition(": ")[2] if mark.kind is MarkKind.REMADE else mark.text
+                audit.add(Claim(Grade.KNOWN, mark.kind, text), [output])
 
-    def _about_marks(self) -> None:
-        for output, marks in self.marks.of(self.made.scope).items():
-            for mark in marks:
-                if mark.kind in BAD:
-                    self.made.add(Claim(Grade.UNTRUSTED, "revoked", self._origin(output)), [output])
-                elif mark.kind is MarkKind.GONE:
-                    self.made.add(Claim(Grade.DOUBTFUL, "record gone", mark.text), [output])
-                elif mark.kind is MarkKind.SUPERSEDED and output.identity not in self.lineage.current:
-                    grade = Grade.KNOWN if self.marks.was_collected(output) else Grade.DOUBTFUL
-                    self.made.add(Claim(grade, "taken away", mark.text), [output])
-                elif mark.kind is MarkKind.SUPERSEDED:
-                    readers = [held for held in self.lineage.used_by(output) if held in self.made.scope]
-                    name = f"{self.lineage.name_of(output)} {output.identity[:12]}"
-                    text = f"made from other bytes of {name} than there are now: {mark.text}"
-                    self.made.add(Claim(Grade.DOUBTFUL, "replaced input", text), readers)
-                elif mark.kind is MarkKind.ACCEPTED:
-                    self.made.add(Claim(Grade.KNOWN, "drift accepted", mark.text), [output])
-                elif mark.kind is MarkKind.ADOPTED:
-                    self.made.add(Claim(Grade.KNOWN, "adopted", mark.text), [output])
-                elif mark.kind is MarkKind.ELSEWHERE:
-                    self.made.add(Claim(Grade.KNOWN, "elsewhere", mark.text), [output])
-                elif mark.kind is MarkKind.PINNED:
-                    self.made.add(Claim(Grade.KNOWN, "pinned", mark.text), [output])
-                elif mark.kind is MarkKind.REMADE:
-                    self.made.add(Claim(Grade.KNOWN, "made again", mark.text.partition(": ")[2]), [output])
 
-    def _origin(self, output: Output) -> str:
-        """The same words for all that one revocation concerns."""
-        bad = self.marks.taint.of(output)
-        assert bad is not None, "it was marked as such"
-        return f"{bad.revocation.name}: {self.revocations.describe(bad.revocation)}"
+def _about_bytes(store: Store, audit: Audit, current: Mapping[Output, Record]) -> None:
+    snapshot = Snapshot(store, ())
+    by_attempt = {record.attempt: record for record in current.values()}  # outputs may share one
+    states = {attempt: state_of_files(snapshot, record) for attempt, record in by_attempt.items()}
+    edited = store.disagreements(current.values())
+    torn = store.bad_manifests(current.values()) if store.objects.is_remote else {}
+    for output, record in current.items():
+        files = states[record.attempt]
+        if files.deleted:
+            text = f"somebody deleted {record.attempt}; it is made again when something needs it"
+            audit.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
+            continue
+        if wrong := edited.get(record.identity):
+            audit.add(Claim(Grade.UNTRUSTED, "edited record", wrong), [output])
+        if wrong := files.wrong or torn.get(record.attempt):
+            audit.add(Claim(Grade.UNTRUSTED, "damaged", wrong), [output])
+        for note in files.notes:
+            audit.add(Claim(Grade.KNOWN, "touched", note), [output])
 
-    def _about_bytes(self) -> None:
-        snapshot = Snapshot(self.store, ())
-        seen: dict[str, FilesState] = {}
-        current = {output: record for output, record in self.records.items() if not self.lineage.is_superseded(output)}
-        edited = self.store.disagreements(current.values())
-        torn = self.store.bad_manifests(current.values()) if self.store.objects.is_remote else {}
-        for output, record in current.items():
-            if record.attempt not in seen:
-                seen[record.attempt] = state_of_files(snapshot, record)
-            files = seen[record.attempt]
-            if files.deleted:
-                text = f"somebody deleted {record.attempt}; it is made again when something needs it"
-                self.made.add(Claim(Grade.DOUBTFUL, "deleted", text), [output])
-                continue
-            if wrong := edited.get(record.identity):
-                self.made.add(Claim(Grade.UNTRUSTED, "edited record", wrong), [output])
-            if wrong := files.wrong or torn.get(record.attempt):
-                self.made.add(Claim(Grade.UNTRUSTED, "damaged", wrong), [output])
-            for note in files.notes:
-                self.made.add(Claim(Grade.KNOWN, "touched", note), [output])
 
-    def _about_verification(self) -> None:
-        """Every byte was seen when it was committed or mirrored, so that counts as a verification."""
-        verified = last_verified(self.store)
-        limit = (datetime.now() - timedelta(days=self.days)).strftime("%Y-%m-%d %H:%M:%S")
-        text = f"no byte was looked at for {self.days} days or more: `marin verify`"
-        late = [
-            output
-            for output, record in self.records.items()
-            if not self.lineage.is_superseded(output)
-            and max(_made_or_mirrored(record), verified.get(record.attempt, "")) < limit
-        ]
-        if late:
-            self.made.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
+def _about_verification(store: Store, audit: Audit, current: Mapping[Output, Record], days: int) -> None:
+    """Every byte was seen when it was committed or mirrored, so that counts as a verification."""
+    verified = last_verified(store)
+    limit = (datetime.now() - timedelta(days=days)).strftime("%Y-%m-%d %H:%M:%S")
 
-    def _about_making(self, record: Record) -> Iterator[Claim]:
-        if record.provenance.git.endswith("+dirty"):
-            text = f"the work tree at {record.provenance.git[:10]} had changes that were not committed"
-            yield Claim(Grade.DOUBTFUL, "dirty git tree", text)
-        for held in record.inputs:
-            if held.checked in PARTLY:
-                yield Claim(Grade.DOUBTFUL, "inputs not read", f"{held.name}: {PARTLY[held.checked]}, --check-inputs")
-        for name, then in record.packages.items():
-            now = _version(name)
-            if now != then:
-                yield Claim(Grade.KNOWN, "packages", f"{name} {then}, here {now}")
+    def last(record: Record) -> str:
+        copied = (copy.when for copy in record.mirrored)
+        return max(record.provenance.started, *copied, verified.get(record.attempt, ""))
 
-    def _about_code(self) -> None:
-        """What analysis did not see through, and what the store does not hold."""
-        by_code: dict[str, list[Output]] = {}
-        for output, record in self.records.items():
-            if record.op not in (ADOPT, PINNED):
-                by_code.setdefault(record.code, []).append(output)
-        for code, outputs in by_code.items():
-            try:
-                stored = stored_code(self.store, code)
-                opaque = () if stored is None else stored.opaque
-            except CorruptRecord as error:
-                self.made.add(Claim(Grade.DOUBTFUL, "code not kept", str(error)), outputs)
-                continue
-            if stored is None:
-                text = "the store does not hold the source that made them"
-                self.made.add(Claim(Grade.DOUBTFUL, "code not kept", text), outputs)
-            for note in opaque:
-                self.made.add(Claim(Grade.KNOWN, "opaque code", note), outputs)
+    if late := [output for output, record in current.items() if last(record) < limit]:
+        text = f"no byte was looked at for {days} days or more: `marin verify`"
+        audit.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
+
+
+def _about_making(record: Record) -> Iterator[Claim]:
+    if record.provenance.git.endswith("+dirty"):
+        text = f"the work tree at {record.provenance.git[:10]} had changes that were not committed"
+        yield Claim(Grade.DOUBTFUL, "dirty git tree", text)
+    for read in record.inputs:
+        if read.checked in PARTLY:
+            yield Claim(Grade.DOUBTFUL, "inputs not read", f"{read.name}: {PARTLY[read.checked]}, --check-inputs")
+    for name, then in record.packages.items():
+        if (now := _version(name)) != then:
+            yield Claim(Grade.KNOWN, "packages", f"{name} {then}, here {now}")
+
+
+def _about_code(store: Store, audit: Audit, records: Mapping[Output, Record]) -> None:
+    """What analysis did not see through, and what the store does not hold."""
+    by_code: dict[str, list[Output]] = {}
+    for output, record in records.items():
+        if record.op not in (ADOPT, PINNED):
+            by_code.setdefault(record.code, []).append(output)
+    for code, outputs in by_code.items():
+        try:
+            stored = stored_code(store, code)
+            wrong = "the store does not hold the source that made them" if stored is None else ""
+        except CorruptRecord as error:
+            stored, wrong = None, str(error)
+        if wrong:
+            audit.add(Claim(Grade.DOUBTFUL, "code not kept", wrong), outputs)
+        for note in stored.opaque if stored is not None else ():
+            audit.add(Claim(Grade.KNOWN, "opaque code", note), outputs)
 
 
 @functools.cache
@@ -272,66 +250,59 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _about_plan(made: Audit, plan: Plan) -> None:
+def _about_plan(audit: Audit, plan: Plan) -> None:
     """What today's code and the experiment itself tell."""
     for decision in plan.decisions:
         record, step = decision.record or decision.alias_target, decision.step.name
-        outputs = [] if record is None else [Output(record.identity, record.root)]
+        outputs, steps = ([], [step]) if record is None else ([output_of(record)], [])
         if decision.action is Action.STOP and decision.trust not in (Trust.REVOKED, Trust.CORRUPT):
             more = f" and {len(decision.drift) - 1} more" if len(decision.drift) > 1 else ""
             text = f"{decision.drift[0]}{more}" if decision.drift else decision.reason
-            subject = "drifted" if decision.drift else "pin"
-            made.add(Claim(Grade.UNTRUSTED, subject, text), outputs, [] if outputs else [step])
+            audit.add(Claim(Grade.UNTRUSTED, "drifted" if decision.drift else "pin", text), outputs, steps)
         elif decision.action is Action.STOP and not outputs:
-            made.add(Claim(Grade.UNTRUSTED, str(decision.trust), decision.reason), (), [step])
+            audit.add(Claim(Grade.UNTRUSTED, str(decision.trust), decision.reason), (), steps)
         for note in decision.notes:
             if note.startswith(("pinned although", "cannot be compared")):
-                made.add(Claim(Grade.DOUBTFUL, "pin", note), outputs, [] if outputs else [step])
-    missing = [step.name for step in plan.experiment.results.values() if _is_to_be_made(plan.of(step).action)]
-    if missing:
+                audit.add(Claim(Grade.DOUBTFUL, "pin", note), outputs, steps)
+    results = plan.experiment.results.values()
+    if missing := [step.name for step in results if plan.of(step).action in (Action.RUN, Action.RECHECK)]:
         text = "not in the store as the experiment has it now; `marin plan` says why"
-        made.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
+        audit.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
     trainings = [step for step in plan.experiment.steps() if step.work() is not None]
-    found, _ = undecontaminated(trainings)
     records = {step.label: plan.of(step).record for step in trainings}
-    for source, labels in found.items():
-        runs = [held for label in labels if (held := records.get(label)) is not None]
+    for source, labels in undecontaminated(trainings)[0].items():
+        runs = [output_of(record) for label in labels if (record := records.get(label)) is not None]
         text = f"{source} reached the tokenizer without decontamination"
-        made.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [Output(held.identity, held.root) for held in runs])
+        audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), runs)
 
 
-def _is_to_be_made(action: Action) -> bool:
-    return action in (Action.RUN, Action.RECHECK)
-
-
-def _undecontaminated_records(made: Audit) -> None:
+def _undecontaminated_records(audit: Audit) -> None:
     """Which token stores reached a checkpoint with some text that passed no decontamination, as far as records say."""
-    known: dict[Output, bool] = {}
-    records = made.lineage.records
-    for output in made.scope:
-        record = records.get(output)
-        if record is None or record.kind != "checkpoint":
+    records = audit.lineage.records
+    for output in audit.scope:
+        if (record := records.get(output)) is None or record.kind != "checkpoint":
             continue
-        for held in made.lineage.inputs(output):
-            read = records.get(held)
-            if read is not None and read.kind == "tokens" and not _is_clean(made.lineage, held, known):
+        for each in audit.lineage.inputs(output):
+            read = records.get(each)
+            if read is not None and read.kind == "tokens" and not _is_clean(audit.lineage, each):
                 text = f"{read.label or read.name} reached the tokenizer without decontamination"
-                made.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [output])
+                audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [output])
 
 
-def _is_clean(lineage: Lineage, start: Output, known: dict[Output, bool]) -> bool:
-    trail = [start]
-    while trail:
-        output = trail[-1]
+def _is_clean(lineage: Lineage, start: Output) -> bool:
+    """Does every way from text to these tokens pass a decontamination?"""
+    pending, seen = [start], {start}
+    while pending:
+        output = pending.pop()
         record = lineage.records.get(output)
-        text = [held for held in lineage.inputs(output) if _is_text(lineage, held)]
-        if record is None or record.op == DECONTAMINATE or not text:
-            known[trail.pop()] = record is not None and record.op == DECONTAMINATE
-        elif open_ends := [held for held in text if held not in known]:
-            trail += open_ends
-        else:
-            known[trail.pop()] = all(known[held] for held in text)
-    return known[start]
+        if record is not None and record.op == DECONTAMINATE:
+            continue
+        text = [each for each in lineage.inputs(output) if _is_text(lineage, each)]
+        if record is None or not text:
+            return False
+        pending += [each for each in text if each not in seen]
+        seen.update(text)
+    return True
 
 
 def _is_text(lineage: Lineage, output: Output) -> bool:
@@ -346,6 +317,4 @@ def span(audit: Audit) -> str:
         return f"nothing is there; looked at on {time.strftime('%Y-%m-%d')}"
     days = sorted({each.started[:10] for each in made})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    people = sorted({each.who for each in made})
-    more = f" and {len(people) - 3} more" if len(people) > 3 else ""
-    return f"made {when} by {', '.join(people[:3])}{more}"
+    return f"made {when} by {listed(sorted({each.who for each in made}), 3)}"

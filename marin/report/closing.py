@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.executor.run_results import Run, Status, StepResult
-from marin.numbers import write_duration
+from marin.numbers import listed, write_duration
 from marin.plan.observed import unseen
+from marin.report.table import say
 from marin.report.terminal import print_unseen
 from marin.report.typed import marin, same_command
 from marin.steps.step import ExecutorStep
@@ -33,40 +34,32 @@ SHORT = 12  # digits of an identity
 
 def print_closing(console: Console, run: Run) -> None:
     """Failures with their logs, what was left out for them, and one line about all."""
-    failed, skipped = run.having(Status.FAILED), run.having(Status.SKIPPED)
-    for result in failed[:MOST]:
-        said = Text.assemble(("failed", "red bold"), f" {result.step.name}: {result.error}")
-        console.print(said, soft_wrap=True)
-        if result.log:
-            console.print(Text(f"       log: {run.plan.store.prefix}/{result.log}"), soft_wrap=True)
-    if len(failed) > MOST:
-        names = ", ".join(result.step.name for result in failed[MOST : 2 * MOST])
-        more = f" and {len(failed) - 2 * MOST} more" if len(failed) > 2 * MOST else ""
-        console.print(Text.assemble(("failed", "red bold"), f" too: {names}{more}"), soft_wrap=True)
-    stopped = run.having(Status.STOPPED)
-    for result in stopped[:MOST]:
-        console.print(Text.assemble(("stopped", "yellow"), f" {result.step.name}: {result.error}"), soft_wrap=True)
-    if len(stopped) > MOST:
-        console.print(Text.assemble(("stopped", "yellow"), f" too: {len(stopped) - MOST} more"), soft_wrap=True)
+    failed, stopped, skipped = (run.having(each) for each in (Status.FAILED, Status.STOPPED, Status.SKIPPED))
+    for results in (failed, stopped):
+        for result in results[:MOST]:
+            _say(console, result.status, f" {result.step.name}: {result.error}")
+            if result.log and result.status is Status.FAILED:
+                say(console, f"       log: {run.plan.store.prefix}/{result.log}")
+        if more := [result.step.name for result in results[MOST:]]:
+            _say(console, results[0].status, f" too: {listed(more, MOST)}")
     if skipped:
-        names = ", ".join(result.step.name for result in skipped[:MOST]) + (" …" if len(skipped) > MOST else "")
-        said = f": {len(skipped)} step(s) that need what failed: {names}"
-        console.print(Text.assemble(("not run", "yellow"), said), soft_wrap=True)
-    ran = [result for result in run.having(Status.RAN) if result.record is not None]
+        names = listed([result.step.name for result in skipped], MOST)
+        _say(console, Status.SKIPPED, f": {len(skipped)} step(s) that need what failed: {names}")
     told = {note for decision in run.plan.decisions for note in decision.notes}
-    notes = (note for r in ran if r.record for note in unseen(r.record.observed, run.plan.today[r.step].code))
-    print_unseen(console, Counter(note for note in notes if note not in told))
-    console.print(_counts(run), soft_wrap=True)
-    for hint in _next(run, failed):
-        console.print(Text(f"next: {hint}", style="dim"), soft_wrap=True)
+    notes: Counter[str] = Counter()
+    for result in run.having(Status.RAN):
+        if result.record is not None:
+            notes.update(unseen(result.record.observed, run.plan.today[result.step].code))
+    print_unseen(console, {note: count for note, count in notes.items() if note not in told})
+    counts = [(len(run.having(status)), *words) for status, words in SAID.items()]
+    parts = [Text(f"{count:,} {word}", style=style) for count, word, style in counts if count]
+    console.print(Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}"), soft_wrap=True)
+    for command in _next(run, failed):
+        say(console, f"next: {command}", "dim")
 
 
-def _counts(run: Run) -> Text:
-    parts: list[Text] = []
-    for status, (word, style) in SAID.items():
-        if count := len(run.having(status)):
-            parts.append(Text(f"{count:,} {word}", style=style))
-    return Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}")
+def _say(console: Console, status: Status, text: str) -> None:
+    console.print(Text.assemble(SAID[status], text), soft_wrap=True)
 
 
 def _next(run: Run, failed: list[StepResult]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from marin.numbers import write_bytes, write_tokens
+from marin.numbers import counted, write_bytes, write_count
 from marin.plan.cost.amount import Amount
 from marin.plan.cost.egress import Regions
 from marin.plan.cost.plan_cost import MFU, StepCost, Sum, by_operator, in_all
@@ -37,14 +37,13 @@ def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions
     if not costs:
         return
     sums = {
-        op: held for op, held in by_operator(plan, costs).items() if held.reads.bytes or held.writes.bytes or held.work
+        op: cost for op, cost in by_operator(plan, costs).items() if cost.reads.bytes or cost.writes.bytes or cost.work
     }
-    trainings = {op: [cost for cost in costs if cost.training and cost.decision.step.op == op] for op in sums}
     rows: list[list[Text | str]] = []
-    for op, held in sums.items():
-        rows.append(_row(Text(op), held))
-        if len(trainings[op]) <= MOST_RUNS:
-            rows += [_training(cost) for cost in trainings[op]]
+    for op, cost in sums.items():
+        rows.append(_row(Text(op), cost))
+        trainings = [_training(each) for each in costs if each.training and each.decision.step.op == op]
+        rows += trainings if len(trainings) <= MOST_RUNS else []
     whole = in_all(plan, costs)
     if sums:
         rows.append(_row(Text("in all", style="bold"), whole))
@@ -58,31 +57,26 @@ def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions
         console.print(Text(line, style="dim"))
 
 
-def _row(name: Text, held: Sum) -> list[Text | str]:
-    run, maybe = held.actions.get(Action.RUN, 0), held.actions.get(Action.RECHECK, 0)
+def _row(name: Text, cost: Sum) -> list[Text | str]:
+    run, maybe = cost.actions.get(Action.RUN, 0), cost.actions.get(Action.RECHECK, 0)
     steps = f"{run:,}" if not maybe else f"{run:,}–{run + maybe:,}"
-    trained: list[Text | str] = ["", "", "", "", "", ""]
-    if held.work is not None:
-        hours = "" if held.chip_hours is None else f"{held.chip_hours:,.0f}"
-        trained = [f"{held.work.steps:,}", _tokens(held.work.tokens), f"{held.work.flops:.2e}", "", hours, ""]
-    egress = "" if held.egress is None else write_amount(held.egress.amount)
-    return [name, steps, write_amount(held.reads), write_amount(held.writes), egress, *trained]
+    trained = ["", "", "", "", "", ""]
+    if (work := cost.work) is not None:
+        hours = "" if cost.chip_hours is None else f"{cost.chip_hours:,.0f}"
+        trained = [f"{work.steps:,}", write_count(work.tokens), f"{work.flops:.2e}", "", hours, ""]
+    egress = "" if cost.egress is None else write_amount(cost.egress.amount)
+    return [name, steps, write_amount(cost.reads), write_amount(cost.writes), egress, *trained]
 
 
 def _training(cost: StepCost) -> list[Text | str]:
-    made = cost.training
-    assert made is not None
+    training = cost.training
+    assert training is not None
     hours = days = ""
-    if made.chip_hours is not None:
-        hours, days = f"{made.chip_hours:,.0f}", f"{made.chip_hours / made.chips / 24:.1f}"
-    name = Text(f"  {cost.decision.step.label or cost.name}", style="dim")
-    work = made.work
-    tail: list[Text | str] = [_tokens(work.tokens), f"{work.flops:.2e}", made.accelerator, hours, days]
-    return [name, "", "", "", "", f"{work.steps:,}", *tail]
-
-
-def _tokens(count: int) -> str:
-    return write_tokens(count).split()[0]
+    if training.chip_hours is not None:
+        hours, days = f"{training.chip_hours:,.0f}", f"{training.chip_hours / training.chips / 24:.1f}"
+    name, work = Text(f"  {cost.decision.step.label or cost.name}", style="dim"), training.work
+    trained = [f"{work.steps:,}", write_count(work.tokens), f"{work.flops:.2e}", training.accelerator, hours, days]
+    return [name, "", "", "", "", *trained]
 
 
 def write_amount(amount: Amount) -> str:
@@ -96,24 +90,20 @@ def _is_remote(regions: Regions) -> bool:
     return "://" in regions.prefix and not regions.prefix.startswith("memory://")
 
 
-def _legend(whole: Sum, *, unknown_matters: bool) -> list[str]:
+def _legend(whole: Sum, *, unknown_matters: bool) -> Iterator[str]:
     """unknown_matters: not in a rehearsal on this machine, whose outputs are small whatever they are."""
-    lines: list[str] = []
     both = whole.reads + whole.writes
     if both.estimated:
-        lines.append("~ expected: by fields and published counts, or as large as the last output with the same fields")
+        yield "~ expected: by fields and published counts, or as large as the last output with the same fields"
     if both.unknown and unknown_matters:
-        known = "≥ " if both.bytes else ""
-        outputs = "1 output" if len(both.unknown) == 1 else f"{len(both.unknown):,} outputs"
-        lines.append(
-            f"{known}how large {outputs} will be is not known: neither the fields nor an earlier output with the same "
-            "fields at this scale tells"
+        yield (
+            f"{'≥ ' if both.bytes else ''}how large {counted(len(both.unknown), 'output')} will be is not known: "
+            "neither the fields nor an earlier output with the same fields at this scale tells"
         )
     if Action.RECHECK in whole.actions:
-        lines.append("1–3 steps: some run only if an input gets other bytes; the rest of a line counts them all")
+        yield "1–3 steps: some run only if an input gets other bytes; the rest of a line counts them all"
     if whole.chip_hours:
-        lines.append(f"chip-hours at {MFU:.0%} of peak bf16 FLOP/s")
-    return lines
+        yield f"chip-hours at {MFU:.0%} of peak bf16 FLOP/s"
 
 
 def _about_egress(costs: Sequence[StepCost], whole: Sum, regions: Regions) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -24,11 +24,20 @@ class Direction(StrEnum):
 
 @dataclass
 class Node:
-    """One output, or several like ones. elsewhere: how many of the next ones stand nearer to the start."""
+    """One output, or several like ones, without those that only share another's bytes."""
 
-    outputs: list[Output]  # without those that only share another's bytes
+    outputs: list[Output]
     children: list[Node] = field(default_factory=list["Node"])
-    elsewhere: int = 0
+    nearer: int = 0  # how many of the next ones stand nearer to the start
+
+
+def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
+    """(level, node), each before its children. Without recursion: chains are as deep as experiments are."""
+    pending = [(0, root) for root in roots][::-1]
+    while pending:
+        level, node = pending.pop()
+        yield level, node
+        pending += [(level + 1, child) for child in reversed(node.children)]
 
 
 class LineageTree:
@@ -96,13 +105,13 @@ class LineageTree:
         level = roots
         for _ in range(depth):
             below: list[Node] = []
-            for branch in level:
-                following = dict.fromkeys(held for output in branch.outputs for held in self.next_to(output))
+            for node in level:
+                following = dict.fromkeys(held for output in node.outputs for held in self.next_to(output))
                 fresh = [output for output in following if output not in shown]
-                branch.elsewhere = len(following) - len(fresh)
+                node.nearer = len(following) - len(fresh)
                 shown.update(fresh)
-                branch.children = [Node(held) for held in self._folded(fresh, every)]
-                below += branch.children
+                node.children = [Node(held) for held in self._folded(fresh, every)]
+                below += node.children
             level = below
         return roots, len({self.original(output) for output in self.found} - shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
@@ -52,45 +52,45 @@ class Marks:
 
     def of(self, outputs: Iterable[Output]) -> dict[Output, list[Annotation]]:
         """Worst first."""
-        asked = list(outputs)
-        drifted = self.store.accepted_identities() if asked else set[str]()
-        self._collected = self._why_collected(asked)
-        return {output: self._marks(output, output.identity in drifted) for output in asked}
+        every = list(outputs)
+        accepted = self.store.accepted_identities() if every else set[str]()
+        self._collected = self._why_collected(every)
+        return {output: list(self._marks(output, output.identity in accepted)) for output in every}
 
     def was_collected(self, output: Output) -> bool:
         """Did ``marin gc`` take it away? Known of what ``of`` was asked about."""
         return output.identity in self._collected
 
-    def _marks(self, output: Output, accepted: bool) -> list[Annotation]:
-        found = self._trust(output)
-        record = self.lineage.records.get(output)
+    def _marks(self, output: Output, accepted: bool) -> Iterator[Annotation]:
+        bad, record = self.taint.of(output), self.lineage.records.get(output)
+        if bad is not None:
+            kind = MarkKind.REVOKED if bad.is_revoked else MarkKind.UNTRUSTED
+            yield Annotation(kind, bad.why.removeprefix("revoked "))
         if record is None:
-            return [*found, Annotation(MarkKind.GONE, "its record is gone; what read it still knows its bytes")]
-        if record.mirrored and record.identity not in self.lineage.current:
-            origin = record.mirrored[-1].origin
-            return [
-                *found,
-                Annotation(MarkKind.ELSEWHERE, f"only its record is in this store; its bytes were at {origin}"),
-            ]
+            yield Annotation(MarkKind.GONE, "its record is gone; what read it still knows its bytes")
+            return
+        made, origins = record.provenance, record.mirrored
+        if origins and record.identity not in self.lineage.current:
+            text = f"only its record is in this store; its bytes were at {origins[-1].origin}"
+            yield Annotation(MarkKind.ELSEWHERE, text)
+            return
         if self.lineage.is_superseded(output):
-            found.append(Annotation(MarkKind.SUPERSEDED, self._successor(record)))
+            yield Annotation(MarkKind.SUPERSEDED, self._successor(record))
         elif accepted:
-            found += [Annotation(MarkKind.ACCEPTED, text) for text in self._acceptances(record)]
-        if record.provenance.because and record.op != ADOPT:
-            found.append(Annotation(MarkKind.REMADE, f"{record.provenance.started}: {record.provenance.because}"))
+            yield from (Annotation(MarkKind.ACCEPTED, text) for text in self._acceptances(record))
         if record.op == ADOPT:
-            found.append(Annotation(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {record.provenance.because}"))
+            yield Annotation(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
+        elif made.because:
+            yield Annotation(MarkKind.REMADE, f"{made.started}: {made.because}")
         if record.alias_of:
             kind = MarkKind.PINNED if record.op == PINNED else MarkKind.ALIAS
-            found.append(Annotation(kind, f"the bytes are those of {record.attempt}"))
-        found += [
-            Annotation(MarkKind.MIRRORED, held.describe().removeprefix("mirrored ")) for held in record.mirrored[-1:]
-        ]
-        return found
+            yield Annotation(kind, f"the bytes are those of {record.attempt}")
+        if origins:
+            yield Annotation(MarkKind.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
 
     def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
         """What ``marin gc`` said as it took an output away, by identity."""
-        gone = {held.identity for held in outputs if held.identity not in self.lineage.current}
+        gone = {output.identity for output in outputs if output.identity not in self.lineage.current}
         names = {lease_name(identity): identity for identity in gone}
         found: dict[str, str] = {}
         for name, content in self.store.objects.read_many(sorted(names)).items():
@@ -98,14 +98,6 @@ class Marks:
                 if content and (why := parse_lease(content, name).collected):
                     found[names[name]] = why
         return found
-
-    def _trust(self, output: Output) -> list[Annotation]:
-        bad = self.taint.of(output)
-        if bad is None:
-            return []
-        if bad.is_revoked:
-            return [Annotation(MarkKind.REVOKED, bad.why.removeprefix("revoked "))]
-        return [Annotation(MarkKind.UNTRUSTED, bad.why)]
 
     def _successor(self, record: Record) -> str:
         current = self.lineage.current.get(record.identity)

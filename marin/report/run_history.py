@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from marin.errors import UnknownStep
 from marin.store.documents import BadDocument, parse_json
@@ -31,12 +34,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PastRun:
-    """name: of its events, without the ending. steps: how many ended how. todo: how many it set out to make.
-
-    events: as they were written; a line that cannot be read is left out.
-    """
-
-    name: str
+    name: str  # of its events, without the ending
     experiment: str
     began: str
     who: str
@@ -44,14 +42,14 @@ class PastRun:
     git: str
     scale: str
     outcome: Outcome
-    about: str
-    todo: int
-    steps: dict[str, int]
+    about: str  # why it stopped, or who runs it
+    todo: int  # how many steps it set out to make
+    steps: dict[str, int]  # how many ended how
     seconds: float | None
-    events: list[dict[str, Any]]
+    events: list[dict[str, Any]]  # as they were written; a line that cannot be read is left out
 
     def to_json(self) -> dict[str, Any]:
-        return {name: held for name, held in vars(self).items() if name != "events"}
+        return {name: value for name, value in vars(self).items() if name != "events"}
 
 
 def run_names(store: Store) -> list[str]:
@@ -72,12 +70,12 @@ def run_called(store: Store, name: str) -> PastRun:
     names = run_names(store)
     if not names:
         raise UnknownStep(f"nothing was ever run on the store {store.prefix}")
-    experiments = {held: _experiment(held) for held in names}
-    found = [held for held in names if held.startswith(name)]
+    experiments = {each: _experiment(each) for each in names}
+    found = [each for each in names if each.startswith(name)]
     if name == "latest":
         found = names[-1:]
     elif not found:
-        found = [held for held in names if experiments[held] == name][-1:]
+        found = [each for each in names if experiments[each] == name][-1:]
     if not found:
         raise UnknownStep(f"no run is called {name!r}; {hint(name, [*experiments.values(), 'latest'])}")
     if len(found) > 1:
@@ -92,19 +90,14 @@ def _experiment(name: str) -> str:
 def _parse(name: str, content: bytes) -> PastRun:
     events: list[dict[str, Any]] = []
     for line in content.splitlines():
-        try:
+        with suppress(BadDocument):  # cut off when its writer was killed, or a full disk
             event = parse_json(line)
-        except BadDocument:
-            continue  # cut off when its writer was killed, or a full disk
-        if isinstance(event, dict):
-            events.append(_with_numbers(cast("dict[str, Any]", event)))
-    began = next((event for event in events if event.get("event") == "began"), dict[str, Any]())
-    over = next((event for event in events if event.get("event") in ("ended", "stopped") and "step" not in event), None)
-    steps: dict[str, int] = {}  # by status
-    for event in events:
-        if "step" in event and event.get("event") == "ended":
-            status = str(event.get("status", ""))
-            steps[status] = steps.get(status, 0) + 1
+            if isinstance(event, dict):
+                events.append(_with_numbers(cast("dict[str, Any]", event)))
+    of_run = {event.get("event"): event for event in reversed(events) if "step" not in event}
+    began, over = of_run.get("began", {}), of_run.get("ended") or of_run.get("stopped")
+    ended = (event for event in events if "step" in event and event.get("event") == "ended")
+    steps = Counter(str(event.get("status", "")) for event in ended)
     outcome, about = _outcome(began, over, steps)
     return PastRun(
         name=name,
@@ -116,40 +109,20 @@ def _parse(name: str, content: bytes) -> PastRun:
         scale=str(began.get("scale", "")),
         outcome=outcome,
         about=about,
-        todo=began.get("todo", sum(steps.values())),
-        steps=steps,
+        todo=began.get("todo", steps.total()),
+        steps=dict(steps),
         seconds=None if over is None else over.get("seconds"),
         events=events,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueuedStep:
-    step: str
-    detail: str
-
-
-def queued_steps(store: Store) -> dict[str, QueuedStep]:
-    """By identity, what runs that are under way have sent and no worker has yet. Of the latest runs."""
-    found: dict[str, QueuedStep] = {}
-    for run in past_runs(store, run_names(store)[-RECENT:]):
-        if run.outcome is not Outcome.RUNNING:
-            continue
-        latest = {event["identity"]: event for event in run.events if "identity" in event}
-        for identity, event in latest.items():
-            if event.get("event") == "queued":
-                detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
-                found[identity] = QueuedStep(step=str(event.get("step", "")), detail=detail)
-    return found
-
-
 def _with_numbers(event: dict[str, Any]) -> dict[str, Any]:
     """Without what should be a number and is none."""
     kinds = {"todo": int, "seconds": int | float}
-    return {name: held for name, held in event.items() if name not in kinds or isinstance(held, kinds[name])}
+    return {name: value for name, value in event.items() if isinstance(value, kinds.get(name, object))}
 
 
-def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str, int]) -> tuple[Outcome, str]:
+def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: Mapping[str, int]) -> tuple[Outcome, str]:
     if over is not None and over["event"] == "stopped":
         return Outcome.STOPPED, str(over.get("error", ""))
     if over is not None:
@@ -161,3 +134,20 @@ def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: dict[str
     if holder.is_gone():
         return Outcome.DIED, "its process is gone"
     return (Outcome.RUNNING if holder.is_here() else Outcome.SILENT), str(holder)
+
+
+class QueuedStep(NamedTuple):
+    step: str
+    detail: str  # for what it waits, since when, whose run it is
+
+
+def queued_steps(store: Store) -> dict[str, QueuedStep]:
+    """By identity, what runs that are under way have sent and no worker has yet. Of the latest runs."""
+    found: dict[str, QueuedStep] = {}
+    for run in past_runs(store, run_names(store)[-RECENT:]):
+        latest = {event["identity"]: event for event in run.events if "identity" in event}
+        for identity, event in latest.items() if run.outcome is Outcome.RUNNING else ():
+            if event.get("event") == "queued":
+                detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
+                found[identity] = QueuedStep(str(event.get("step", "")), detail)
+    return found

@@ -37,16 +37,14 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class StepStatus:
-    """detail: who and since when, the error, or what is committed. log: of the attempt that it is about; "" if none."""
-
     step: str
     identity: str
     status: Standing
-    detail: str
-    log: str = ""
+    detail: str  # who and since when, the error, or what is committed
+    log: str = ""  # of the attempt that it is about; "" if none
 
     def to_json(self) -> dict[str, str]:
-        return {name: str(held) for name, held in vars(self).items()}
+        return {name: str(value) for name, value in vars(self).items()}
 
 
 def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
@@ -70,16 +68,12 @@ def store_statuses(store: Store) -> list[StepStatus]:
 
 def _left_out_since(store: Store, failed: list[str]) -> set[str]:
     """Those that the last run of their experiment, of all of it, did not need any more."""
-    last: dict[str, Run] = {}  # by experiment
     runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_second)
-    for run in runs:
-        if run.needs.whole:
-            last[run.needs.experiment] = run
+    last = {run.needs.experiment: _second(run) for run in runs if run.needs.whole}  # whole run, by experiment
     over: set[str] = set()
     for identity in failed:
-        of = [run for run in runs if identity[:SHORT] in run.needs.identities]
-        latest = [last.get(run.needs.experiment) for run in of]
-        if of and all(run is not None and _second(run) > _second(of[-1]) for run in latest):
+        needed = [run for run in runs if identity[:SHORT] in run.needs.identities]
+        if needed and all(last.get(run.needs.experiment, "") > _second(needed[-1]) for run in needed):
             over.add(identity)
     return over
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -31,6 +32,22 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Rich would end the process with the code of a failed step; see marin.cli.exits."""
         raise BrokenPipeError
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """A line, whole: a terminal folds it itself, so that what is copied from there is whole too."""
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+@contextmanager
+def byte_bar(console: Console, total: int) -> Generator[Callable[[int], None]]:
+    """A function that is told of bytes as they are done: a bar on a terminal, nothing in a pipe."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console, Group
@@ -15,10 +17,11 @@ from rich.text import Text
 
 from marin.errors import CorruptRecord
 from marin.executor.run_results import Event, Run, Status, StepResult
+from marin.numbers import counted, listed
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
-from marin.report.table import Column, print_table
+from marin.report.table import Column, print_table, say
 from marin.store.lease import read_lease
 from marin.store.store import Store
 
@@ -53,7 +56,6 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
 
     where: the cluster that it will run on, if somebody named one.
     """
-    counts = {action: len(plan.having(action)) for action in Action}
     rows: list[list[Text | str]] = []
     for group in _folded(plan.decisions, every):
         first = group[0]
@@ -63,31 +65,29 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason or first.reason_apart)])
         lines = [*first.drift, *(first.notes if every else _of_its_own(first))]
         if len(group) > 1 and first.action is Action.STOP:
-            names = ", ".join(decision.step.name for decision in group[:NAMED])
-            lines.append(f"{names} and {len(group) - NAMED} more")
+            lines.append(listed([decision.step.name for decision in group], NAMED))
         rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
-    packages = Counter(note for decision in plan.decisions for note in decision.notes if note.startswith(PACKAGE))
-    for note, count in packages.items():
-        said = f"warning: {note} since {count} of these outputs were made; nothing stops or runs for that"
-        console.print(Text(said, style="yellow"), soft_wrap=True)
-    print_unseen(console, Counter(note for d in plan.decisions for note in d.notes if note.startswith(UNSEEN)))
+    notes = Counter(note for decision in plan.decisions for note in decision.notes)
+    for note, count in notes.items():
+        if note.startswith(PACKAGE):
+            about = f"since {count} of these outputs were made; nothing stops or runs for that"
+            say(console, f"warning: {note} {about}", "yellow")
+    print_unseen(console, {note: count for note, count in notes.items() if note.startswith(UNSEEN)})
     for line in plan.not_compared:
-        console.print(Text(f"note: {line}", style="yellow"), soft_wrap=True)
-    parts = [f"{count} {action}" for action, count in counts.items() if count]
-    console.print(
-        f"[bold]{len(plan.decisions)} steps[/]: {', '.join(parts)} — store {escape(plan.store.prefix)}"
-        + (f" — {escape(str(where))}" if where is not None else ""),
-        highlight=False,
-    )
+        say(console, f"note: {line}", "yellow")
+    counts = Counter(decision.action for decision in plan.decisions)
+    parts = [f"{counts[action]} {action}" for action in Action if counts[action]]
+    cluster = f" — {where}" if where is not None else ""
+    about = f": {', '.join(parts)} — store {plan.store.prefix}{cluster}"
+    console.print(Text.assemble((f"{len(plan.decisions)} steps", "bold"), about))
 
 
-def print_unseen(console: Console, notes: Counter[str]) -> None:
+def print_unseen(console: Console, notes: Mapping[str, int]) -> None:
     """What nobody could observe. notes: each with how many steps it is about."""
     for note, count in notes.items():
-        steps = "1 step" if count == 1 else f"{count:,} steps"
-        said = f"note: {note}; {steps}. List what counts in outside(), and a change of it is seen"
-        console.print(Text(said, style="yellow"), soft_wrap=True)
+        way_on = "List what counts in outside(), and a change of it is seen"
+        say(console, f"note: {note}; {counted(count, 'step')}. {way_on}", "yellow")
 
 
 def _of_its_own(decision: Decision) -> list[str]:
@@ -100,19 +100,15 @@ def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
     groups: dict[tuple[Any, ...], list[Decision]] = {}
     for index, decision in enumerate(decisions):
         notes = tuple(_of_its_own(decision))
-        reason = "" if decision.action in ALIKE else decision.reason
-        key: tuple[Any, ...] = (decision.step.op, decision.action, reason)
-        if decision.action is Action.STOP:  # the same change stops steps of many operators
-            key = (decision.action, decision.reason_apart, decision.drift, notes)
-        elif decision.drift or notes:
+        if decision.action is Action.STOP and not every:  # the same change stops steps of many operators
+            key: tuple[Any, ...] = (decision.action, decision.reason_apart, decision.drift, notes)
+        elif every or decision.drift or notes:
             key = (index,)
-        if every:
-            key = (index,)
+        else:
+            key = (decision.step.op, decision.action, "" if decision.action in ALIKE else decision.reason)
         groups.setdefault(key, []).append(decision)
-    out: list[list[Decision]] = []
-    for group in groups.values():
-        out += [group] if len(group) >= FOLD_FROM else [[decision] for decision in group]
-    return out
+    large = [[group] if len(group) >= FOLD_FROM else [[one] for one in group] for group in groups.values()]
+    return [group for part in large for group in part]
 
 
 class Progress:
@@ -121,46 +117,36 @@ class Progress:
     def __init__(self, console: Console, store: Store, total: int) -> None:
         self.console, self.store, self.total = console, store, total
         self.began = time.monotonic()
-        self.running: dict[str, tuple[StepResult, float]] = {}
-        self.queued: dict[str, StepResult] = {}
-        self.held: dict[str, StepResult] = {}
         self.ended = 0
-        self.live: Live | None = None
-        self.seen: dict[str, tuple[float, str]] = {}
+        self.shown: dict[str, tuple[Event, StepResult, float]] = {}  # by identity: its last event, and when that was
+        # Once a second: each look reads the leases of the running steps.
+        self.live = Live(get_renderable=self._render, console=console, refresh_per_second=1, transient=True)
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
-            self.live = Live(get_renderable=self._render, console=self.console, refresh_per_second=2, transient=True)
             self.live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
+        self.live.stop()
 
     def __call__(self, event: Event, result: StepResult) -> None:
-        identity = result.step.identity
-        for shown in (self.queued, self.running, self.held):
-            shown.pop(identity, None)
-        if event is Event.QUEUED:
-            self.queued[identity] = result
-        elif event is Event.STARTED:
-            self.running[identity] = (result, time.monotonic())
-        elif event is Event.HELD:
-            self.held[identity] = result
-            line = f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}"
-            self.console.print(line, highlight=False, soft_wrap=True)
-        elif event is Event.ENDED:
+        self.shown.pop(result.step.identity, None)
+        if event is Event.ENDED:
             self.ended += 1
             self._say(result)
+        elif event is not Event.STOPPED:
+            self.shown[result.step.identity] = event, result, time.monotonic()
+        if event is Event.HELD:
+            line = f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}"
+            self.console.print(line, highlight=False, soft_wrap=True)
 
     def _say(self, result: StepResult) -> None:
         line = _mark(result.status).copy()
         line.append(f"[{self.ended}/{self.total}] {result.step.name}")
         if result.status is Status.RAN:
-            line.append(f"  {result.seconds:.1f} s", style="dim")
-            if result.record is not None:
-                line.append(f"  {describe_facts(result.record.facts)}", style="dim")
+            facts = f"  {describe_facts(result.record.facts)}" if result.record is not None else ""
+            line.append(f"  {result.seconds:.1f} s{facts}", style="dim")
         elif result.status is Status.FAILED:
             line.append(f"  {result.error}", style="red")
         else:
@@ -172,43 +158,28 @@ class Progress:
             self.console.file.flush()
 
     def _render(self) -> Group:
-        lines: list[Text] = []
-        for identity, (result, since) in list(self.running.items()):
-            progress = self._progress(identity)
-            line = Text.from_markup("[cyan]▸[/] ")
-            line.append(f"{result.step.name}  {time.monotonic() - since:.0f} s")
-            line.append(f"  {progress}", style="dim")
-            lines.append(line)
-        lines += [Text(f"… {held.step.name} waits: {held.reason}", style="yellow") for held in self.held.values()]
-        lines += self._queue()
-        lines.append(Text(f"{self.ended}/{self.total} steps, {time.monotonic() - self.began:.0f} s", style="bold"))
-        return Group(*lines)
-
-    def _queue(self) -> list[Text]:
-        """What waits for workers, many in one line."""
-        names: dict[str, list[str]] = {}
-        for result in list(self.queued.values()):
-            names.setdefault(result.wants, []).append(result.step.name)
-        lines: list[Text] = []
-        for wants, waiting in names.items():
-            who = ", ".join(waiting) if len(waiting) < FOLD_FROM else f"{len(waiting)} steps"
-            each = " each" if len(waiting) > 1 else ""
-            lines.append(Text(f"… {who}: waiting for {wants}{each}", style="dim"))
-        return lines
+        running, waiting = list[Text](), list[Text]()
+        queued: dict[str, list[str]] = {}  # names by what they wait for
+        for identity, (event, result, since) in list(self.shown.items()):
+            if event is Event.STARTED:
+                took = f"{result.step.name}  {time.monotonic() - since:.0f} s"
+                running.append(Text.assemble(("▸ ", "cyan"), took, (f"  {self._progress(identity)}", "dim")))
+            elif event is Event.HELD:
+                waiting.append(Text(f"… {result.step.name} waits: {result.reason}", style="yellow"))
+            else:
+                queued.setdefault(result.wants, []).append(result.step.name)
+        for wants, names in queued.items():
+            who = ", ".join(names) if len(names) < FOLD_FROM else f"{len(names)} steps"
+            waiting.append(Text(f"… {who}: waiting for {wants}{' each' if len(names) > 1 else ''}", style="dim"))
+        tally = Text(f"{self.ended}/{self.total} steps, {time.monotonic() - self.began:.0f} s", style="bold")
+        return Group(*running, *waiting, tally)
 
     def _progress(self, identity: str) -> str:
-        """The running attempt's own words, read from its lease at most once a second."""
-        now = time.monotonic()
-        known = self.seen.get(identity)
-        if known is not None and now - known[0] < 1.0:
-            return known[1]
-        try:
+        """The running attempt's own words."""
+        with suppress(CorruptRecord):
             lease = read_lease(self.store.objects, identity)
-        except CorruptRecord:
-            lease = None
-        said = lease.progress if lease is not None else ""
-        self.seen[identity] = (now, said)
-        return said
+            return lease.progress if lease is not None else ""
+        return ""
 
 
 @functools.cache

@@ -210,8 +210,8 @@ def test_where_a_step_runs_is_told_apart() -> None:
     difference = compare_sides(side(end=before), side(end=after))
     assert set(fates(difference).values()) == {"reused"}
     assert not difference.is_empty
-    [moved] = [step for step in difference.steps if step.elsewhere]
-    assert {change.place for change in moved.elsewhere} == {"speed", "resources.accelerator"}
+    [moved] = [step for step in difference.steps if step.execution_changes]
+    assert {change.place for change in moved.execution_changes} == {"speed", "resources.accelerator"}
     assert Heading("Not part of identity") in report(difference)
 
 

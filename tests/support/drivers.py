@@ -23,7 +23,7 @@ PATIENCE = 120.0  # seconds; a driver that takes longer fails the test
 SERVER = """
 import json, os, signal, sys
 import gcsfs, s3fs
-import marin.cli.run_experiment, marin.executor.backends.inline
+import marin.cli.run, marin.executor.backends.inline
 import marin.report.page.page, marin.report.terminal, marin.store.objects.remote
 from tests.support.drivers import become
 from tests.support.faults.server import driven

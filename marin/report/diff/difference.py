@@ -13,7 +13,7 @@ from typing import Any
 
 from marin.fingerprint.fingerprint import HARMLESS, compare
 from marin.report.diff.experiments import DescribedExperiment, Step
-from marin.report.diff.field_changes import FieldChange, MixtureChange, compare_fields
+from marin.report.diff.field_changes import Change, FieldChange, MixtureChange, compare_fields
 
 # Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
 RENAMED, UNNAMED = 0.6, 0.5
@@ -31,14 +31,21 @@ class StepChange(StrEnum):
 
 @dataclass(frozen=True)
 class StepDifference:
-    """old, new: None where the step is not on that side. elsewhere: execution fields that changed; not identity."""
+    """One step on both sides, or on one."""
 
     fate: StepChange
-    old: Step | None
+    old: Step | None  # None where it is not on that side
     new: Step | None
-    changes: tuple[FieldChange, ...] = ()
-    mixtures: tuple[MixtureChange, ...] = ()
-    elsewhere: tuple[FieldChange, ...] = ()
+    field_changes: tuple[Change, ...] = ()
+    execution_changes: tuple[Change, ...] = ()  # of fields that are no part of identity
+
+    @property
+    def changes(self) -> tuple[FieldChange, ...]:
+        return tuple(change for change in self.field_changes if isinstance(change, FieldChange))
+
+    @property
+    def mixtures(self) -> tuple[MixtureChange, ...]:
+        return tuple(change for change in self.field_changes if isinstance(change, MixtureChange))
 
     @property
     def name(self) -> str:
@@ -81,9 +88,10 @@ class Difference:
 
     @property
     def is_empty(self) -> bool:
-        said = all(getattr(self.old, name) == getattr(self.new, name) for name in ("issue", "question", "results"))
-        same = all(step.fate is StepChange.REUSED and not step.elsewhere and not step.renamed for step in self.steps)
-        return said and same and not self.code
+        old, new = self.old, self.new
+        asked = (old.issue, old.question, old.results) == (new.issue, new.question, new.results)
+        same = (s.fate is StepChange.REUSED and not s.execution_changes and not s.renamed for s in self.steps)
+        return asked and all(same) and not self.code
 
 
 def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Difference:
@@ -100,14 +108,13 @@ def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Differe
 
 
 def _compare(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
-    _, elsewhere, _ = compare_fields(old.execution, new.execution, {})
+    execution = tuple(compare_fields(old.execution, new.execution, {}))
     if old.identity == new.identity:
-        return StepDifference(StepChange.REUSED, old, new, elsewhere=tuple(elsewhere))
-    mixtures, changes, _ = compare_fields(old.fields, new.fields, names)
+        return StepDifference(StepChange.REUSED, old, new, execution_changes=execution)
+    changes = compare_fields(old.fields, new.fields, names)
     if old.version != new.version:
-        changes = [FieldChange("version", old.version, new.version), *changes]
-    fate = StepChange.CHANGED if changes or mixtures else StepChange.FOLLOWS
-    return StepDifference(fate, old, new, tuple(changes), tuple(mixtures), tuple(elsewhere))
+        changes.insert(0, FieldChange("version", old.version, new.version))
+    return StepDifference(StepChange.CHANGED if changes else StepChange.FOLLOWS, old, new, tuple(changes), execution)
 
 
 def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
@@ -137,14 +144,12 @@ def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
 def _likeness(old: Step, new: Step, names: Mapping[str, str]) -> float:
     """Share of equal fields, what follows counted as equal."""
     every = old.fields.keys() | new.fields.keys()
-    differing = {name for name in every if _differs(old.fields, new.fields, name, names)}
-    return 1.0 - len(differing) / len(every) if every else 1.0
+    same = [name for name in every if not compare_fields(_only(old, name), _only(new, name), names)]
+    return len(same) / len(every) if every else 1.0
 
 
-def _differs(old: Mapping[str, Any], new: Mapping[str, Any], name: str, names: Mapping[str, str]) -> bool:
-    one, other = ({key: held for key, held in side.items() if key == name} for side in (old, new))
-    mixtures, changes, _ = compare_fields(one, other, names)
-    return bool(mixtures or changes)
+def _only(step: Step, name: str) -> dict[str, Any]:
+    return {name: step.fields[name]} if name in step.fields else {}
 
 
 def _code_changes(old: DescribedExperiment, new: DescribedExperiment) -> list[CodeChange]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,10 +22,12 @@ class FieldChange:
     old: Any
     new: Any
 
-    @property
-    def tail(self) -> str:
-        """The same change in steps that hold one value at different places has one tail."""
-        return self.place.rpartition(".")[2]
+    def __str__(self) -> str:
+        if self.old == NOTHING:
+            return f"{self.place}: + {_in_a_line(self.new)}"
+        if self.new == NOTHING:
+            return f"{self.place}: − {_in_a_line(self.old)}"
+        return f"{self.place}: {_in_a_line(self.old)} → {_in_a_line(self.new)}"
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,6 @@ class MixtureChange:
     old: dict[str, float]
     new: dict[str, float]
 
-    @property
-    def tail(self) -> str:
-        return self.place.removesuffix(".weights").rpartition(".")[2]
-
     def rows(self) -> list[tuple[str, float, float]]:
         """(source, share before, after) of each that changed, the largest change first."""
         names = sorted(self.new.keys() | self.old.keys())
@@ -48,122 +46,113 @@ class MixtureChange:
         return sorted(changed, key=lambda row: (-abs(row[2] - row[1]), -row[1]))
 
 
-def compare_fields(
-    old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]
-) -> tuple[list[MixtureChange], list[FieldChange], bool]:
-    """(mixtures that changed, other fields that changed, does it read other identities).
+type Change = FieldChange | MixtureChange
+
+
+def signature(change: Change) -> str:
+    """The same for the same change of one value that several steps hold, at whatever place."""
+    name = change.place.removesuffix(".weights").rpartition(".")[2]
+    return json.dumps([name, change.old, change.new], sort_keys=True)
+
+
+def compare_fields(old: Mapping[str, Any], new: Mapping[str, Any], names: Mapping[str, str]) -> list[Change]:
+    """What changed of a step's fields.
 
     names: what the new side calls each step of the old, by its identity's first 12 digits. A reference to a step that
     has another identity now, but is the same by these names, is no change of the field.
     """
-    found = _Found()
     before = {
-        name: _without_identities(held, lambda ref: names.get(ref["short"], ref["name"])) for name, held in old.items()
+        name: _without_identities(value, lambda ref: names.get(ref["short"], ref["name"]))
+        for name, value in old.items()
     }
-    after = {name: _without_identities(held, lambda ref: ref["name"]) for name, held in new.items()}
-    for name in sorted(before.keys() | after.keys()):
-        found.compare(name, before.get(name, NOTHING), after.get(name, NOTHING))
-    return found.mixtures, found.changes, before != old or after != new
+    after = {name: _without_identities(value, lambda ref: ref["name"]) for name, value in new.items()}
+    every = sorted(before.keys() | after.keys())
+    return [change for name in every for change in _changes(name, before.get(name, NOTHING), after.get(name, NOTHING))]
 
 
-def _without_identities(held: Any, name_of: Callable[[re.Match[str]], str]) -> Any:
-    if isinstance(held, str):
-        reference = REFERENCE.fullmatch(held)
-        return held if reference is None else ARROW + name_of(reference)
-    if isinstance(held, dict):
-        items = cast(dict[str, Any], held).items()
+def _without_identities(value: Any, name_of: Callable[[re.Match[str]], str]) -> Any:
+    if isinstance(value, str):
+        reference = REFERENCE.fullmatch(value)
+        return value if reference is None else ARROW + name_of(reference)
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value).items()
         return {_without_identities(key, name_of): _without_identities(item, name_of) for key, item in items}
-    if isinstance(held, list):
-        return [_without_identities(item, name_of) for item in cast(list[Any], held)]
-    return held
+    if isinstance(value, list):
+        return [_without_identities(item, name_of) for item in cast(list[Any], value)]
+    return value
 
 
-class _Found:
-    def __init__(self) -> None:
-        self.mixtures: list[MixtureChange] = []
-        self.changes: list[FieldChange] = []
-
-    def compare(self, place: str, old: Any, new: Any) -> None:
-        if old == new:
-            return
-        if _is_mixture(old) and _is_mixture(new):
-            self.mixtures.append(MixtureChange(place, _shares(old), _shares(new)))
-        elif isinstance(old, dict) and isinstance(new, dict):
-            self._dicts(place, cast(dict[str, Any], old), cast(dict[str, Any], new))
-        elif isinstance(old, list) and isinstance(new, list):
-            self._lists(place, cast(list[Any], old), cast(list[Any], new))
-        else:
-            self._one_sided(place, old, new)
-
-    def _dicts(self, place: str, old: dict[str, Any], new: dict[str, Any]) -> None:
-        gone, added = [key for key in old if key not in new], [key for key in new if key not in old]
-        # Stages and schedules: what begins at a step. One that begins at another step has moved.
-        moved = dict(zip(gone, added, strict=False)) if len(gone) == len(added) and _are_steps([*gone, *added]) else {}
-        for key in old:
-            if key in moved:
-                self.changes.append(FieldChange(f"{place} from step", int(key), int(moved[key])))
-            after = moved.get(key, key)
-            self.compare(f"{place}.{after.removeprefix(ARROW)}", old[key], new.get(after, NOTHING))
-        for key in added:
-            if key not in moved.values():
-                self.compare(f"{place}.{key.removeprefix(ARROW)}", NOTHING, new[key])
-
-    def _lists(self, place: str, old: list[Any], new: list[Any]) -> None:
-        if len(old) == len(new) and not all(isinstance(item, str) for item in [*old, *new]):
-            for number, (before, after) in enumerate(zip(old, new, strict=True)):
-                self.compare(f"{place}[{number}]", before, after)
-            return
-        gone, added = [item for item in old if item not in new], [item for item in new if item not in old]
-        if len(gone) == len(added) == 1:
-            self.changes.append(FieldChange(place, gone[0], added[0]))
-        elif gone or added:
-            self.changes += [FieldChange(place, item, NOTHING) for item in gone]
-            self.changes += [FieldChange(place, NOTHING, item) for item in added]
-        else:
-            self.changes.append(FieldChange(place, old, new))  # another order, or another number of the same
-
-    def _one_sided(self, place: str, old: Any, new: Any) -> None:
-        """A value became another of another shape; mixtures inside are shown as such all the same."""
-        for side, held in (("old", old), ("new", new)):
-            if isinstance(held, dict) and (inside := _mixtures(place, cast(dict[str, Any], held))):
-                for where, shares in inside.items():
-                    self.mixtures.append(
-                        MixtureChange(where, shares, {}) if side == "old" else MixtureChange(where, {}, shares)
-                    )
-                return
-        self.changes.append(FieldChange(place, old, new))
+def _changes(place: str, old: Any, new: Any) -> Iterator[Change]:
+    if old == new:
+        return
+    if _is_mixture(old) and _is_mixture(new):
+        yield MixtureChange(place, _shares(old), _shares(new))
+    elif isinstance(old, dict) and isinstance(new, dict):
+        yield from _of_dicts(place, cast(dict[str, Any], old), cast(dict[str, Any], new))
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _of_lists(place, cast(list[Any], old), cast(list[Any], new))
+    # A value became another of another shape; mixtures inside are shown as such all the same.
+    elif gone := dict(_mixtures(place, old)):
+        yield from (MixtureChange(where, shares, {}) for where, shares in gone.items())
+    elif added := dict(_mixtures(place, new)):
+        yield from (MixtureChange(where, {}, shares) for where, shares in added.items())
+    else:
+        yield FieldChange(place, old, new)
 
 
-def _is_mixture(held: Any) -> bool:
-    if not isinstance(held, dict) or not held:
+def _of_dicts(place: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Change]:
+    gone, added = [key for key in old if key not in new], [key for key in new if key not in old]
+    # Stages and schedules: what begins at a step. One that begins at another step has moved.
+    are_steps = len(gone) == len(added) and all(key.isdigit() for key in [*gone, *added])
+    moved = dict(zip(gone, added, strict=True)) if are_steps else {}
+    for key, value in old.items():
+        after = moved.get(key, key)
+        if after != key:
+            yield FieldChange(f"{place} from step", int(key), int(after))
+        yield from _changes(f"{place}.{after.removeprefix(ARROW)}", value, new.get(after, NOTHING))
+    for key in added:
+        if key not in moved.values():
+            yield from _changes(f"{place}.{key.removeprefix(ARROW)}", NOTHING, new[key])
+
+
+def _of_lists(place: str, old: list[Any], new: list[Any]) -> Iterator[Change]:
+    if len(old) == len(new) and not all(isinstance(item, str) for item in [*old, *new]):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _changes(f"{place}[{number}]", before, after)
+        return
+    gone, added = [item for item in old if item not in new], [item for item in new if item not in old]
+    if len(gone) == len(added) == 1:
+        yield FieldChange(place, gone[0], added[0])
+    elif gone or added:
+        yield from (FieldChange(place, item, NOTHING) for item in gone)
+        yield from (FieldChange(place, NOTHING, item) for item in added)
+    else:
+        yield FieldChange(place, old, new)  # another order, or another number of the same
+
+
+def _is_mixture(value: Any) -> bool:
+    if not isinstance(value, dict) or not value:
         return False
-    items = cast(dict[str, Any], held).items()
+    items = cast(dict[str, Any], value).items()
     return all(key.startswith(ARROW) and isinstance(share, int | float) for key, share in items)
 
 
-def _shares(held: dict[str, float]) -> dict[str, float]:
+def _shares(mixture: dict[str, float]) -> dict[str, float]:
     """By the name of the source: its label, where that is unique."""
-    labels = [key.removeprefix(ARROW).split("/", 1)[-1] for key in held]
-    full = [key.removeprefix(ARROW) for key in held]
-    return dict(zip(labels if len(set(labels)) == len(labels) else full, held.values(), strict=True))
+    full = [key.removeprefix(ARROW) for key in mixture]
+    labels = [name.split("/", 1)[-1] for name in full]
+    return dict(zip(labels if len(set(labels)) == len(labels) else full, mixture.values(), strict=True))
 
 
-def _mixtures(place: str, held: dict[str, Any]) -> dict[str, dict[str, float]]:
-    if _is_mixture(held):
-        return {place: _shares(held)}
-    found: dict[str, dict[str, float]] = {}
-    for key, item in held.items():
-        if isinstance(item, dict):
-            found |= _mixtures(f"{place}.{key}", cast(dict[str, Any], item))
-    return found
+def _mixtures(place: str, value: Any) -> Iterator[tuple[str, dict[str, float]]]:
+    if _is_mixture(value):
+        yield place, _shares(value)
+    elif isinstance(value, dict):
+        for key, item in cast(dict[str, Any], value).items():
+            yield from _mixtures(f"{place}.{key}", item)
 
 
-def _are_steps(keys: list[str]) -> bool:
-    return bool(keys) and all(key.isdigit() for key in keys)
-
-
-def written(held: Any) -> str:
-    """A value in a line."""
-    text = held if isinstance(held, str) else json.dumps(held, ensure_ascii=False)
+def _in_a_line(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = text.replace(ARROW, "")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

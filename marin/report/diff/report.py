@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from marin.numbers import write_chip_hours, write_flops, write_tokens
+from marin.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
-from marin.report.diff.difference import Difference, StepChange, StepDifference
+from marin.report.diff.difference import CodeChange, Difference, StepChange, StepDifference
 from marin.report.diff.experiments import Step
-from marin.report.diff.field_changes import NOTHING, FieldChange, MixtureChange, written
+from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
 
 NAMES = 8  # of steps in one line
 ROWS = 10  # of one mixture
 SEVERAL = 4  # steps of one operator that are named each
+HOW = {  # what happened to a function, class or constant
+    "added": "now used",
+    "removed": "no longer used",
+    "moved": "moved, the code is the same",
+    "gained": "added with since(), at its default",
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def report(
         *_new_and_gone(difference, every),
         *_follows(difference),
         *_code(difference, every),
-        *_elsewhere(difference, every),
+        *_execution(difference, every),
         *_costs(difference),
         *_store(difference, store, committed),
     ]
@@ -103,17 +109,12 @@ def _changed(difference: Difference, every: bool) -> list[Block]:
     told: dict[str, str] = {}
     for group in groups.values():
         first = group[0]
-        names = _called(group, difference, every)
         before = list(dict.fromkeys(told[mark] for mark in _signatures(first) if mark in told))
-        also = f", and as {_names(before, every)}" if before else ""
-        fields = [change for change in first.changes if _signature(change) not in told]
-        mixtures = [change for change in first.mixtures if _signature(change) not in told]
-        if before and not fields and not mixtures:
-            also = f", as {_names(before, every)}"
-        blocks.append(Line(f"{names}{also}"))
-        blocks += [Line(_field(change), deep=True) for change in fields]
-        for change in mixtures:
-            blocks += _mixture(change, every)
+        fresh = [change for change in first.field_changes if signature(change) not in told]
+        also = f", {'and ' if fresh else ''}as {_names(before, every)}" if before else ""
+        blocks.append(Line(f"{_called(group, difference, every)}{also}"))
+        for change in fresh:
+            blocks += [Line(str(change), deep=True)] if isinstance(change, FieldChange) else _mixture(change, every)
         for mark in _signatures(first):
             told.setdefault(mark, first.name)
     return blocks
@@ -128,19 +129,7 @@ def _called(group: list[StepDifference], difference: Difference, every: bool) ->
 
 
 def _signatures(step: StepDifference) -> list[str]:
-    return [_signature(change) for change in (*step.changes, *step.mixtures)]
-
-
-def _signature(change: FieldChange | MixtureChange) -> str:
-    return json.dumps([change.tail, change.old, change.new], sort_keys=True)
-
-
-def _field(change: FieldChange) -> str:
-    if change.old == NOTHING:
-        return f"{change.place}: + {written(change.new)}"
-    if change.new == NOTHING:
-        return f"{change.place}: − {written(change.old)}"
-    return f"{change.place}: {written(change.old)} → {written(change.new)}"
+    return [signature(change) for change in step.field_changes]
 
 
 def _mixture(change: MixtureChange, every: bool) -> list[Block]:
@@ -214,22 +203,16 @@ def _code(difference: Difference, every: bool) -> list[Block]:
         return []
     drifting = {step.identity for change in difference.code for step in change.drifts}
     blocks: list[Block] = [Heading("Code")]
-    alike: dict[tuple[str, frozenset[str]], list[str]] = {}
+    alike: dict[tuple[str, frozenset[str]], list[CodeChange]] = {}
     for change in difference.code:
-        key = (change.how, frozenset(step.identity for step in change.builds))
-        alike.setdefault(key, []).append(change.unit)
-    of = {(change.how, frozenset(step.identity for step in change.builds)): change for change in difference.code}
-    for key, units in alike.items():
-        change = of[key]
-        how = {
-            "added": "now used",
-            "removed": "no longer used",
-            "moved": "moved, the code is the same",
-            "gained": "added with since(), at its default",
-        }.get(change.how, change.how)
+        alike.setdefault((change.how, frozenset(step.identity for step in change.builds)), []).append(change)
+    for changes in alike.values():
+        change = changes[0]
         kept = "all" if len(change.drifts) == len(change.builds) else f"{len(change.drifts)} of them"
         drifts = f", {kept} at the same identity" if change.drifts else ""
-        blocks.append(Line(f"{_names(units, every)} {how}: used by {_counted(s.op for s in change.builds)}{drifts}"))
+        units = _names([each.unit for each in changes], every)
+        used = _counted(step.op for step in change.builds)
+        blocks.append(Line(f"{units} {HOW.get(change.how, change.how)}: used by {used}{drifts}"))
     if drifting:
         blocks.append(
             Line(
@@ -240,12 +223,12 @@ def _code(difference: Difference, every: bool) -> list[Block]:
     return blocks
 
 
-def _elsewhere(difference: Difference, every: bool) -> list[Block]:
+def _execution(difference: Difference, every: bool) -> list[Block]:
     """Where and how fast; what is made stays the same."""
     alike: dict[str, list[str]] = {}
     for step in difference.steps:
-        for change in step.elsewhere:
-            alike.setdefault(_field(change), []).append(step.name)
+        for change in step.execution_changes:
+            alike.setdefault(str(change), []).append(step.name)
     renamed = [f"{step.renamed} → {step.name}" for step in difference.having(StepChange.REUSED) if step.renamed]
     lines = [f"{_names(names, every)}: {change}" for change, names in alike.items()]
     lines += [f"renamed: {_names(renamed, every)}"] if renamed else []
@@ -257,16 +240,20 @@ def _costs(difference: Difference) -> list[Block]:
     if not before.runs and not after.runs:
         return []
     if before == after:
-        same = f"{_runs(after)}, {write_tokens(after.tokens)}{_hours(after)}: as before"
+        same = f"{counted(after.runs, 'training run')}, {write_tokens(after.tokens)}{_hours(after)}: as before"
         return [Heading("Training"), Line(same), *_anew(difference)]
     rows = [
-        ("training runs", f"{before.runs}", f"{after.runs}", _plus(after.runs - before.runs, "{:,.0f}")),
-        ("steps", f"{before.steps:,}", f"{after.steps:,}", _plus(after.steps - before.steps, "{:,.0f}")),
-        ("tokens", _tokens(before), _tokens(after), _share_of(before.tokens, after.tokens)),
-        ("FLOPs", _flops(before), _flops(after), _share_of(before.flops, after.flops)),
+        ("training runs", f"{before.runs}", f"{after.runs}", _plus(after.runs - before.runs)),
+        ("steps", f"{before.steps:,}", f"{after.steps:,}", _plus(after.steps - before.steps)),
+        ("tokens", write_count(before.tokens), write_count(after.tokens), _share_of(before.tokens, after.tokens)),
+        (
+            "FLOPs",
+            *(write_flops(cost.flops).split()[0] for cost in (before, after)),
+            _share_of(before.flops, after.flops),
+        ),
     ]
     if before.chip_hours or after.chip_hours:
-        change = _plus(after.chip_hours - before.chip_hours, "{:,.0f}")
+        change = _plus(after.chip_hours - before.chip_hours)
         rows.append(("chip-hours", f"{before.chip_hours:,.0f}", f"{after.chip_hours:,.0f}", change))
     return [Heading("Training"), Grid(("", "before", "after", "change"), rows), *_anew(difference)]
 
@@ -278,24 +265,12 @@ def _anew(difference: Difference) -> list[Block]:
     return [Line(f"trained anew: {_names([step.name for step in anew], False)}{_hours(training_sum(anew))}")]
 
 
-def _runs(cost: TrainingSum) -> str:
-    return f"{cost.runs} training run{'' if cost.runs == 1 else 's'}"
-
-
 def _hours(cost: TrainingSum) -> str:
     return f" — {write_chip_hours(cost.chip_hours)}" if cost.chip_hours else ""
 
 
-def _tokens(cost: TrainingSum) -> str:
-    return write_tokens(cost.tokens).split()[0]
-
-
-def _flops(cost: TrainingSum) -> str:
-    return write_flops(cost.flops).split()[0]
-
-
-def _plus(change: float, form: str) -> str:
-    return "" if not change else ("+" if change > 0 else "−") + form.format(abs(change))
+def _plus(change: float) -> str:
+    return f"{change:+,.0f}".replace("-", "−") if change else ""
 
 
 def _share_of(before: float, after: float) -> str:
@@ -313,7 +288,7 @@ def _store(difference: Difference, store: str, committed: Collection[str]) -> li
             continue
         left = to_run(side, committed)
         training = left.training
-        runs = f", {_runs(training)}{_hours(training)}" if training.runs else ""
+        runs = f", {counted(training.runs, 'training run')}{_hours(training)}" if training.runs else ""
         blocks.append(
             Line(
                 f"{name}: {len(left.committed)} of {len(side.steps)} steps committed, {len(left.missing)} to run{runs}"
@@ -327,13 +302,8 @@ def _store(difference: Difference, store: str, committed: Collection[str]) -> li
 
 def _counted(operators: Iterable[str]) -> str:
     """ "filter × 25, train × 2" """
-    counts: dict[str, int] = {}
-    for op in operators:
-        counts[op] = counts.get(op, 0) + 1
-    return ", ".join(op if count == 1 else f"{op} × {count}" for op, count in counts.items())
+    return ", ".join(op if count == 1 else f"{op} × {count}" for op, count in Counter(operators).items())
 
 
 def _names(names: Sequence[str], every: bool) -> str:
-    if every or len(names) <= NAMES:
-        return ", ".join(names)
-    return f"{', '.join(names[: NAMES - 1])} and {len(names) - NAMES + 1} more"
+    return listed(names, len(names) if every or len(names) <= NAMES else NAMES - 1)
