@@ -66,28 +66,28 @@ def attempts_called(store: Store, name: str, *, latest: bool = False) -> list[At
     must_exist(store)
     every = _attempts(store, name)
     inside = name.removeprefix(f"{store.prefix}/").strip("/")
-    here = [held for held in every if inside == held.directory or inside.startswith(f"{held.directory}/")]
+    here = [each for each in every if inside == each.directory or inside.startswith(f"{each.directory}/")]
     if here:
         return here
-    found = [held for held in every if _is_called(held, name)]
+    found = [each for each in every if _is_called(each, name)]
     if not found:
         raise UnknownStep(
             f"no step called {name!r} was ever run on the store {store.prefix}; "
-            f"{hint(name, [held.name for held in every])}"
+            f"{hint(name, [each.name for each in every])}"
         )
-    leases = {short: lease for short in {held.short for held in found} if (lease := lease_of(store, short))}
+    leases = {short: lease for short in {each.short for each in found} if (lease := lease_of(store, short))}
     running = [short for short, lease in leases.items() if lease.state is State.HELD and not lease.holder.is_gone()]
-    meant = {held.short for held in found}
+    meant = {each.short for each in found}
     if len(meant) > 1 and len(running) == 1:
         meant = set(running)
     elif len(meant) > 1:
         recent = sorted(meant, key=lambda short: leases[short].since if short in leases else "", reverse=True)
         if not latest:
-            names = {held.short: held.name for held in found}
+            names = {each.short: each.name for each in found}
             lines = [f"{names[short]}  {short}  {leases[short].since if short in leases else ''}" for short in recent]
             raise ambiguous(name, lines, "newest first; give the identity, or --latest")
         meant = {recent[0]}
-    return sorted((held for held in found if held.short in meant), key=lambda held: held.token)
+    return sorted((each for each in found if each.short in meant), key=lambda each: each.token)
 
 
 def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
@@ -132,8 +132,8 @@ def _attempts(store: Store, name: str) -> list[Attempt]:
     """Those of the operator that the name begins with, else all: one listing an operator."""
     operators = store.objects.list("")
     op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
-    asked = [op] if op in operators else operators
-    directories = [f"{folder}/{held}" for folder in asked for held in store.objects.list(folder)]
+    folders = [op] if op in operators else operators
+    directories = [f"{folder}/{each}" for folder in folders for each in store.objects.list(folder)]
     return [attempt for directory in directories if (attempt := parse_attempt(directory)) is not None]
 
 

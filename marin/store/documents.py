@@ -54,17 +54,17 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return _parse(list[cls], content)
 
     @classmethod
-    def from_plain(cls, held: object) -> Self:
+    def from_plain(cls, value: object) -> Self:
         """From what JSON holds. Raises BadDocument."""
-        return _convert(cls, held)
+        return _convert(cls, value)
 
 
-def json_bytes(held: object, indent: int | None = None) -> bytes:
+def json_bytes(value: object, indent: int | None = None) -> bytes:
     """As UTF-8; names of files that are not UTF-8 (Python gives them as lone surrogates) as escapes."""
     try:
-        return json.dumps(held, ensure_ascii=False, indent=indent, default=asdict).encode()
+        return json.dumps(value, ensure_ascii=False, indent=indent, default=asdict).encode()
     except UnicodeEncodeError:
-        return json.dumps(held, indent=indent, default=asdict).encode()
+        return json.dumps(value, indent=indent, default=asdict).encode()
 
 
 class Versioned(Document, frozen=True, kw_only=True):
@@ -130,10 +130,10 @@ def _decoder(kind: Any) -> Callable[[bytes], Any]:
         return msgspec.json.Decoder(kind).decode
 
 
-def _convert(kind: Any, held: object) -> Any:
+def _convert(kind: Any, value: object) -> Any:
     _decoder(kind)
     try:
-        return msgspec.convert(held, kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         why, _, place = str(error).partition(_AT)
         place = place.removesuffix("`").replace("[", ".").replace("]", "").removeprefix(".")

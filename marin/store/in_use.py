@@ -86,12 +86,12 @@ def needs_of(
     whole: bool = False,
 ) -> Needs:
     """identities: what is read or made. records: what is there of it."""
-    held = list(records)
+    every = list(records)
     return Needs(
         experiment=experiment,
         whole=whole,
-        identities=sorted({each[:SHORT] for each in (*identities, *(record.identity for record in held))}),
-        attempts=sorted({record.attempt for record in held}),
+        identities=sorted({each[:SHORT] for each in (*identities, *(record.identity for record in every))}),
+        attempts=sorted({record.attempt for record in every}),
         code=sorted(set(code)),
     )
 

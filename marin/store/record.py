@@ -180,17 +180,17 @@ class Record(Versioned, frozen=True, kw_only=True):
 
     @property
     def made_by(self) -> BuiltFrom:
-        inputs = {held.identity: held.root for held in self.inputs}
+        inputs = {value.identity: value.root for value in self.inputs}
         return BuiltFrom(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
 
     def to_bytes(self) -> bytes:
         """One field a line, and below them their digest. Written twice for every commit."""
-        lines = _lines({name: held for name, held in asdict(self).items() if held != _NOTHING})
+        lines = _lines({name: value for name, value in asdict(self).items() if value != _NOTHING})
         return b'{\n%s,\n"digest": "%s"\n}' % (lines, _digest(lines))
 
 
 def _lines(fields: dict[str, Any]) -> bytes:
-    return b",\n".join(b"%s: %s" % (json_bytes(name), json_bytes(held)) for name, held in fields.items())
+    return b",\n".join(b"%s: %s" % (json_bytes(name), json_bytes(value)) for name, value in fields.items())
 
 
 def _digest(lines: bytes) -> bytes:

@@ -86,9 +86,9 @@ def _parse(content: bytes | None) -> Pack:
     if content is None:
         return {}
     try:
-        held: Mapping[str, Any] = parse_json(zlib.decompress(content))
-        if held["format"] != FORMAT:
+        pack: Mapping[str, Any] = parse_json(zlib.decompress(content))
+        if pack["format"] != FORMAT:
             return {}
-        return {str(name): (str(version), str(text)) for name, (version, text) in held["records"].items()}
+        return {str(name): (str(version), str(text)) for name, (version, text) in pack["records"].items()}
     except (zlib.error, BadDocument, ValueError, TypeError, KeyError, AttributeError):
         return {}

@@ -75,15 +75,15 @@ def redacted_bytes(text: bytes) -> bytes:
     return redacted(text.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
-def without_credentials[T](held: T) -> T:
+def without_credentials[T](value: T) -> T:
     """JSON-able data with every string in it redacted, the keys of mappings left alone."""
-    made: Any = held
-    if isinstance(held, str):
-        made = redacted(held)
-    elif isinstance(held, Mapping):
-        made = {key: without_credentials(item) for key, item in cast(Mapping[Any, Any], held).items()}
-    elif isinstance(held, (list, tuple)):
-        made = [without_credentials(item) for item in cast(list[Any], held)]
+    made: Any = value
+    if isinstance(value, str):
+        made = redacted(value)
+    elif isinstance(value, Mapping):
+        made = {key: without_credentials(item) for key, item in cast(Mapping[Any, Any], value).items()}
+    elif isinstance(value, (list, tuple)):
+        made = [without_credentials(item) for item in cast(list[Any], value)]
     return made
 
 
@@ -106,9 +106,9 @@ def _secrets() -> tuple[str, ...]:
     count, now = len(os.environ), time.monotonic()
     if _known[0] != count or now - _known[1] > LOOK_AGAIN:
         found = {
-            held
-            for name, held in os.environ.items()
-            if len(held) >= SHORTEST and not held.startswith("/") and _NAMED_SECRET.search(name.upper())
+            value
+            for name, value in os.environ.items()
+            if len(value) >= SHORTEST and not value.startswith("/") and _NAMED_SECRET.search(name.upper())
         }
         _known = (count, now, tuple(sorted(found, key=len, reverse=True)))
     return _known[2]

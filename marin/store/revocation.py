@@ -49,8 +49,8 @@ class Revocations:
 
     def __init__(self, standing: Iterable[Revocation] = ()) -> None:
         self.all = list(standing)
-        self._by_root = {held.root: held for held in self.all}
-        self._by_content = {held.content: held for held in self.all if held.content}
+        self._by_root = {each.root: each for each in self.all}
+        self._by_content = {each.content: each for each in self.all if each.content}
 
     def __bool__(self) -> bool:
         return bool(self.all)

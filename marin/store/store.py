@@ -73,7 +73,8 @@ class Store:
         else:
             present = self.objects.list(RECORDS)
             names = [f"{RECORDS}/{name}" for name in present if wanted is None or name in wanted]
-            found = {name.rpartition("/")[2]: held for name, held in self.objects.read_many(names).items() if held}
+            contents = self.objects.read_many(names)
+            found = {name.rpartition("/")[2]: content for name, content in contents.items() if content}
         return {name.removesuffix(".json"): content for name, content in found.items()}
 
     def pack_records(self, made: Collection[str]) -> None:
@@ -258,7 +259,7 @@ class Store:
                 said = f"{where} is missing; the record {seen} is its copy" if name not in copies else str(error)
                 found[record.identity] = said
                 continue
-            if differing := [field for field, held in asdict(record).items() if held != asdict(copy)[field]]:
+            if differing := [field for field, content in asdict(record).items() if content != asdict(copy)[field]]:
                 found[record.identity] = (
                     f"edited: {seen} and {where} differ in {', '.join(differing)}; restore the one that is wrong from "
                     "the other"

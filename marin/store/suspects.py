@@ -34,12 +34,12 @@ def suspects_of(lineage: Lineage, damaged: Record, verified: Mapping[str, str]) 
     def read(outputs: list[Output]) -> list[tuple[Output, Checked]]:
         """What read these, and how well each looked. An alias read nothing."""
         return [
-            (reader, held.checked)
+            (reader, each.checked)
             for output in outputs
             for reader in lineage.readers.get(output, ())
             if not lineage.records[reader].alias_of
-            for held in lineage.records[reader].inputs
-            if held.identity == output.identity
+            for each in lineage.records[reader].inputs
+            if each.identity == output.identity
         ]
 
     def with_aliases(outputs: list[Output]) -> list[Output]:
@@ -50,7 +50,7 @@ def suspects_of(lineage: Lineage, damaged: Record, verified: Mapping[str, str]) 
     readers = read(same_bytes)
     right_on = max(
         min(_ended(record) for record in records),
-        *(held.when for record in records for held in record.mirrored),
+        *(each.when for record in records for each in record.mirrored),
         *(lineage.records[reader].provenance.started for reader, checked in readers if checked is Checked.FULL),
         verified.get(damaged.attempt, ""),
     )

@@ -32,7 +32,8 @@ def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
     entry = Verified(when=when, who=this_process().user, check=check, outputs=outputs)
     name = f"{VERIFIED}/{when.replace(' ', 'T').replace(':', '')}-{uuid.uuid4().hex[:8]}.json"
     store.objects.write(name, entry.to_json())
-    store.objects.remove([old for old, held in _entries(store).items() if old != name and _says_no_more(held, entry)])
+    earlier = {old: verified for old, verified in _entries(store).items() if old != name}
+    store.objects.remove([old for old, verified in earlier.items() if _says_no_more(verified, entry)])
 
 
 def _says_no_more(old: Verified, new: Verified) -> bool:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import shutil
 import threading
@@ -28,7 +27,7 @@ from marin.errors import CorruptOutput, StoreError, StoreFull
 from marin.store.files import transfer
 from marin.store.files.checksums import cache_folder
 from marin.store.files.local import FileStamp, file_stamps
-from marin.store.files.manifest import FileEntry, parse_manifest
+from marin.store.files.manifest import FileEntry, content_digest, parse_manifest
 from marin.store.files.staging import fetch
 from marin.store.layout import MANIFEST
 
@@ -45,7 +44,7 @@ def cached(url: str) -> Path:
     CorruptOutput if a file is not what its manifest says, StoreFull.
     """
     root, wanted = _manifest(url)
-    content = hashlib.sha256(json.dumps([[held.path, held.size, held.sha256] for held in wanted]).encode()).hexdigest()
+    content = content_digest(wanted) or "empty"
     folder = cache_folder() / content
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _lock:
@@ -54,7 +53,7 @@ def cached(url: str) -> Path:
     making = _locked(content, "making", fcntl.LOCK_EX)
     try:
         if not _complete(folder, wanted):
-            _make_room(sum(held.size for held in wanted))
+            _make_room(sum(entry.size for entry in wanted))
             _download(url, root, wanted, folder)
     finally:
         os.close(making)
@@ -72,8 +71,8 @@ def _manifest(url: str) -> tuple[str, list[FileEntry]]:
             root = root.rsplit("/", 1)[0]
             continue
         below = url[len(root) + 1 :] + "/" if url != root else ""
-        inside = [held for held in listed if held.path.startswith(below)]
-        return root, [replace(held, path=held.path.removeprefix(below)) for held in inside]
+        inside = [entry for entry in listed if entry.path.startswith(below)]
+        return root, [replace(entry, path=entry.path.removeprefix(below)) for entry in inside]
     raise StoreError(
         f"{url} has no local path: it is neither an output that is being made here nor a committed one; "
         "open() its files, or write below ctx.out.path"
@@ -86,9 +85,9 @@ def _complete(folder: Path, wanted: list[FileEntry]) -> bool:
         return False
     stamps = file_stamps(str(folder))
     if _compared.get(folder) != stamps:
-        if {name: stamp.size for name, stamp in stamps.items()} != {held.path: held.size for held in wanted}:
+        if {name: stamp.size for name, stamp in stamps.items()} != {entry.path: entry.size for entry in wanted}:
             return False
-        if any(_sha256(folder / held.path) != held.sha256 for held in wanted):
+        if any(_sha256(folder / entry.path) != entry.sha256 for entry in wanted):
             return False
         _compared[folder] = stamps
     return True
@@ -97,14 +96,14 @@ def _complete(folder: Path, wanted: list[FileEntry]) -> bool:
 def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> None:
     partial = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
-        fetch(url, [held.path for held in wanted], partial)
+        fetch(url, [entry.path for entry in wanted], partial)
         partial.mkdir(parents=True, exist_ok=True)
-        for held in wanted:
-            found = _sha256(partial / held.path)
-            if found != held.sha256:
+        for entry in wanted:
+            found = _sha256(partial / entry.path)
+            if found != entry.sha256:
                 raise CorruptOutput(
-                    f"{url}/{held.path} is not what the manifest of {root} says (sha256 {found[:12]}, wanted "
-                    f"{held.sha256[:12]}); `marin verify` tells what else is, make the output again with --rebuild"
+                    f"{url}/{entry.path} is not what the manifest of {root} says (sha256 {found[:12]}, wanted "
+                    f"{entry.sha256[:12]}); `marin verify` tells what else is, make the output again with --rebuild"
                 )
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)
@@ -125,9 +124,9 @@ def _make_room(wanted: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("MARIN_CACHE_GIB")
     bound = int(float(given) * 2**30) if given else shutil.disk_usage(folder).total // 2
-    held = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in held}
-    for path in held:
+    copies = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    sizes = {path: sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in copies}
+    for path in copies:
         if sum(sizes.values()) + wanted <= bound:
             return
         if _evict(path):

@@ -99,12 +99,12 @@ class Directory:
         from marin.store.objects.conditional import Stored
 
         if self.is_local:
-            found = sorted(files_below(self.url), key=lambda held: held[0])
+            found = sorted(files_below(self.url), key=lambda stored: stored[0])
             return {name: Stored(entry.stat().st_size, "") for name, entry in found}
         from marin.store.files import transfer
         from marin.store.files.staging import standing_in
 
-        found = {name: held for name, held in transfer.walk(self.url).items() if not name.startswith(OWN)}
+        found = {name: stored for name, stored in transfer.walk(self.url).items() if not name.startswith(OWN)}
         here = standing_in(self.url)
         if here is not None:
             below = f"{here[1]}/" if here[1] else ""
@@ -117,7 +117,7 @@ class Directory:
         """What ``listing`` gives, with all that tells whether somebody wrote to a file meanwhile."""
         if not self.is_local:
             listed = self.listing()
-            return {name: FileStamp(held.size, held.checksum or held.modified) for name, held in listed.items()}
+            return {name: FileStamp(stored.size, stored.checksum or stored.modified) for name, stored in listed.items()}
         return file_stamps(self.url)
 
     def size(self, name: str) -> int:

@@ -47,9 +47,9 @@ def folder_stamp(folder: str) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def _file_stamp(held: os.stat_result) -> FileStamp:
-    access = (held.st_mode, held.st_uid, held.st_gid, held.st_nlink)
-    return FileStamp(held.st_size, held.st_mtime_ns, held.st_ctime_ns, held.st_ino, access)
+def _file_stamp(status: os.stat_result) -> FileStamp:
+    access = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink)
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, access)
 
 
 def files_below(root: str) -> list[tuple[str, os.DirEntry[str]]]:

@@ -38,7 +38,7 @@ def content_digest(entries: Iterable[FileEntry]) -> str:
 
 def manifest_bytes(entries: Iterable[FileEntry]) -> bytes:
     """One file a line."""
-    described = [{name: held for name, held in asdict(entry).items() if held != ""} for entry in entries]
+    described = [{name: value for name, value in asdict(entry).items() if value != ""} for entry in entries]
     return ("[\n" + ",\n".join(map(json.dumps, described)) + "\n]").encode()
 
 

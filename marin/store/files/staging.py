@@ -92,13 +92,13 @@ def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
     Where one stands in for it already, that one, which whoever opened it delivers.
     """
     with _lock:
-        held = _open.get(url)
-        if held is None:
-            held = _open[url] = mine = Staging(url, filled=filled)
+        staged_here = _open.get(url)
+        if staged_here is None:
+            staged_here = _open[url] = mine = Staging(url, filled=filled)
         else:
             mine = None
     try:
-        yield held
+        yield staged_here
     finally:
         if mine is not None:
             with _lock:
@@ -109,9 +109,9 @@ def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
 def standing_in(url: str) -> tuple[Staging, str] | None:
     """What stands in for a directory or for one above it, and the place in it."""
     with _lock:
-        for root, held in _open.items():
+        for root, staged_here in _open.items():
             if url == root or url.startswith(f"{root}/"):
-                return held, url[len(root) + 1 :]
+                return staged_here, url[len(root) + 1 :]
     return None
 
 

@@ -37,10 +37,10 @@ def exists(url: str) -> bool:
 
 def read(url: str) -> bytes:
     """Raises FileNotFoundError."""
-    held = ask(url, "read", "get")
-    if held is None:
+    there = ask(url, "read", "get")
+    if there is None:
         raise FileNotFoundError(f"{url} does not exist")
-    return held.content
+    return there.content
 
 
 def write(url: str, content: bytes) -> None:
@@ -88,7 +88,7 @@ def side_by_side[T, R](work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         running = [pool.submit(work, item) for item in todo]
         try:
-            return [held.result() for held in running]
+            return [future.result() for future in running]
         finally:
-            for held in running:
-                held.cancel()
+            for future in running:
+                future.cancel()

@@ -84,20 +84,20 @@ def examine(
 
     at_most: bytes to read. Where there are more, whole files that fit in are read, chosen by ``seed``.
     """
-    odd = dict(not_files(directory.url))
-    found = [f"no file: {name} is {why}" for name, why in odd.items()]
+    not_kept = dict(not_files(directory.url))
+    found = [f"no file: {name} is {why}" for name, why in not_kept.items()]
     unread: list[FileEntry] = []
-    present = {name: held for name, held in directory.listing().items() if name not in odd}
+    present = {name: there for name, there in directory.listing().items() if name not in not_kept}
     for entry in entries:
-        held = present.pop(entry.path, None)
-        if entry.path in odd:
+        there = present.pop(entry.path, None)
+        if entry.path in not_kept:
             continue
-        if held is None:
+        if there is None:
             found.append(f"missing: {entry.path}")
-        elif held.size != entry.size:
-            word = "truncated" if held.size < entry.size else "longer"
-            found.append(f"{word}: {entry.path} has {held.size} bytes, the manifest says {entry.size}")
-        elif check is Check.BYTES or not held.checksum or held.checksum != entry.checksum:
+        elif there.size != entry.size:
+            word = "truncated" if there.size < entry.size else "longer"
+            found.append(f"{word}: {entry.path} has {there.size} bytes, the manifest says {entry.size}")
+        elif check is Check.BYTES or not there.checksum or there.checksum != entry.checksum:
             unread.append(entry)
     chosen = [] if check is Check.SIZES else _sample(unread, at_most, seed)
     sums = _sha256_of(directory, chosen)
@@ -113,7 +113,7 @@ def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry
     if sum(entry.size for entry in entries) <= at_most:
         return entries
     chosen: list[FileEntry] = []
-    for entry in sorted(entries, key=lambda held: hashlib.sha256(f"{seed} {held.path}".encode()).digest()):
+    for entry in sorted(entries, key=lambda entry: hashlib.sha256(f"{seed} {entry.path}".encode()).digest()):
         if 0 < entry.size <= at_most:
             chosen.append(entry)
             at_most -= entry.size

@@ -29,9 +29,9 @@ _written: dict[str, Written] = {}
 _lock = threading.Lock()
 
 
-def note(url: str, held: Written) -> None:
+def note(url: str, sent: Written) -> None:
     with _lock:
-        _written[url] = held
+        _written[url] = sent
 
 
 def note_all(found: Mapping[str, Written]) -> None:
@@ -51,13 +51,13 @@ def hashes(url: str, found: Mapping[str, Stored]) -> dict[str, str]:
     found: what the store lists there.
     """
     known = {name: _written.get(f"{url}/{name}") for name in found}
-    return {name: held.sha256 for name, held in known.items() if held is not None and held.is_what(found[name])}
+    return {name: sent.sha256 for name, sent in known.items() if sent is not None and sent.is_what(found[name])}
 
 
 def below(url: str) -> dict[str, Written]:
     """What was written below a directory, by URL."""
     with _lock:
-        return {name: held for name, held in _written.items() if name.startswith(f"{url}/")}
+        return {name: sent for name, sent in _written.items() if name.startswith(f"{url}/")}
 
 
 def forget(url: str) -> None:

@@ -32,17 +32,17 @@ def answered(url: str, doing: str) -> Generator[None]:
 
 
 def as_store_error(error: Exception, url: str, doing: str) -> MarinError:
-    code, said = code_of(error), _said(error)
+    code, message = code_of(error), _message(error)
     if code in REFUSED:
         how = CREDENTIALS[url.split("://", 1)[0]]
         return BadPrefix(
-            f"{url}: the store refused to {doing} it ({said}); check that this account may {doing} there ({how}), "
+            f"{url}: the store refused to {doing} it ({message}); check that this account may {doing} there ({how}), "
             "or --prefix"
         )
     if code in FULL:
-        return StoreFull(f"{url}: no space left ({said}); free some or move the store. Nothing committed is lost")
+        return StoreFull(f"{url}: no space left ({message}); free some or move the store. Nothing committed is lost")
     return StoreError(
-        f"{url}: could not {doing} it, also after waiting and trying again ({said}); check the network, the "
+        f"{url}: could not {doing} it, also after waiting and trying again ({message}); check the network, the "
         "endpoint and the store's state. Nothing committed is lost: run again"
     )
 
@@ -64,8 +64,8 @@ def code_of(error: BaseException) -> str:
     return str(getattr(error, "code", None) or "")
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = lines[-1] if lines else ""
+    last = lines[-1] if lines else ""
     code = code_of(error)
-    return ": ".join(part for part in (code if code not in told else "", told) if part) or type(error).__name__
+    return ": ".join(part for part in (code if code not in last else "", last) if part) or type(error).__name__

@@ -112,18 +112,18 @@ class Sender:
     def send(self, url: str) -> None:
         """Send the rest of one log and forget it. Raises StoreError."""
         with self.lock:
-            held = self.logs.get(url)
-        if held is not None:
-            held.send()
+            log = self.logs.get(url)
+        if log is not None:
+            log.send()
             with self.lock:
                 self.logs.pop(url, None)
 
     def send_quietly(self) -> None:
         with self.lock:
             logs = list(self.logs.values())
-        for held in logs:
+        for log in logs:
             with contextlib.suppress(StoreError):
-                held.send()
+                log.send()
 
     def _send_for_ever(self) -> None:
         while True:

@@ -72,9 +72,9 @@ class GoogleCalls:
         return _stored(await self.files._get_object(path))
 
     async def location(self, bucket: str) -> str:
-        held = await self.files._call("GET", "b/{}", bucket, json_out=True)
-        both = held.get("customPlacementConfig", {}).get("dataLocations", [])
-        return "+".join(both) or held["location"]
+        answer = await self.files._call("GET", "b/{}", bucket, json_out=True)
+        both = answer.get("customPlacementConfig", {}).get("dataLocations", [])
+        return "+".join(both) or answer["location"]
 
     async def remove(self, path: str, names: list[str]) -> None:
         for outcome in await self.files._delete_files([f"{path}/{name}" for name in names], 100):

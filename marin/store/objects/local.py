@@ -212,6 +212,6 @@ def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = Fal
         os.close(handle)
 
 
-def _stamp(held: os.stat_result) -> str:
+def _stamp(status: os.stat_result) -> str:
     """Every write makes a new file, so the inode alone nearly always differs."""
-    return f"{held.st_ino}.{held.st_mtime_ns}.{held.st_size}"
+    return f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}"

@@ -38,23 +38,23 @@ class PlainCalls:
     async def list(self, path: str) -> list[Listed]:
         with contextlib.suppress(FileNotFoundError):
             return [
-                Listed(held["name"].rsplit("/", 1)[-1], "" if held["type"] == "directory" else str(held["created"]))
-                for held in self.files.ls(path, detail=True)
+                Listed(entry["name"].rsplit("/", 1)[-1], "" if entry["type"] == "directory" else str(entry["created"]))
+                for entry in self.files.ls(path, detail=True)
             ]
         return []
 
     async def walk(self, path: str) -> dict[str, Stored]:
         found = self.files.find(path, detail=True)
-        return {name.removeprefix(f"{path}/"): _stored(held) for name, held in found.items() if name != path}
+        return {name.removeprefix(f"{path}/"): _stored(entry) for name, entry in found.items() if name != path}
 
     async def any_below(self, path: str) -> bool:
         return self.files.exists(path)
 
     async def info(self, path: str) -> Stored:
-        held = self.files.info(path)
-        if held["type"] != "file":
+        entry = self.files.info(path)
+        if entry["type"] != "file":
             raise FileNotFoundError(path)
-        return _stored(held)
+        return _stored(entry)
 
     async def location(self, bucket: str) -> str:
         raise NotImplementedError("only a bucket has a region")
@@ -69,5 +69,5 @@ def _version(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _stored(held: Any) -> Stored:
-    return Stored(held["size"], "", held["created"])
+def _stored(entry: Any) -> Stored:
+    return Stored(entry["size"], "", entry["created"])

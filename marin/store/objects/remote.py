@@ -67,15 +67,15 @@ class RemoteObjects:
     def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         self._must_honour_conditions()
         for _ in range(ATTEMPTS):
-            held = self._versions.get(name)
-            if held is None or held.content != old:
-                held = self._get(name)
-            if held is not None and held.content == new:
+            there = self._versions.get(name)
+            if there is None or there.content != old:
+                there = self._get(name)
+            if there is not None and there.content == new:
                 return True  # written by an earlier call of ours whose answer was lost: no two writers write alike
-            if (held.content if held else None) != old:
+            if (there.content if there else None) != old:
                 return False
             try:
-                self._put(name, new, held.version if held else ABSENT)
+                self._put(name, new, there.version if there else ABSENT)
                 return True
             except PreconditionFailed:
                 self._versions.pop(name, None)  # somebody was faster, or our own write was, its answer lost
@@ -124,7 +124,7 @@ class RemoteObjects:
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
         found = self.read_many([part_name(name, 0) for name in names])
         logs = {name: found[part_name(name, 0)] for name in names if part_name(name, 0) in found}
-        return {name: held if len(held) < PART_BYTES else self.read_log(name) for name, held in logs.items()}
+        return {name: log if len(log) < PART_BYTES else self.read_log(name) for name, log in logs.items()}
 
     def list(self, folder: str) -> list[str]:
         return sorted(self.list_versions(folder))
@@ -172,10 +172,10 @@ class RemoteObjects:
             "could hold one lease and both commit; use a store that honours conditional writes"
         )
 
-    def _remember(self, name: str, held: Content | None) -> None:
+    def _remember(self, name: str, there: Content | None) -> None:
         self._versions.pop(name, None)
-        if held is not None:
-            self._versions[name] = held
+        if there is not None:
+            self._versions[name] = there
         while len(self._versions) > REMEMBERED:
             with contextlib.suppress(KeyError):
                 self._versions.popitem(last=False)

@@ -95,20 +95,20 @@ class AmazonCalls:
 
     async def info(self, path: str) -> Stored:
         bucket, key, _ = self.files.split_path(path)
-        held = await self.files._call_s3("head_object", Bucket=bucket, Key=key)
-        return _stored(held["ContentLength"], held["ETag"], held["LastModified"])
+        answer = await self.files._call_s3("head_object", Bucket=bucket, Key=key)
+        return _stored(answer["ContentLength"], answer["ETag"], answer["LastModified"])
 
     async def location(self, bucket: str) -> str:
         # Whoever may list the bucket may ask this; asking for its location takes a permission of its own.
-        held = await self.files._call_s3("head_bucket", Bucket=bucket)
+        answer = await self.files._call_s3("head_bucket", Bucket=bucket)
         server = self.files._s3.meta.endpoint_url
         if not is_amazon(server):
             raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are not known")
-        if held.get("BucketRegion"):
-            return held["BucketRegion"]
-        held = await self.files._call_s3("get_bucket_location", Bucket=bucket)
-        said = held["LocationConstraint"] or "us-east-1"
-        return "eu-west-1" if said == "EU" else said
+        if answer.get("BucketRegion"):
+            return answer["BucketRegion"]
+        answer = await self.files._call_s3("get_bucket_location", Bucket=bucket)
+        place = answer["LocationConstraint"] or "us-east-1"
+        return "eu-west-1" if place == "EU" else place
 
     async def remove(self, path: str, names: list[str]) -> None:
         bucket, key, _ = self.files.split_path(path)

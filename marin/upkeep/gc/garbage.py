@@ -76,12 +76,14 @@ def extents(store: Store, pieces: Iterable[Garbage]) -> list[Garbage]:
 
 
 def _extent(store: Store, piece: Garbage) -> Garbage:
-    found = {f"{folder}/{name}": held for folder in piece.folders for name, held in files_below(store, folder).items()}
-    newest = max((held.modified for held in found.values()), default=0.0) or float("inf")
+    found = {
+        f"{folder}/{name}": entry for folder in piece.folders for name, entry in files_below(store, folder).items()
+    }
+    newest = max((entry.modified for entry in found.values()), default=0.0) or float("inf")
     return replace(
         piece,
         why=piece.why or _ending(store, [folder for folder in piece.folders if f"{folder}/{FAILURE}" in found]),
-        bytes=sum(held.size for held in found.values()),
+        bytes=sum(entry.size for entry in found.values()),
         files=len(found),
         since=piece.since if piece.since is not None else newest if found else 0.0,
     )

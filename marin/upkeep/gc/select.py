@@ -90,65 +90,67 @@ class GcOptions:
     though_read: bool = False
 
 
-def find_garbage(held: StoreSurvey, asked: GcOptions, now: float) -> Selection:
+def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selection:
     """now: in seconds since 1970, by the store's clock. Raises BadField if everything would be unreachable."""
-    if asked.unreachable and not any(record.identity in asked.roots.steps for record in held.all_records()):
+    if options.unreachable and not any(record.identity in options.roots.steps for record in survey.all_records()):
         raise BadField(
-            f"--unreachable: none of the {len(asked.roots.steps)} steps of the named experiments is in the store "
-            f"{held.store.prefix}, so every output would go; check --prefix, --experiment and --scale"
+            f"--unreachable: none of the {len(options.roots.steps)} steps of the named experiments is in the store "
+            f"{survey.store.prefix}, so every output would go; check --prefix, --experiment and --scale"
         )
-    found = _Search(held, asked, now).found()
-    return replace(found, goes=[piece for piece in found.goes if piece.kind in asked.kinds])
+    found = _Search(survey, options, now).found()
+    return replace(found, goes=[piece for piece in found.goes if piece.kind in options.kinds])
 
 
-def needs_now(held: StoreSurvey, now: float, recent: float = RECENT) -> Needs:
+def needs_now(survey: StoreSurvey, now: float, recent: float = RECENT) -> Needs:
     """Of every run that lasts, and of those that began within so many days."""
     needs = NOTHING
-    lasting = {run.name for run in held.lasting(now)}
-    for run in held.runs:
-        if run.name in lasting or now - held.began(run) < recent * DAY:
+    lasting = {run.name for run in survey.lasting(now)}
+    for run in survey.runs:
+        if run.name in lasting or now - survey.began(run) < recent * DAY:
             needs |= run.needs
     return needs
 
 
 class _Search:
-    def __init__(self, held: StoreSurvey, asked: GcOptions, now: float) -> None:
-        self.held, self.asked, self.roots, self.now = held, asked, asked.roots, now
-        self.older_than = 0.0 if asked.at_once else asked.older_than * DAY
-        self.needs = needs_now(held, now, 0.0 if asked.at_once else RECENT)
-        needs, roots = self.needs, asked.roots
+    def __init__(self, survey: StoreSurvey, options: GcOptions, now: float) -> None:
+        self.survey, self.options, self.roots, self.now = survey, options, options.roots, now
+        self.older_than = 0.0 if options.at_once else options.older_than * DAY
+        self.needs = needs_now(survey, now, 0.0 if options.at_once else RECENT)
+        needs, roots = self.needs, options.roots
         self.needed, self.read = set(needs.identities), set(needs.attempts)
         self.shorts = {identity[:SHORT] for identity in needs.identities}
-        standing = [entry.replacement for entry in held.revocations.all if entry.replacement is not None]
-        self.instead = held.with_data({entry.at for entry in standing})
-        self.pins = held.with_data(roots.pins)
+        standing = [entry.replacement for entry in survey.revocations.all if entry.replacement is not None]
+        self.instead = survey.with_data({entry.at for entry in standing})
+        self.pins = survey.with_data(roots.pins)
         self.by_directory: dict[str, list[Record]] = {}
-        for record in held.all_records():
+        for record in survey.all_records():
             self.by_directory.setdefault(record.attempt, []).append(record)
-        self.last_read = _last_reads(held)
+        self.last_read = _last_reads(survey)
 
     def found(self) -> Selection:
         outputs, stays, size, named = self._outputs()
         attempts, unknown = self._attempts()
         gone = {folder for piece in [*outputs, *attempts] for folder in piece.folders}
-        objects = leftovers(self.held, self.needs, gone, self.now, self.older_than)
+        objects = leftovers(self.survey, self.needs, gone, self.now, self.older_than)
         return Selection([*outputs, *attempts, *self._work(), *objects], stays, size, unknown, named)
 
     def _outputs(self) -> tuple[list[Garbage], Counter[KeepReason], int, dict[str, KeepReason]]:
         """By directory: outputs that share one go together or not at all."""
-        why = {record.identity: self._why(record) for record in self.held.all_records()}
+        why = {record.identity: self._why(record) for record in self.survey.all_records()}
         candidates = {
             directory: records
             for directory, records in self.by_directory.items()
             if all(isinstance(why[record.identity], _Ended) for record in records)
         }
-        self.held.read_leases(record.identity for records in candidates.values() for record in records)
+        self.survey.read_leases(record.identity for records in candidates.values() for record in records)
         busy = {
             directory
             for directory, records in candidates.items()
-            if any(self.held.is_held(record.identity, self.now) for record in records)
+            if any(self.survey.is_held(record.identity, self.now) for record in records)
         }
-        read = self._read_by_what_stays({held: candidates[held] for held in candidates.keys() - busy}, why)
+        read = self._read_by_what_stays(
+            {directory: candidates[directory] for directory in candidates.keys() - busy}, why
+        )
         pieces: list[Garbage] = []
         stays: Counter[KeepReason] = Counter()
         named: dict[str, KeepReason] = {}
@@ -169,7 +171,7 @@ class _Search:
                         else KeepReason.SHARED
                     )
                 stays[reason] += 1
-                if record.identity in self.asked.named:
+                if record.identity in self.options.named:
                     named[record.identity] = reason
         return pieces, stays, size, named
 
@@ -177,7 +179,7 @@ class _Search:
         identity, directory = record.identity, record.attempt
         if identity[:NEEDED] in self.needed or directory in self.read:
             return KeepReason.NEEDED
-        if identity in self.held.inventory.invisible:
+        if identity in self.survey.inventory.invisible:
             return KeepReason.UNSEEN
         if identity in self.roots.results:
             return KeepReason.RESULT
@@ -185,16 +187,16 @@ class _Search:
             return KeepReason.PINNED
         if {directory, _own(record)} & self.instead:
             return KeepReason.REPLACEMENT
-        if identity in self.asked.named:
-            last = max(self.held.made(record), self._read(record))
-            return _Ended(GarbageKind.NAMED, "named", last, hard=self.asked.though_read)
+        if identity in self.options.named:
+            last = max(self.survey.made(record), self._read(record))
+            return _Ended(GarbageKind.NAMED, "named", last, hard=self.options.though_read)
         return self._unreachable(record) or self._expired(record)
 
     def _unreachable(self, record: Record) -> _Ended | None:
         """What was adopted stays: nobody can make it again."""
-        if not self.asked.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
+        if not self.options.unreachable or record.identity in self.roots.steps or record.op == ADOPT:
             return None
-        last = max(self.held.made(record), self._read(record))
+        last = max(self.survey.made(record), self._read(record))
         if self.now - last <= self.older_than:
             return None
         made = record.provenance
@@ -205,7 +207,7 @@ class _Search:
         lifetime = parse_lifetime(record.lifetime)
         if lifetime.rule is Rule.FOREVER:
             return KeepReason.REACHED if record.identity in self.roots.steps else KeepReason.FOREVER
-        made, read = self.held.made(record), self._read(record)
+        made, read = self.survey.made(record), self._read(record)
         last = max(made, read) if lifetime.rule is Rule.UNUSED else made
         if self.now - last <= lifetime.days * DAY:
             return KeepReason.LASTING
@@ -223,7 +225,7 @@ class _Search:
             if isinstance(ended := why[record.identity], _Ended) and not ended.hard
         }
         pending = [
-            record for held, records in self.by_directory.items() if held not in candidates for record in records
+            record for folder, records in self.by_directory.items() if folder not in candidates for record in records
         ]
         read: set[str] = set()
         while pending:
@@ -253,33 +255,33 @@ class _Search:
     def _attempts(self) -> tuple[list[Garbage], tuple[str, ...]]:
         """Attempts that no record stands for."""
         kept = {*self.pins, *self.instead, *self.read}
-        there = {record.identity for record in self.held.all_records()}
+        there = {record.identity for record in self.survey.all_records()}
         unknown: list[str] = []
         possible: list[Garbage] = []
         superseded = {
             (identity[:SHORT], int(token)): superseded_name(identity, token)
-            for name in self.held.store.superseded()
+            for name in self.survey.store.superseded()
             for identity, _, token in [name.rpartition("/")[2].removesuffix(".json").partition(".")]
             if token.isdigit()
         }
-        for attempt in self.held.orphan_attempts:
-            identities = self.held.identities_of(attempt)
+        for attempt in self.survey.orphan_attempts:
+            identities = self.survey.identities_of(attempt)
             if not identities:
                 unknown.append(attempt.directory)
                 continue
             if attempt.directory in kept or attempt.short in self.shorts:
                 continue
-            leases = {identity: self.held.leases[identity] for identity in identities if identity in self.held.leases}
-            held = [
+            leases = {each: self.survey.leases[each] for each in identities if each in self.survey.leases}
+            leased = [
                 identity
                 for identity, lease in leases.items()
                 if lease.attempt == attempt.directory and lease.state is State.HELD
             ]
-            if any(self.held.is_held(identity, self.now) for identity in held):
+            if any(self.survey.is_held(identity, self.now) for identity in leased):
                 continue
             replaced = superseded.get((attempt.short, attempt.token))
             collected = any(lease.collected for lease in leases.values()) and not there & set(identities)
-            since = 0.0 if replaced and collected else (self.held.times[replaced] or None) if replaced else None
+            since = 0.0 if replaced and collected else (self.survey.times[replaced] or None) if replaced else None
             possible.append(
                 Garbage(
                     kind=GarbageKind.REPLACED if replaced else GarbageKind.UNFINISHED,
@@ -288,34 +290,34 @@ class _Search:
                     why="its record is gone" if replaced and collected else "made again since" if replaced else "",
                     since=since,
                     folders=(attempt.directory,),
-                    fenced=tuple(held),
+                    fenced=tuple(leased),
                 )
             )
         return self._old(possible, self.older_than), tuple(unknown)
 
     def _work(self) -> list[Garbage]:
         possible: list[Garbage] = []
-        for identity in sorted(self.held.in_progress):
-            record = self.held.records.get(identity)
+        for identity in sorted(self.survey.in_progress):
+            record = self.survey.records.get(identity)
             wanted = identity in self.roots.steps and record is None
-            if identity[:NEEDED] in self.needed or self.held.is_held(identity, self.now) or wanted:
+            if identity[:NEEDED] in self.needed or self.survey.is_held(identity, self.now) or wanted:
                 continue
             possible.append(
                 Garbage(
                     kind=GarbageKind.WORK,
-                    name=record.name if record is not None else self.held.name_of(identity),
+                    name=record.name if record is not None else self.survey.name_of(identity),
                     identities=(identity,),
                     why="of a rebuild that was given up" if record is not None else "not gone on with",
                     folders=(state_name(identity),),
                     fenced=(identity,),
                 )
             )
-        alone = self.asked.at_once and self.asked.kinds == frozenset({GarbageKind.WORK})
+        alone = self.options.at_once and self.options.kinds == frozenset({GarbageKind.WORK})
         return self._old(possible, 0.0 if alone else max(self.older_than, WORK * DAY))
 
     def _old(self, possible: list[Garbage], least: float) -> list[Garbage]:
         """With their extent; of those that say no time themselves, the files tell."""
-        found = extents(self.held.store, possible)
+        found = extents(self.survey.store, possible)
         return [piece for piece in found if not least or self.now - (piece.since or 0.0) > least]
 
 
@@ -336,7 +338,7 @@ def _own(record: Record) -> str:
     return attempt_directory(record.op, record.label, record.identity, record.token)
 
 
-def _last_reads(held: StoreSurvey) -> dict[Output, float]:
+def _last_reads(survey: StoreSurvey) -> dict[Output, float]:
     """When a commit last read each output. A record that was replaced or collected keeps the time of its own commit."""
     last: dict[Output, float] = {}
 
@@ -345,9 +347,9 @@ def _last_reads(held: StoreSurvey) -> dict[Output, float]:
             output = Output(each.identity, each.root)
             last[output] = max(last.get(output, 0.0), when)
 
-    for record in held.all_records():
-        note(record, held.made(record))
-    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in held.all_records()):
-        for record in held.superseded:
-            note(record, held.was_made(record))
+    for record in survey.all_records():
+        note(record, survey.made(record))
+    if any(parse_lifetime(record.lifetime).rule is Rule.UNUSED for record in survey.all_records()):
+        for record in survey.superseded:
+            note(record, survey.was_made(record))
     return last

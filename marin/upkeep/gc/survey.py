@@ -113,7 +113,7 @@ class StoreSurvey:
     def began(self, run: Run) -> float:
         """When a run last said what it needs, or was last heard of, by the store's clock."""
         found = self.times.folder(USES)
-        own = [held.modified for name, held in found.items() if name.partition(".")[0] == run.name]
+        own = [entry.modified for name, entry in found.items() if name.partition(".")[0] == run.name]
         return max((when for when in own if when), default=float("inf"))
 
     def name_of(self, identity: str) -> str:
@@ -177,8 +177,8 @@ class _Times:
     def __getitem__(self, name: str) -> float:
         """0 if it is gone meanwhile, or the store does not tell."""
         folder, _, file = name.rpartition("/")
-        held = self.folder(folder).get(file)
-        return held.modified if held is not None else 0.0
+        entry = self.folder(folder).get(file)
+        return entry.modified if entry is not None else 0.0
 
     def folder(self, name: str) -> dict[str, Stored]:
         if name not in self._folders:

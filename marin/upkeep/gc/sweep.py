@@ -51,15 +51,15 @@ def by_this_machine(_: StoreSurvey) -> float:
     return time.time()
 
 
-def by_the_store(held: StoreSurvey) -> float:
+def by_the_store(survey: StoreSurvey) -> float:
     """When the store says that our turn's lease was last renewed: a moment ago."""
-    return held.times[lease_name(TURN)] or time.time()
+    return survey.times[lease_name(TURN)] or time.time()
 
 
-def look(store: Store, asked: GcOptions, clock: Clock = by_this_machine) -> Selection:
+def look(store: Store, options: GcOptions, clock: Clock = by_this_machine) -> Selection:
     """What would go. Changes nothing. Raises CorruptRecord."""
-    held = StoreSurvey(store)
-    return find_garbage(held, asked, clock(held))
+    survey = StoreSurvey(store)
+    return find_garbage(survey, options, clock(survey))
 
 
 @dataclass
@@ -73,7 +73,7 @@ class SweepResult:
 
 def sweep(
     store: Store,
-    asked: GcOptions,
+    options: GcOptions,
     tell: Callable[[Selection], None] = lambda _: None,
     clock: Clock = by_the_store,
     done: Callable[[Garbage], None] = lambda _: None,
@@ -88,7 +88,7 @@ def sweep(
     turn = _take_turn(store, wait, watch if watch is not None else Watch())
     try:
         turn.start_beating(lambda: None)
-        return _Sweep(store, asked, clock, turn, done).run(tell)
+        return _Sweep(store, options, clock, turn, done).run(tell)
     finally:
         with suppress(MarinError):
             turn.renew()
@@ -124,19 +124,19 @@ def _passed(since: tuple[float, float]) -> float:
 
 class _Sweep:
     def __init__(
-        self, store: Store, asked: GcOptions, clock: Clock, turn: Lease, done: Callable[[Garbage], None]
+        self, store: Store, options: GcOptions, clock: Clock, turn: Lease, done: Callable[[Garbage], None]
     ) -> None:
-        self.store, self.asked, self.clock, self.turn, self.done = store, asked, clock, turn, done
-        self.swept = SweepResult()
+        self.store, self.options, self.clock, self.turn, self.done = store, options, clock, turn, done
+        self.result = SweepResult()
         self.lock = threading.Lock()
         self.announced = self.renewed = _clocks()
 
     def run(self, tell: Callable[[Selection], None]) -> SweepResult:
-        first = look(self.store, self.asked, self.clock)
+        first = look(self.store, self.options, self.clock)
         self._announce(first.goes)
-        self.held = StoreSurvey(self.store)
-        self.now = self.clock(self.held)
-        second = find_garbage(self.held, self.asked, self.now)
+        self.survey = StoreSurvey(self.store)
+        self.now = self.clock(self.survey)
+        second = find_garbage(self.survey, self.options, self.now)
         goes = _in_both(first.goes, second.goes)
         self._announce(goes)
         tell(replace(second, goes=goes))
@@ -151,11 +151,11 @@ class _Sweep:
                 refused = str(error)
             with self.lock:
                 if refused is not None:
-                    self.swept.refused[piece.name] = refused
+                    self.result.refused[piece.name] = refused
                 elif why is not None:
-                    self.swept.left[piece.name] = why
+                    self.result.left[piece.name] = why
                 else:
-                    self.swept.gone.append(piece)
+                    self.result.gone.append(piece)
                 waiting.pop(piece.key)
                 if _passed(self.announced) > ANNOUNCE_EVERY:
                     self._announce(waiting.values())
@@ -168,7 +168,7 @@ class _Sweep:
             from marin.store.files.transfer import side_by_side
 
             side_by_side(take, goes)
-        return self.swept
+        return self.result
 
     def _announce(self, pieces: Iterable[Garbage]) -> None:
         self.announced = _clocks()
@@ -203,7 +203,7 @@ class _Sweep:
                 if lease.before is not None and self._committed_since(identity, lease.before):
                     return "committed meanwhile"
             if any(
-                self.store.objects.read(record_name(record.identity)) != self.held.contents[record.identity]
+                self.store.objects.read(record_name(record.identity)) != self.survey.contents[record.identity]
                 for record in piece.records
             ):
                 return "made again meanwhile"
@@ -217,8 +217,8 @@ class _Sweep:
 
     def _fence(self, identity: str, piece: Garbage) -> Lease | LeaseDocument:
         """From now on nobody who held its lease before can commit."""
-        known = self.held.leases.get(identity)
-        written = self.held.times[lease_name(identity)]
+        known = self.survey.leases.get(identity)
+        written = self.survey.times[lease_name(identity)]
 
         def is_dead(lease: LeaseDocument) -> bool:
             return lease.holder.is_gone() or (lease == known and not is_live(lease, written, self.now))
@@ -234,7 +234,7 @@ class _Sweep:
 
     def _committed_since(self, identity: str, before: LeaseDocument) -> bool:
         """Makes visible what was committed in the last moment, its writer not having come to that."""
-        record = self.held.records.get(identity)
+        record = self.survey.records.get(identity)
         if before.state is not State.COMMITTED or (record is not None and record.token >= before.token):
             return False
         return self.store.finish(identity, before) is not None
@@ -253,7 +253,7 @@ class _Sweep:
         objects = self.store.objects
         copies = {f"{SUPERSEDED}/{record.identity}.{record.token:04d}.json": record for record in piece.records}
         for name, record in copies.items():
-            objects.write(name, self.held.contents[record.identity])
+            objects.write(name, self.survey.contents[record.identity])
         if copies:
             objects.make_durable(list(copies))
             objects.remove([record_name(record.identity) for record in piece.records])
