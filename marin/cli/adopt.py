@@ -45,7 +45,7 @@ def command(source: str, kind: str, label: str, because: str, facts: str, prefix
         label=label,
         because=because,
         facts=_facts(facts),
-        tell=lambda line: click.echo(line, err=True),
+        on_message=lambda line: click.echo(line, err=True),
     )
     record, made = adopted.record, adopted.record.provenance
     if as_json:

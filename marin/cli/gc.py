@@ -137,8 +137,8 @@ def take_away(store: Store, options: GcOptions, *, delete: bool, every: bool, as
             store,
             options,
             begin,
-            done=lambda piece: advance[0](piece.bytes),
-            wait=lambda message: click.echo(message, err=True),
+            on_taken=lambda piece: advance[0](piece.bytes),
+            on_message=lambda message: click.echo(message, err=True),
         )
     [found] = selections
     if as_json:

@@ -65,7 +65,7 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
     elif dry_run:
         console.print("dry run: nothing was copied")
     elif mirrored:
-        size = sum(output.tally.copied_bytes for output in mirrored)
+        size = sum(output.progress.copied_bytes for output in mirrored)
         count = counted(sum(output.copied for output in mirrored), "output")
         seconds = f"{time.monotonic() - began:.1f} s"
         verified = f"every byte verified — store {plan.target.prefix}"
@@ -110,13 +110,13 @@ def _cells(record: Record) -> list[Text | str]:
 
 
 def _line(output: MirroredOutput) -> str:
-    name, tally = output.record.name, output.tally
+    name, progress = output.record.name, output.progress
     if not output.copied:
         return f"· {name}  another call brought it meanwhile"
     if output.record.alias_of:
         return f"≡ {name}  shares {output.record.attempt}"
-    resumed = f", {tally.resumed_files:,} more were there from an earlier call" if tally.resumed_files else ""
-    return f"✓ {name}  {write_bytes(tally.copied_bytes)}, {counted(tally.copied_files, 'file')}{resumed}"
+    resumed = f", {progress.resumed_files:,} more were there from an earlier call" if progress.resumed_files else ""
+    return f"✓ {name}  {write_bytes(progress.copied_bytes)}, {counted(progress.copied_files, 'file')}{resumed}"
 
 
 def _as_json(plan: Mirroring, mirrored: list[MirroredOutput], *, dry_run: bool) -> dict[str, Any]:
@@ -127,13 +127,13 @@ def _as_json(plan: Mirroring, mirrored: list[MirroredOutput], *, dry_run: bool) 
         about = {"step": record.name, "identity": record.identity, "root": record.root, "bytes": record.bytes}
         if output is None:
             return {**about, "state": state, "output": record.attempt if state == "there" else None}
-        tally = output.tally
+        progress = output.progress
         return {
             **about,
             "state": "mirrored" if output.copied else "there",
             "output": output.record.attempt,
-            "copied": {"bytes": tally.copied_bytes, "files": tally.copied_files},
-            "resumed": {"bytes": tally.resumed_bytes, "files": tally.resumed_files},
+            "copied": {"bytes": progress.copied_bytes, "files": progress.copied_files},
+            "resumed": {"bytes": progress.resumed_bytes, "files": progress.resumed_files},
         }
 
     try:

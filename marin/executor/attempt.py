@@ -23,7 +23,7 @@ from marin.plan.observed import describe, scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
 from marin.store.layout import FAILURE, LOG
-from marin.store.lease import Lease, LeaseDocument
+from marin.store.lease import Lease, LeaseDocument, Watch
 from marin.store.objects.errors import store_errors
 from marin.store.process import this_process
 from marin.store.record import Failure, Record
@@ -37,15 +37,16 @@ def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture) -> Outcome:
+def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watch | None = None) -> Outcome:
     """Make the step unless somebody else has it. Never raises for what run() does wrong.
 
     capture(store, log): a context in which the process's output goes to that log, where the backend can do that.
+    watch: judges whether who has it is dead, where nobody has told the job so.
     """
     store = _store(job.prefix, os.getpid())
     step = job.step
     try:
-        lease = take_lease(store, job)
+        lease = take_lease(store, job, watch)
     except MarinError as error:
         return Outcome(ending=Ending.FAILED, error=f"{type(error).__name__}: {error}")
     if isinstance(lease, LeaseDocument):

@@ -103,11 +103,11 @@ class Uses:
         self,
         store: Store,
         experiment: str,
-        tell: Callable[[str], None] = lambda _: None,
+        on_message: Callable[[str], None] = lambda _: None,
         watch: Watch | None = None,
     ) -> None:
-        """tell: what it waits for, in words. watch: judges whether a gc that stands still is dead."""
-        self.store, self.experiment, self.tell = store, experiment, tell
+        """on_message: what it waits for, in words. watch: judges whether a gc that stands still is dead."""
+        self.store, self.experiment, self.on_message = store, experiment, on_message
         self.run = f"{time.strftime('%Y%m%dT%H%M%S')}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
         self.needs = replace(NOTHING, experiment=experiment)
         self._parts = 0
@@ -155,7 +155,7 @@ class Uses:
         """Wait for gc's turn where gc is taking some of this. A gc that only stood still finds its turn taken when it
         wakes up, and deletes nothing; what one that was killed left is well: a record that is there has all its files.
         """
-        told = False
+        has_said = False
 
         def take() -> Lease | LeaseDocument | None:
             batch = read_batch(self.store)
@@ -164,10 +164,10 @@ class Uses:
             return acquire(self.store.objects, TURN, turn_name, functools.partial(self._watch.is_dead, TURN))
 
         def waiting(other: LeaseDocument) -> None:
-            nonlocal told
-            if not told:
-                self.tell(f"`marin gc` of {other.holder} is taking away what this run needs; waiting for it")
-                told = True
+            nonlocal has_said
+            if not has_said:
+                self.on_message(f"`marin gc` of {other.holder} is taking away what this run needs; waiting for it")
+                has_said = True
 
         turn = acquire_in_turn(take, waiting)
         if turn is not None:

@@ -32,7 +32,7 @@ from marin.store.files.regular import not_files
 from marin.store.files.verify import CHUNK, Check, file_entry
 from marin.store.inventory import read_inventory
 from marin.store.layout import OWN, RECORD
-from marin.store.lease import LOOK_SECONDS, Watch, read_lease
+from marin.store.lease import LOOK_SECONDS, Watch
 from marin.store.lineage import ADOPT
 from marin.store.record import Record, parse_record
 from marin.store.redaction import redacted
@@ -96,12 +96,12 @@ def adopt(
     label: str,
     because: str,
     facts: Mapping[str, Any],
-    tell: Callable[[str], None],
+    on_message: Callable[[str], None],
 ) -> Adopted:
     """Copy a file or folder (a path or ``gs://``, ``s3://`` …) into the store and commit it.
 
     kind: of an artifact, or ``module:Class``; "" where the source is a copy of an output and says so itself.
-    facts: those that the files do not tell. tell: what the caller waits for.
+    facts: those that the files do not tell. on_message: what the caller waits for.
 
     Raises InputError for what is not there, is empty or is no artifact of that kind, BadField for what cannot be meant,
     Revoked for bytes that were declared bad, here or in the store that they come from.
@@ -114,15 +114,15 @@ def adopt(
         entries = _entries(folder)
         content = content_digest(entries)
         if (size := sum(entry.size for entry in entries)) > LARGE:
-            tell(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
+            on_message(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
         if known is not None and known.content and known.content != content:
             raise InputError(f"{source} is not what its own record says; `marin verify` in its store says what differs")
-        told = facts_of(made.kind, folder, entries, source)
+        from_files = facts_of(made.kind, folder, entries, source)
         agreed = _agreed(
-            made, told, known.facts if known is not None and known.kind == made.kind else {}, facts, source
+            made, from_files, known.facts if known is not None and known.kind == made.kind else {}, facts, source
         )
         root = root_digest(entries, made.kind, agreed)
-        there, damaged = _held(store, root, content, source)
+        there, damaged = _existing(store, root, content, source)
         if there is not None:
             return Adopted(there, source, new=False)
         step = Adopt(
@@ -133,7 +133,7 @@ def adopt(
             source=redacted(source),
             folder=folder.url,
         )
-        return _commit(store, step, because.strip(), damaged, tell)
+        return _commit(store, step, because.strip(), damaged, on_message)
 
 
 @contextmanager
@@ -208,13 +208,10 @@ def _refuse_inside(store: Store, source: str, prefix: str) -> None:
 
 def _download(source: str, folder: Path) -> None:
     from marin.store.files import transfer
+    from marin.store.files.staging import fetch
 
-    found = transfer.walk(source)
-    if found:
-        for name in found:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        transfer.side_by_side(lambda name: transfer.download(f"{source}/{name}", folder / name), list(found))
-        return
+    if found := transfer.walk(source):
+        return fetch(source, list(found), folder)
     try:
         transfer.download(source, folder / source.rpartition("/")[2])
     except FileNotFoundError as error:
@@ -268,18 +265,18 @@ def _record_of(source: str, folder: Directory, store: Store) -> Record | None:
 
 
 def _agreed(
-    kind: type[Artifact], told: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
+    kind: type[Artifact], from_files: Mapping[str, Any], known: Mapping[str, Any], given: Mapping[str, Any], source: str
 ) -> dict[str, Any]:
     """The artifact's facts: as its files tell, else as given, else as its own record says."""
     fields = {spec.name: spec for spec in dataclasses.fields(cast(Any, kind))}
-    for name, said in given.items():
+    for name, value in given.items():
         if name not in fields:
             near = difflib.get_close_matches(name, fields, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
             raise BadField(f"--facts: {kind.kind} has no fact {name!r}; {hint}")
-        if name in told and told[name] != said:
-            raise BadField(f"--facts says {name} = {said!r}, but the files of {source} hold {told[name]!r}")
-    facts = {**known, **given, **told}
+        if name in from_files and from_files[name] != value:
+            raise BadField(f"--facts says {name} = {value!r}, but the files of {source} hold {from_files[name]!r}")
+    facts = {**known, **given, **from_files}
     missing = [
         name
         for name, spec in fields.items()
@@ -306,13 +303,14 @@ def _valid(kind: type[Artifact], facts: dict[str, Any]) -> dict[str, Any]:
     return json.loads(json.dumps(made.facts()))
 
 
-def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | None, Record | None]:
+def _existing(store: Store, root: str, content: str, source: str) -> tuple[Record | None, Record | None]:
     """(the output with these bytes and facts, every byte right; or an adopted one that is damaged). Raises Revoked."""
     standing = revoked(store)
-    said = standing.of(root, content)
-    if said is not None:
+    revocation = standing.of(root, content)
+    if revocation is not None:
         raise Revoked(
-            f"{source} holds the bytes of {said.name}, which were {standing.describe(said)}. Nothing was adopted"
+            f"{source} holds the bytes of {revocation.name}, which were "
+            f"{standing.describe(revocation)}. Nothing was adopted"
         )
     if not store.objects.list(OWN):
         return None, None
@@ -333,7 +331,9 @@ def _held(store: Store, root: str, content: str, source: str) -> tuple[Record | 
     return None, damaged
 
 
-def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tell: Callable[[str], None]) -> Adopted:
+def _commit(
+    store: Store, step: Adopt, because: str, damaged: Record | None, on_message: Callable[[str], None]
+) -> Adopted:
     code = code_fingerprint(step)
     store_code(store, code.digest, code.to_json(sources=True))
     job = Job(
@@ -346,14 +346,10 @@ def _commit(store: Store, step: Adopt, because: str, damaged: Record | None, tel
         replaces=damaged.attempt if damaged is not None else "",
         because=because,
     )
-    watch, told = Watch(), ""
-    while (outcome := attempt(job, map_here)).ending is Ending.HELD:
-        if told != outcome.held_by:
-            tell(f"waiting: {outcome.held_by}")
-            told = outcome.held_by
-        lease = read_lease(store.objects, step.identity)
-        if lease is not None and watch.is_dead(step.identity, lease):
-            job = dataclasses.replace(job, dead_lease=(lease.token, lease.beat))
+    watch, message = Watch(), ""
+    while (outcome := attempt(job, map_here, watch=watch)).ending is Ending.HELD:
+        if message != (message := f"waiting: {outcome.held_by}"):
+            on_message(message)
         time.sleep(LOOK_SECONDS)
     if outcome.record is None:
         raise StepFailed(

@@ -165,7 +165,7 @@ def test_adopting_its_bytes_finishes_it(prefix: str, tmp_path: Path) -> None:
     def adopted() -> Record:
         store = Store(prefix)
         return adopt(
-            store, str(outside), kind="raw_files", label="w", because="a test", facts={}, tell=lambda _: None
+            store, str(outside), kind="raw_files", label="w", because="a test", facts={}, on_message=lambda _: None
         ).record
 
     first = adopted()

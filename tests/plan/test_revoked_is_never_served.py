@@ -51,7 +51,13 @@ def adopted(prefix: str, tmp_path: Path, step: ExecutorStep[Any]) -> Pinned[Blob
     outside.mkdir()
     (outside / "text.txt").write_bytes(Store(prefix).output(record_of(prefix, step)).read_bytes("text.txt"))
     done = adopt(
-        Store(prefix), str(outside), kind="toy-blob", label="copy", because="a test", facts={"bytes": 7}, tell=print
+        Store(prefix),
+        str(outside),
+        kind="toy-blob",
+        label="copy",
+        because="a test",
+        facts={"bytes": 7},
+        on_message=print,
     )
     assert done.new
     return Pinned(at=done.record.attempt, digest=done.record.root, label="copy")

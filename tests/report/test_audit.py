@@ -65,7 +65,7 @@ def test_what_somebody_decided_is_good_to_know(prefix: str, tmp_path: Path) -> N
     outside = tmp_path / "outside.txt"
     outside.write_text("from elsewhere")
     given: dict[str, Any] = {"kind": "toy-blob", "label": "out", "because": "the paper's", "facts": {"bytes": 1}}
-    record = adopt(Store(prefix), str(outside), **given, tell=lambda _: None).record
+    record = adopt(Store(prefix), str(outside), **given, on_message=lambda _: None).record
     pin: Pinned[Blob] = Pinned(at=record.attempt, digest=record.root, label="pin")
     run(prefix, end=dataclasses.replace(MIXED, parts=(WEB, MATH)), pinned=pin)
     run(prefix, rebuild=("math",), on_drift=OnDrift.ACCEPT, end=MIXED)

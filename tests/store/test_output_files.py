@@ -168,7 +168,7 @@ def test_adopt_refuses_what_is_no_file(tmp_path: Path, make: Callable[[Path], No
     make(source)
     store = Store(str(tmp_path / "store"))
     with pytest.raises(InputError, match="sub/odd"):
-        adopt(store, str(source), kind="raw_files", label="x", because="y", facts={}, tell=lambda _: None)
+        adopt(store, str(source), kind="raw_files", label="x", because="y", facts={}, on_message=lambda _: None)
 
 
 @pytest.mark.parametrize("make", LEAVING, ids=lambda make: make.__name__)
@@ -181,7 +181,7 @@ def test_adopt_copies_what_links_to_files_lead_to(tmp_path: Path, make: Callable
     (source / ".marin/log.txt").write_text("of an output that was copied")
     make(source)
     store = Store(str(tmp_path / "store"))
-    done = adopt(store, str(source), kind="raw_files", label="x", because="y", facts={}, tell=lambda _: None)
+    done = adopt(store, str(source), kind="raw_files", label="x", because="y", facts={}, on_message=lambda _: None)
     copied = Path(store.prefix) / done.record.attempt / "sub/odd"
     assert copied.is_file()
     assert not copied.is_symlink()

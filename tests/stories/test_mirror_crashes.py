@@ -77,7 +77,7 @@ def test_killed_on_the_way_it_goes_on_with_what_is_missing(
     [done] = mirrored(source, target, "shards")
     read = {name.rpartition("/")[2] for operation, name, _ in server.calls() if operation is Operation.READ}
     assert before.isdisjoint(read)
-    assert (done.tally.resumed_files, done.tally.copied_files) == (len(before), 16 - len(before))
+    assert (done.progress.resumed_files, done.progress.copied_files) == (len(before), 16 - len(before))
     store = Store(target)
     assert store.verify(done.record, Check.BYTES) == []
     assert ran(run(target, end=shards)) == set()
@@ -98,7 +98,7 @@ def test_what_was_spoilt_after_it_had_arrived_is_copied_again(new_prefix: Any, r
     Path(target, attempt, "deep", min(before)).write_bytes(bytes([99]) * 100)
     server.obey()
     [done] = mirrored(source, target, "shards")
-    assert done.tally.resumed_files == len(before) - 1
+    assert done.progress.resumed_files == len(before) - 1
     assert Store(target).verify(done.record, Check.BYTES) == []
 
 
@@ -118,7 +118,7 @@ def test_one_that_stood_still_and_was_taken_over_commits_nothing(
     plan = plan_mirroring(Store(source), Store(target), ["shards"])
     [done] = mirror(plan, watch=Watch(expiry=0.5))
     assert done.copied
-    assert done.tally.resumed_files >= 6
+    assert done.progress.resumed_files >= 6
     stopped.send_signal(signal.SIGCONT)
     said, _ = stopped.communicate(timeout=60)
     assert (stopped.returncode, "another call brought it" in said) == (0, True), said

@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 def take(prefix: str, source: object, kind: str = "raw_files", label: str = "out", **facts: Any) -> Adopted:
     store = Store(prefix)
-    return adopt(store, str(source), kind=kind, label=label, because="a test", facts=facts, tell=lambda _: None)
+    return adopt(store, str(source), kind=kind, label=label, because="a test", facts=facts, on_message=lambda _: None)
 
 
 def refused(prefix: str, source: object, error: type[MarinError], says: str, kind: str = "raw_files") -> None:

@@ -282,7 +282,7 @@ def test_adopted_data_stays_although_nothing_reaches_it(tmp_path: Path) -> None:
         label="release",
         because="a test",
         facts={},
-        tell=lambda _: None,
+        on_message=lambda _: None,
     )
     collect(store, 400, roots=roots_of([experiment(other=other)]), unreachable=True)
     assert visible(store).keys() == {adopted.record.identity, other.identity}
@@ -566,7 +566,7 @@ def test_the_turn_of_a_gc_that_died_elsewhere_is_taken_over(tmp_path: Path) -> N
     elsewhere = replace(turn.document, holder=replace(this_process(), host="elsewhere"))
     assert store.objects.compare_and_swap(lease_name(TURN), turn.document.to_bytes(), elsewhere.to_bytes())
     told: list[str] = []
-    sweep(store, GcOptions(), wait=told.append, watch=Watch(expiry=0.1))
+    sweep(store, GcOptions(), on_message=told.append, watch=Watch(expiry=0.1))
     assert len(told) == 1
     assert "elsewhere" in told[0]
 

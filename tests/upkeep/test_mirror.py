@@ -259,8 +259,8 @@ def test_tampered_bytes_are_never_visible_there(kinds: str, new_prefix: Any) -> 
     # Repaired, the rest is not copied again.
     tampered(source, record, "deep/shard-02.bin", bytes([2]) * 100)
     [done] = mirrored(source, target, "join", "shards")
-    assert done.tally.copied_files + done.tally.resumed_files == 4
-    assert done.tally.resumed_files >= 1
+    assert done.progress.copied_files + done.progress.resumed_files == 4
+    assert done.progress.resumed_files >= 1
     assert Store(target).verify(done.record, Check.BYTES) == []
 
 

@@ -18,37 +18,31 @@ DAY = 86400.0  # seconds
 
 
 class GarbageKind(StrEnum):
-    """EXPIRED, UNREACHABLE, NAMED: outputs. REPLACED: what rebuilds replaced, or an earlier gc was killed at.
-    UNFINISHED: attempts that never committed. WORK: in progress. LEFTOVERS: control files that nothing goes by any
-    more."""
-
-    EXPIRED = "expired"
-    UNREACHABLE = "unreachable"
-    NAMED = "named"
-    REPLACED = "replaced"
-    UNFINISHED = "unfinished"
-    WORK = "work"
-    LEFTOVERS = "leftovers"
+    EXPIRED = "expired"  # an output whose lifetime is over
+    UNREACHABLE = "unreachable"  # an output of no experiment that was named
+    NAMED = "named"  # an output that somebody named
+    REPLACED = "replaced"  # what a rebuild replaced, or an earlier gc was killed at
+    UNFINISHED = "unfinished"  # an attempt that never committed
+    WORK = "work"  # in progress
+    LEFTOVERS = "leftovers"  # control files nothing refers to any more
 
 
 @dataclass(frozen=True, kw_only=True)
 class Garbage:
-    """since: when it was last made, read or touched, in seconds since 1970 by the store's clock. records: that go with
-    it. folders: the first holds the data of the records. objects: control files. fenced: identities whose lease is
-    taken first, because a writer of it may wake up. code: digests, where the objects are called by them."""
+    """Something that goes whole or not at all."""
 
     kind: GarbageKind
-    name: str
+    name: str  # as people call it
     identities: tuple[str, ...] = ()
     why: str = ""
     bytes: int = 0
     files: int = 0
-    since: float | None = None
-    records: tuple[Record, ...] = ()
-    folders: tuple[str, ...] = ()
-    objects: tuple[str, ...] = ()
-    fenced: tuple[str, ...] = ()
-    code: tuple[str, ...] = ()
+    since: float | None = None  # when it was last made, read or touched: seconds since 1970 by the store's clock
+    records: tuple[Record, ...] = ()  # that go with it
+    folders: tuple[str, ...] = ()  # the first holds the data of the records
+    objects: tuple[str, ...] = ()  # control files
+    fenced: tuple[str, ...] = ()  # identities whose lease is taken first, because a writer of it may wake up
+    code: tuple[str, ...] = ()  # digests, where the objects are called by them
 
     @property
     def needs(self) -> Needs:

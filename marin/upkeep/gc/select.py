@@ -42,11 +42,11 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True)
 class Roots:
-    """What experiments name: identities of their steps, of their results, and directories that they pin."""
+    """What experiments name."""
 
-    steps: frozenset[str] = frozenset()
-    results: frozenset[str] = frozenset()
-    pins: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()  # identities
+    results: frozenset[str] = frozenset()  # identities
+    pins: frozenset[str] = frozenset()  # directories
 
 
 def roots_of(experiments: Iterable[Experiment]) -> Roots:
@@ -61,33 +61,28 @@ def roots_of(experiments: Iterable[Experiment]) -> Roots:
 
 @dataclass(frozen=True)
 class Selection:
-    """goes: every piece that may go. stays: how many outputs stay, by the reason. unknown: directories that look like
-    attempts of steps that were never leased here: whatever they are, they stay. bytes: of the outputs that stay.
-    named: why outputs stay that were named, by identity."""
-
     goes: list[Garbage]
-    stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])
-    bytes: int = 0
-    unknown: tuple[str, ...] = ()
-    named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])
+    stays: Counter[KeepReason] = field(default_factory=Counter[KeepReason])  # how many outputs, by the reason
+    bytes: int = 0  # of the outputs that stay
+    unknown: tuple[str, ...] = ()  # directories like attempts of steps that were never leased here: they stay
+    named: dict[str, KeepReason] = field(default_factory=dict[str, KeepReason])  # why outputs stay that were named
 
 
 @dataclass(frozen=True, kw_only=True)
 class GcOptions:
-    """What gc was asked for. older_than: days. unreachable: outputs that no root reaches, too. kinds: only these.
+    """What gc was asked for.
 
     at_once: without waiting any days, also not the one during which a run that ended may be run again; only work in
-    progress waits unless ``kinds`` names it alone. named: outputs that are to go, whatever their lifetime, unless
-    something that stays was made from them; though_read: then too.
+    progress waits unless ``kinds`` names it alone.
     """
 
     roots: Roots = Roots()
-    older_than: float = OLDER_THAN
-    unreachable: bool = False
-    kinds: frozenset[GarbageKind] = frozenset(GarbageKind)
+    older_than: float = OLDER_THAN  # days
+    unreachable: bool = False  # take also outputs that no root reaches
+    kinds: frozenset[GarbageKind] = frozenset(GarbageKind)  # take only these
     at_once: bool = False
-    named: frozenset[str] = frozenset()
-    though_read: bool = False
+    named: frozenset[str] = frozenset()  # outputs that are to go unless something that stays was made from them
+    though_read: bool = False  # then too
 
 
 def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selection:

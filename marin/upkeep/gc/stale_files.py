@@ -1,4 +1,4 @@
-"""Control files that nothing goes by any more: of runs that ended, of attempts and outputs that are gone."""
+"""Control files nothing refers to any more: of runs that ended, of attempts and outputs that are gone."""
 
 from __future__ import annotations
 

@@ -74,21 +74,22 @@ class SweepResult:
 def sweep(
     store: Store,
     options: GcOptions,
-    tell: Callable[[Selection], None] = lambda _: None,
+    on_selection: Callable[[Selection], None] = lambda _: None,
     clock: Clock = by_the_store,
-    done: Callable[[Garbage], None] = lambda _: None,
-    wait: Callable[[str], None] = lambda _: None,
+    on_taken: Callable[[Garbage], None] = lambda _: None,
+    on_message: Callable[[str], None] = lambda _: None,
     watch: Watch | None = None,
 ) -> SweepResult:
-    """Take it away. tell: what is about to go, before anything does. done: after each piece. wait: what it waits for.
+    """Take it away.
 
+    on_selection: what is about to go, before anything does. on_taken: after each piece. on_message: what it waits for.
     watch: judges whether another gc that stands still is dead.
     Raises CorruptRecord, LeaseLost, StoreError if another gc is at work; what was not taken away then is whole.
     """
-    turn = _take_turn(store, wait, watch if watch is not None else Watch())
+    turn = _take_turn(store, on_message, watch if watch is not None else Watch())
     try:
         turn.start_beating(lambda: None)
-        return _Sweep(store, options, clock, turn, done).run(tell)
+        return _Sweep(store, options, clock, turn, on_taken).run(on_selection)
     finally:
         with suppress(MarinError):
             turn.renew()
@@ -96,7 +97,7 @@ def sweep(
         turn.release()
 
 
-def _take_turn(store: Store, wait: Callable[[str], None], watch: Watch) -> Lease:
+def _take_turn(store: Store, on_message: Callable[[str], None], watch: Watch) -> Lease:
     seen: set[LeaseDocument] = set()
 
     def waiting(other: LeaseDocument) -> None:
@@ -106,7 +107,9 @@ def _take_turn(store: Store, wait: Callable[[str], None], watch: Watch) -> Lease
                 "one at a time: run it again when that one has ended"
             )
         if not seen:
-            wait(f"`marin gc` of {other.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives")
+            on_message(
+                f"`marin gc` of {other.holder} has the turn; looking for up to {watch.expiry:g} s whether it lives"
+            )
             seen.add(other)
 
     is_dead = functools.partial(watch.is_dead, TURN)
@@ -124,14 +127,14 @@ def _passed(since: tuple[float, float]) -> float:
 
 class _Sweep:
     def __init__(
-        self, store: Store, options: GcOptions, clock: Clock, turn: Lease, done: Callable[[Garbage], None]
+        self, store: Store, options: GcOptions, clock: Clock, turn: Lease, on_taken: Callable[[Garbage], None]
     ) -> None:
-        self.store, self.options, self.clock, self.turn, self.done = store, options, clock, turn, done
+        self.store, self.options, self.clock, self.turn, self.on_taken = store, options, clock, turn, on_taken
         self.result = SweepResult()
         self.lock = threading.Lock()
         self.announced = self.renewed = _clocks()
 
-    def run(self, tell: Callable[[Selection], None]) -> SweepResult:
+    def run(self, on_selection: Callable[[Selection], None]) -> SweepResult:
         first = look(self.store, self.options, self.clock)
         self._announce(first.goes)
         self.survey = StoreSurvey(self.store)
@@ -139,7 +142,7 @@ class _Sweep:
         second = find_garbage(self.survey, self.options, self.now)
         goes = _in_both(first.goes, second.goes)
         self._announce(goes)
-        tell(replace(second, goes=goes))
+        on_selection(replace(second, goes=goes))
         waiting = {piece.key: piece for piece in goes}
 
         def take(piece: Garbage) -> None:
@@ -159,7 +162,7 @@ class _Sweep:
                 waiting.pop(piece.key)
                 if _passed(self.announced) > ANNOUNCE_EVERY:
                     self._announce(waiting.values())
-                self.done(piece)
+                self.on_taken(piece)
 
         if self.store.directory.is_local:
             for piece in goes:

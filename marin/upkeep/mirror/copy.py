@@ -35,7 +35,7 @@ from marin.store.store import Store
 from marin.upkeep.mirror.files import Copier, CopyProgress, clear_away, earlier_attempts
 from marin.upkeep.mirror.plan import Mirroring, must_be_same
 
-type Tell = Callable[[str], None]
+type OnMessage = Callable[[str], None]
 OUTPUTS_AT_A_TIME = 8
 RUN = "mirror"  # what gc knows of it
 
@@ -46,23 +46,23 @@ class MirroredOutput:
 
     record: Record
     copied: bool
-    tally: CopyProgress = field(default_factory=CopyProgress)
+    progress: CopyProgress = field(default_factory=CopyProgress)
 
 
 def mirror(
     plan: Mirroring,
-    tell: Tell = lambda _: None,
+    on_message: OnMessage = lambda _: None,
     moved: Callable[[int], object] = lambda _: None,
     watch: Watch | None = None,
 ) -> Generator[MirroredOutput]:
     """Copy what is to do, inputs first, several outputs at a time; each is committed when it is given.
 
     Meanwhile gc leaves it alone in both stores. What an earlier call verified is not copied again; two calls at once
-    copy once. tell: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not what
-    their manifest says, RevokedBytes, IdentityConflict, StalePlan, StoreError; what was given before stays.
+    copy once. on_message: what it waits for. moved: bytes, as they arrive. Raises CorruptOutput for bytes that are not
+    what their manifest says, RevokedBytes, IdentityConflict, StalePlan, StoreError; what was given before stays.
     """
     source, target = plan.source, plan.target
-    way = MirrorContext(source, target, tell, moved, watch or Watch())
+    context = MirrorContext(source, target, on_message, moved, watch or Watch())
     if bring_revocations(source, target):
         with suppress(BadPrefix):  # the revocations stand, whatever becomes of the pages
             stamp_pages(target)
@@ -70,13 +70,15 @@ def mirror(
     with ExitStack() as stack:
         codes = {record.code for record in (*every, *plan.ancestors)}
         named = codes | {name for record in every if (name := listing(record.outside))}
-        writing = stack.enter_context(Uses(target, RUN, tell, way.watch))
+        writing = stack.enter_context(Uses(target, RUN, on_message, context.watch))
         writing.add(needs_of((record.identity for record in every), (), named, RUN), ())
         try:
-            reading = stack.enter_context(Uses(source, RUN, tell, way.watch))
+            reading = stack.enter_context(Uses(source, RUN, on_message, context.watch))
             reading.add(needs_of((), plan.todo, named, RUN), plan.todo)
         except BadPrefix:
-            tell(f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied")
+            on_message(
+                f"{source.prefix} takes no note of this, so a `marin gc` there does not know what is being copied"
+            )
         _bring_code(source, target, codes)
         bring_listings(source, target, (record.outside for record in every))
         _bring_ancestors(plan)
@@ -87,10 +89,10 @@ def mirror(
         pool = ThreadPoolExecutor(OUTPUTS_AT_A_TIME)
         try:
             for wave in plan.waves():
-                for done in as_completed([pool.submit(_bring, way, record) for record in wave]):
+                for done in as_completed([pool.submit(_bring, context, record) for record in wave]):
                     yield done.result()
         finally:  # also after an error, or when somebody presses Ctrl-C: what is on its way stops at its next chunk
-            way.stop.set()
+            context.stop.set()
             pool.shutdown(cancel_futures=True)
 
 
@@ -100,7 +102,7 @@ class MirrorContext:
 
     source: Store
     target: Store
-    tell: Tell
+    on_message: OnMessage
     moved: Callable[[int], object]
     watch: Watch
     stop: threading.Event = field(default_factory=threading.Event)
@@ -110,20 +112,20 @@ class MirrorContext:
             raise CancelledError
 
 
-def _bring(way: MirrorContext, record: Record) -> MirroredOutput:
-    way.source.take_up(record.identity)
+def _bring(context: MirrorContext, record: Record) -> MirroredOutput:
+    context.source.take_up(record.identity)
     while True:
-        lease = _lease(way, record)
+        lease = _lease(context, record)
         if isinstance(lease, Record):
-            return MirroredOutput(must_be_same(way.target, record, lease), copied=False)
-        tally = CopyProgress(way.moved)
+            return MirroredOutput(must_be_same(context.target, record, lease), copied=False)
+        progress = CopyProgress(context.moved)
         try:
-            return MirroredOutput(_committed(way, record, lease, tally), copied=True, tally=tally)
+            return MirroredOutput(_committed(context, record, lease, progress), copied=True, progress=progress)
         except StoreError:
-            if _is_ours(way.target, lease):
+            if _is_ours(context.target, lease):
                 raise
             # This process stood still, or lost the store; whatever went wrong, the result of the other one counts.
-            way.tell(f"{record.name}: somebody else took over {lease.document.attempt}")
+            context.on_message(f"{record.name}: somebody else took over {lease.document.attempt}")
         finally:
             lease.stop_beating()
             lease.release()
@@ -134,8 +136,8 @@ def _is_ours(target: Store, lease: Lease) -> bool:
     return now is not None and now.is_same_hold(lease.document)
 
 
-def _committed(way: MirrorContext, record: Record, lease: Lease, tally: CopyProgress) -> Record:
-    original = _original(way.target, record)
+def _committed(context: MirrorContext, record: Record, lease: Lease, progress: CopyProgress) -> Record:
+    original = _original(context.target, record)
     if original is not None:
         made, entries = replace(record, attempt=original.attempt, stamp=original.stamp), list[FileEntry]()
     else:
@@ -143,29 +145,29 @@ def _committed(way: MirrorContext, record: Record, lease: Lease, tally: CopyProg
         if lease.token < wanted:  # the same directory as in the source, so that a pin fits both
             lease.raise_token(wanted - 1, lambda token: _directory(record, token))
         lease.start_beating(lambda: None)
-        made, entries = _copied(way, record, lease, tally)
-    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(way.source, record)])
-    commit_mirrored(way.target, lease, made, entries)
+        made, entries = _copied(context, record, lease, progress)
+    made = replace(made, token=lease.token, lifetime="", mirrored=[*record.mirrored, _mirrored(context.source, record)])
+    commit_mirrored(context.target, lease, made, entries)
     return made
 
 
-def _lease(way: MirrorContext, record: Record) -> Lease | Record:
+def _lease(context: MirrorContext, record: Record) -> Lease | Record:
     """Waits for whoever brings it or makes it now."""
     message = ""
 
     def waiting(other: LeaseDocument) -> None:
         nonlocal message
-        way.go_on()
+        context.go_on()
         if message != (message := f"waiting: {record.name} is {other.describe()}"):
-            way.tell(message)
+            context.on_message(message)
 
     claim = Claim(
         identity=record.identity,
         attempt_of=lambda token: _directory(record, token),
         replaces="",
-        may_take_over=functools.partial(way.watch.is_dead, record.identity),
+        may_take_over=functools.partial(context.watch.is_dead, record.identity),
     )
-    return acquire_in_turn(lambda: take(way.target, claim), waiting)
+    return acquire_in_turn(lambda: take(context.target, claim), waiting)
 
 
 def _directory(record: Record, token: int) -> str:
@@ -174,12 +176,14 @@ def _directory(record: Record, token: int) -> str:
 
 def _original(target: Store, record: Record) -> Record | None:
     """What the target holds of the output that an alias shares; without it the alias gets bytes of its own."""
-    held = target.take_up(record.alias_of) if record.alias_of else None
-    return held if held is not None and held.root == record.root else None
+    entry = target.take_up(record.alias_of) if record.alias_of else None
+    return entry if entry is not None and entry.root == record.root else None
 
 
-def _copied(way: MirrorContext, record: Record, lease: Lease, tally: CopyProgress) -> tuple[Record, list[FileEntry]]:
-    source, target = way.source, way.target
+def _copied(
+    context: MirrorContext, record: Record, lease: Lease, progress: CopyProgress
+) -> tuple[Record, list[FileEntry]]:
+    source, target = context.source, context.target
     entries = source.manifest(record)
     if root_digest(entries, record.kind, record.facts) != record.root:
         raise CorruptOutput(
@@ -191,14 +195,14 @@ def _copied(way: MirrorContext, record: Record, lease: Lease, tally: CopyProgres
     earlier = earlier_attempts(target, record, but=attempt) if lease.before is not None else []
 
     def still_ours() -> None:
-        way.go_on()
-        lease.report(f"mirroring {tally.copied_files + tally.resumed_files} of {len(entries)} files")
+        context.go_on()
+        lease.report(f"mirroring {progress.copied_files + progress.resumed_files} of {len(entries)} files")
         if lease.lost:
             raise LeaseLost(lease.lost)
 
     try:
         with control_errors(Path(output.url if output.is_local else source.output(record).url)):
-            Copier(source.output(record), target, attempt, earlier, tally, still_ours).copy(entries, record.root)
+            Copier(source.output(record), target, attempt, earlier, progress, still_ours).copy(entries, record.root)
             found = manifest_of(output)
     finally:
         if not output.is_local:
@@ -235,7 +239,7 @@ def _bring_code(source: Store, target: Store, codes: Iterable[str]) -> None:
 def _bring_accepted(source: Store, target: Store, record: Record) -> None:
     accepted = source.acceptances(record.identity)
     known = target.acceptances(record.identity) if accepted else []
-    _bring_code(source, target, {held.code for held in accepted if held not in known})
+    _bring_code(source, target, {entry.code for entry in accepted if entry not in known})
     for entry in accepted:
         if entry not in known:
             target.accept(record.identity, entry)

@@ -101,8 +101,8 @@ def earlier_attempts(store: Store, record: Record, but: str) -> list[Earlier]:
         verified: dict[str, Verified] = {}
         for line in lines:
             with contextlib.suppress(BadDocument):  # cut off when its writer was killed
-                held = Verified.parse(line)
-                verified[held.path] = held
+                file = Verified.parse(line)
+                verified[file.path] = file
         found.append(Earlier(store.directory / f"{op}/{name}", verified))
     return found
 
@@ -112,9 +112,9 @@ def clear_away(store: Store, attempt: str, earlier: Iterable[Earlier]) -> None:
     output = store.directory / attempt
     if output.is_local:
         (output / PARTIAL).remove()
-    for held in earlier:
-        if not held.directory.exists(RECORD):
-            held.directory.remove()
+    for other in earlier:
+        if not other.directory.exists(RECORD):
+            other.directory.remove()
 
 
 class Copier:
@@ -126,12 +126,12 @@ class Copier:
         store: Store,
         attempt: str,
         earlier: Iterable[Earlier],
-        tally: CopyProgress,
+        progress: CopyProgress,
         still_ours: Callable[[], None],
     ) -> None:
         self.source, self.store, self.attempt = source, store, attempt
         self.target = store.directory / attempt
-        self.earlier, self.tally, self.still_ours = list(earlier), tally, still_ours
+        self.earlier, self.progress, self.still_ours = list(earlier), progress, still_ours
         self._listed: dict[str, dict[str, Stored]] = {}
         self._noted = False
         self._stop = threading.Event()
@@ -166,23 +166,23 @@ class Copier:
 
     def _bring(self, entry: FileEntry) -> None:
         self._go_on()
-        for held in self.earlier:
-            if self._take(entry, held):
-                self.tally.add(entry.size, resumed=True)
-                self.tally.moved(entry.size)
+        for attempt in self.earlier:
+            if self._take(entry, attempt):
+                self.progress.add(entry.size, resumed=True)
+                self.progress.moved(entry.size)
                 break
         else:
             if self._let_the_store_copy(entry):
-                self.tally.moved(entry.size)
+                self.progress.moved(entry.size)
             else:
                 self._stream(entry)
-            self.tally.add(entry.size, resumed=False)
+            self.progress.add(entry.size, resumed=False)
         self._note(entry)
 
     def _take(self, entry: FileEntry, earlier: Earlier) -> bool:
         """What an earlier attempt verified, if it is still that."""
-        known = earlier.verified.get(entry.path)
-        if known is None or known.sha256 != entry.sha256:
+        noted = earlier.verified.get(entry.path)
+        if noted is None or noted.sha256 != entry.sha256:
             return False
         try:
             if earlier.directory.is_local:
@@ -194,13 +194,13 @@ class Copier:
                 return True
             from marin.store.files.written import Written
 
-            was = Stored(known.size, known.checksum, known.modified) if known.checksum else None
-            written = Written(size=known.size, sha256=known.sha256, md5=known.md5, stored=was)
+            was = Stored(noted.size, noted.checksum, noted.modified) if noted.checksum else None
+            written = Written(size=noted.size, sha256=noted.sha256, md5=noted.md5, stored=was)
             there = self._listing(earlier.directory).get(entry.path)
             return (
                 there is not None
                 and written.is_what(there)
-                and self._copied(earlier.directory, entry, there, known.md5)
+                and self._copied(earlier.directory, entry, there, noted.md5)
             )
         except (OSError, StoreError):
             return False  # then it is copied once more
@@ -251,7 +251,7 @@ class Copier:
                 hasher.update(chunk)
                 size += len(chunk)
                 writing.write(chunk)
-                self.tally.moved(len(chunk))
+                self.progress.moved(len(chunk))
             if (size, hasher.hexdigest()) != (entry.size, entry.sha256):
                 raise CorruptOutput(
                     f"{self.source.url}/{entry.path} is not what its manifest says: {size} bytes, sha256 "
@@ -282,18 +282,16 @@ class Copier:
 
         if not self._noted:
             return
-        line = Verified(path=entry.path, size=entry.size, sha256=entry.sha256)
-        held = written.written(f"{self.target.url}/{entry.path}")
-        if held is not None:
-            stored = held.stored or Stored(held.size, "")
-            line = Verified(
-                path=entry.path,
-                size=entry.size,
-                sha256=entry.sha256,
-                md5=held.md5,
-                checksum=stored.checksum,
-                modified=stored.modified,
-            )
+        sent = written.written(f"{self.target.url}/{entry.path}")
+        stored = sent.stored if sent is not None else None
+        line = Verified(
+            path=entry.path,
+            size=entry.size,
+            sha256=entry.sha256,
+            md5=sent.md5 if sent is not None else "",
+            checksum=stored.checksum if stored is not None else "",
+            modified=stored.modified if stored is not None else 0.0,
+        )
         self.store.objects.append(f"{self.attempt}/{ARRIVED}", line.to_json() + b"\n")
 
     def _listing(self, directory: Directory) -> dict[str, Stored]:

@@ -123,16 +123,16 @@ def _must_be_trusted(source: Store, target: Store, lineage: Lineage, records: li
         )
 
 
-def must_be_same(target: Store, record: Record, held: Record) -> Record:
+def must_be_same(target: Store, record: Record, there: Record) -> Record:
     """What the target holds under an identity, if those are the bytes of this record. Raises IdentityConflict."""
-    if held.root != record.root:
-        made, here = record.provenance, held.provenance
+    if there.root != record.root:
+        made, here = record.provenance, there.provenance
         raise IdentityConflict(
-            f"{record.name} {record.identity[:12]} is in {target.prefix} already, with other bytes: {held.root[:12]}, "
+            f"{record.name} {record.identity[:12]} is in {target.prefix} already, with other bytes: {there.root[:12]}, "
             f"made {here.started} by {here.who}; here {record.root[:12]}, made {made.started} by {made.who}. Both stay "
             "as they are; to mirror this one, raise its version or use another store"
         )
-    return held
+    return there
 
 
 def _must_be_whole(source: Store, records: list[Record]) -> None:
