@@ -30,13 +30,12 @@ WORTH_SYNCING = 1.0  # seconds of work: to make less again costs hardly more tha
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What somebody wants to commit. attempt_of(token): its directory. replaces: the attempt that was seen committed,
-    "" if none. may_take_over: is the holder of this lease dead?"""
+    """What somebody wants to commit."""
 
     identity: str
-    attempt_of: Callable[[int], str]
-    replaces: str
-    may_take_over: Callable[[LeaseDocument], bool]
+    attempt_of: Callable[[int], str]  # the attempt's directory, by its token
+    replaces: str  # the attempt that was seen committed, "" if none
+    may_take_over: Callable[[LeaseDocument], bool]  # is the holder of this lease dead?
 
 
 def take_lease(store: Store, job: Job, watch: Watch | None = None) -> Lease | LeaseDocument | Record:

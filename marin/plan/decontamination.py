@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from marin.data.artifacts import Documents, Tokens
@@ -11,35 +12,43 @@ from marin.plan.pinned_kind import kinds_read
 from marin.steps.step import ExecutorStep
 
 DECONTAMINATE = "decontaminate"  # the operator's name
+NAMED = 12  # sources that a sentence names
 
 
-def undecontaminated(trainings: Iterable[ExecutorStep[Any]]) -> tuple[dict[str, list[str]], int]:
-    """({source: labels of the runs that draw from it}, number of all sources), by name of the source."""
-    found: dict[str, list[str]] = {}
+@dataclass(frozen=True)
+class Undecontaminated:
+    """What was trained on as it came."""
+
+    runs: Mapping[str, list[str]]  # labels of the runs that draw from a source, by the source's name
+    sources: int  # that were trained on, clean ones included
+
+    def sentence(self) -> str:
+        """For a page; "" if nothing is trained on."""
+        if not self.sources:
+            return ""
+        if not self.runs:
+            return f"All {self.sources} sources that were trained on passed through decontamination."
+        named = "; ".join(f"{name} ({', '.join(labels)})" for name, labels in list(self.runs.items())[:NAMED])
+        more = f"; and {len(self.runs) - NAMED} more" if len(self.runs) > NAMED else ""
+        reached = (
+            "It reached the tokenizer as it was" if len(self.runs) == 1 else "They reached the tokenizer as they were"
+        )
+        rest = self.sources - len(self.runs)
+        others = f"the other {rest} sources that were trained on" if rest else "no source"
+        return f"Not decontaminated: {named}{more}. {reached}; {others} passed through decontamination."
+
+
+def undecontaminated(trainings: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
+    runs: dict[str, list[str]] = {}
     known: dict[ExecutorStep[Any], bool] = {}
     sources: set[ExecutorStep[Any]] = set()
     for training in trainings:
         stages = [cast("Stages[Any]", field) for field in vars(training).values() if isinstance(field, Stages)]
-        drawn: set[ExecutorStep[Any]] = {source for one in stages for source in one.sources}
+        drawn: set[ExecutorStep[Any]] = {source for each in stages for source in each.sources}
         sources |= drawn
         for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
-            found.setdefault(name, []).append(training.label)
-    return dict(sorted(found.items())), len(sources)
-
-
-def sentence(found: Mapping[str, list[str]], sources: int) -> str:
-    """For a page; "" if nothing is trained on."""
-    if not sources:
-        return ""
-    if not found:
-        return f"All {sources} sources that were trained on passed through decontamination."
-    runs = {name: ", ".join(labels) for name, labels in found.items()}
-    named = "; ".join(f"{name} ({runs[name]})" for name in list(found)[:12])
-    more = f"; and {len(found) - 12} more" if len(found) > 12 else ""
-    reached = "It reached the tokenizer as it was" if len(found) == 1 else "They reached the tokenizer as they were"
-    rest = sources - len(found)
-    others = f"the other {rest} sources that were trained on" if rest else "no source"
-    return f"Not decontaminated: {named}{more}. {reached}; {others} passed through decontamination."
+            runs.setdefault(name, []).append(training.label)
+    return Undecontaminated(dict(sorted(runs.items())), len(sources))
 
 
 def _is_clean(step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool]) -> bool:

@@ -39,12 +39,12 @@ class Attempts:
 class Snapshot:
     """committed: what the store holds of these steps; records, leases and damage are its own.
 
-    On an object store no lease beside a visible record is read: those are as many round trips as there are steps.
-    scale: the experiment's, as records have it. last_outputs: as far as somebody has looked (marin.plan.missing), the
-    latest output of each step's operator and label at that scale.
+    last_outputs: as far as somebody has looked (marin.plan.missing), the latest output of each step's operator and
+    label at the experiment's scale.
     """
 
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
+        """On an object store no lease beside a visible record is read: those would be as many round trips as steps."""
         self.store = store
         self.scale = scale.value if scale is not None else ""
         wanted = {step.identity for step in steps}

@@ -270,7 +270,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
         audit.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
     trainings = [step for step in plan.experiment.steps() if step.work() is not None]
     records = {step.label: plan.of(step).record for step in trainings}
-    for source, labels in undecontaminated(trainings)[0].items():
+    for source, labels in undecontaminated(trainings).runs.items():
         runs = [output_of(record) for label in labels if (record := records.get(label)) is not None]
         text = f"{source} reached the tokenizer without decontamination"
         audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), runs)

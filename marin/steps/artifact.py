@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from marin.errors import CorruptRecord
 from marin.steps.definitions import Namespace, define
-from marin.steps.field_types import check_when_made, made_unchecked
+from marin.steps.field_types import check_when_made, make_unchecked
 from marin.store.files.directory import Directory
 
 KINDS: WeakValueDictionary[str, type[Artifact]] = WeakValueDictionary()
@@ -62,6 +62,6 @@ def artifact_from(kind: str, facts: Mapping[str, Any], directory: Directory) -> 
             "import the operator that made it"
         )
     try:
-        return made_unchecked(KINDS[kind], facts).at(directory)
+        return make_unchecked(KINDS[kind], facts).at(directory)
     except TypeError as error:
         raise CorruptRecord(f"{directory.url}: the record's facts do not make a {kind}: {error}") from error

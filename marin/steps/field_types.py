@@ -33,13 +33,11 @@ type Check = Callable[[Any], Misfit | None]
 
 @dataclass(frozen=True, slots=True)
 class CheckedField:
-    """default: what needs no check. exact: a class whose instances need none. check: None if everything fits."""
-
     name: str
-    default: object
+    default: object  # needs no check
     execution: bool
-    exact: type | None
-    check: Check | None
+    exact: type | None  # a class whose instances need none
+    check: Check | None  # None if everything fits
 
 
 def check_fields(instance: object) -> None:
@@ -60,7 +58,7 @@ def check_when_made(cls: type[Any]) -> None:
     setattr(cls, "__init__", __init__)
 
 
-def made_unchecked[T](cls: type[T], fields: Mapping[str, Any]) -> T:
+def make_unchecked[T](cls: type[T], fields: Mapping[str, Any]) -> T:
     """An instance of such a class from what was written before: by other code, or before there were checks."""
     made = cls.__new__(cls)
     getattr(cls.__init__, _UNCHECKED)(made, **fields)
@@ -108,7 +106,7 @@ def resolved(annotation: Any, owner: type) -> Any:
         return Any
 
 
-def made_by(cls: type, root: type) -> Any:
+def argument_of(cls: type, root: type) -> Any:
     """The argument that a subclass gives the generic class ``root``, through the classes between; Any if it is not
     said. For an operator: the artifact it makes, by its base, or by what run() is annotated to return."""
     for base in get_original_bases(cls):
@@ -118,7 +116,7 @@ def made_by(cls: type, root: type) -> Any:
         given = typing.get_args(base)
         if origin is root:
             return given[0] if given else Any
-        found, parameters = made_by(origin, root), cast(tuple[Any, ...], getattr(origin, "__parameters__", ()))
+        found, parameters = argument_of(origin, root), cast(tuple[Any, ...], getattr(origin, "__parameters__", ()))
         return dict(zip(parameters, given, strict=False)).get(found, found)
     return Any
 

@@ -15,13 +15,10 @@ MEMBERS = 6  # of an enum that an error lists
 
 @dataclass(slots=True)
 class Misfit:
-    """remedy: asked for when the error is written, "" if there is nothing to add. place: from the field to the value,
-    e.g. ``.at[0]``."""
-
     found: object
     wanted: str
-    remedy: Callable[[], str] = str
-    place: str = ""
+    remedy: Callable[[], str] = str  # called when the error is written; "" if there is nothing to add
+    place: str = ""  # from the field to the value, e.g. ``.at[0]``
 
     def within(self, place: str) -> Misfit:
         self.place = place + self.place

@@ -9,29 +9,22 @@ from marin.steps.value import value
 
 @value("accelerator", kw_only=True)
 class Accelerator:
-    """A slice of accelerators that is taken whole.
+    """A slice of accelerators that is taken whole."""
 
-    name: the provider's word for it ("v4-2048"). chips, hosts: counts. peak_flops: dense bf16
-    FLOP/s of one chip.
-    """
-
-    name: str
+    name: str  # the provider's word for it ("v4-2048")
     chips: int
     hosts: int
-    peak_flops: float
+    peak_flops: float  # dense bf16 FLOP/s of one chip
 
 
 @value("resources", kw_only=True)
 class Resources:
-    """cpus: cores reserved (Ray's num_cpus). memory_gib: memory reserved, 0 for no reservation. region: where those
-    machines are ("gcp/us-central2"), "" for wherever --region says; it moves nothing, what crosses regions is counted
-    by it. Raises BadField.
-    """
+    """What a step asks for. Raises BadField for a region that is none."""
 
-    cpus: float = 1.0
-    memory_gib: float = 0.0
+    cpus: float = 1.0  # cores reserved (Ray's num_cpus)
+    memory_gib: float = 0.0  # reserved; 0 for no reservation
     accelerator: Accelerator | None = None
-    region: str = ""
+    region: str = ""  # where those machines are ("gcp/us-central2"), "" for where --region says; only counts egress
 
     def __post_init__(self) -> None:
         if self.region:
@@ -45,10 +38,10 @@ CPU = Resources()
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large an output is, or about to be. bytes: of its files. tokens: of the text in it, None where unknown."""
+    """How large an output is, or about to be."""
 
-    bytes: int
-    tokens: int | None = None
+    bytes: int  # of its files
+    tokens: int | None = None  # of the text in it, None where unknown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from marin.errors import BadField, ExperimentError
 from marin.steps.artifact import Artifact
 from marin.steps.definitions import Namespace, define, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
-from marin.steps.field_types import made_by, resolved
+from marin.steps.field_types import argument_of, resolved
 from marin.steps.lifetime import FOREVER, Lifetime
 from marin.steps.resources import CPU, Resources, Size, Work
 from marin.steps.value import execution, freeze_fields, since
@@ -27,14 +27,11 @@ _MADE = "__marin_made__"  # on a class: what __marin_makes__ found
 
 @dataclasses.dataclass(frozen=True)
 class Pin:
-    """An output of the store, named by where it is. at: ``op/label-identity.token``. digest: root of its bytes.
+    """An output of the store, named by where it is."""
 
-    because: why it is used although the code that made it changed since; "" if nobody said.
-    """
-
-    at: str
-    digest: str
-    because: str = ""
+    at: str  # ``op/label-identity.token``
+    digest: str  # root of its bytes
+    because: str = ""  # why it is used although the code that made it changed since; "" if nobody said
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution))
@@ -147,7 +144,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     def __marin_makes__(cls) -> Any:
         """The artifact class that run() returns; Any, or no class, where neither the base nor run() says it."""
         if _MADE not in cls.__dict__:
-            made = made_by(cls, ExecutorStep)
+            made = argument_of(cls, ExecutorStep)
             if not isinstance(made, type) or made in (Any, Artifact):
                 owner = next(base for base in cls.__mro__ if "run" in base.__dict__)
                 made = resolved(getattr(owner.__dict__["run"], "__annotations__", {}).get("return", Any), owner)

@@ -119,11 +119,11 @@ def freeze_fields(instance: object) -> None:
         if given is spec.default:
             continue
         if type(given) not in ATOMS:
-            given = _own(instance, spec, given)
+            given = _freeze(instance, spec, given)
         check_field(instance, spec, given)
 
 
-def _own(instance: object, spec: CheckedField, given: object) -> object:
+def _freeze(instance: object, spec: CheckedField, given: object) -> object:
     place = f"{type(instance).__name__}.{spec.name}"
     try:
         frozen = _frozen_value(given, 0)

@@ -30,12 +30,10 @@ TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer makes fewer
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """chip_hours: None without an accelerator."""
-
     work: Work
     accelerator: str
     chips: int
-    chip_hours: float | None
+    chip_hours: float | None  # None without an accelerator
 
     def to_json(self) -> dict[str, Any]:
         about = {"accelerator": self.accelerator, "chips": self.chips, "chip_hours": self.chip_hours}
@@ -44,16 +42,12 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
-    """One step that will run, or will if an input's bytes change (then decision.action is RECHECK).
-
-    reads: all of its inputs; a step that looks at a part of them reads less. egress: what crosses regions, the
-    output and outside data included; None where nobody says in which region it runs.
-    """
+    """Of one step that will run, or will if an input's bytes change (then decision.action is RECHECK)."""
 
     decision: Decision
-    reads: Amount
+    reads: Amount  # all of its inputs; a step that looks at a part of them reads less
     writes: Amount
-    egress: Egress | None = None
+    egress: Egress | None = None  # what crosses regions, outside data included; None where nobody says where it runs
     training: Training | None = None
 
     @property

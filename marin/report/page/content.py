@@ -14,7 +14,7 @@ from marin.errors import CorruptRecord
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
-from marin.plan.decontamination import sentence, undecontaminated
+from marin.plan.decontamination import undecontaminated
 from marin.report.page.drawing import model, reports
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
@@ -37,7 +37,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     trainings = [result for result in run.results.values() if result.step.work() is not None]
     arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
     found = [_report(store, record) for record in _reports(run)]
-    data = sentence(*undecontaminated(result.step for result in trainings))
+    data = undecontaminated(result.step for result in trainings).sentence()
     trained = [made for result in trainings if (made := training_of(result.step)) is not None]
     hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = (experiment.question or "").strip().partition("\n")
