@@ -9,7 +9,7 @@ from typing import Any
 from marin.errors import Drift, Revoked
 from marin.plan.acceptance import new_acceptance
 from marin.plan.decision import OnDrift
-from marin.plan.facts import compare_output
+from marin.plan.facts import compare
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 from marin.store.layout import REVOCATIONS
@@ -70,7 +70,7 @@ def accept_or_raise(
     today, roots = plan.today[step], {identity: read.root for identity, read in inputs.items()}
     if today.present is not None:
         today.present.digests.forget()  # it read them after this driver looked
-    drift = compare_output(plan.store, step, record, today, roots).drift
+    drift = compare(plan.store, step, record.made_by, today, roots).drift
     if not drift:
         return True
     if plan.on_drift is OnDrift.REBUILD:

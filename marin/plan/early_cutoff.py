@@ -60,7 +60,7 @@ class Aliases:
             if record is None or record.action != action:
                 continue
             made_by, today = record.made_by, self.today[step]
-            compared = compare(self.snapshot.store, record.identity, made_by, today, made_by.inputs)
+            compared = compare(self.snapshot.store, step, made_by, today, made_by.inputs, record.identity)
             if not compared.drift:
                 return Alias(record, compared.acceptance)
         return None

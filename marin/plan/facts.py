@@ -40,27 +40,23 @@ def read_conditions(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]
 
 def compare(
     store: Store,
-    identity: str,
+    step: ExecutorStep[Any],
     then: BuiltFrom,
     today: Today,
     inputs: Mapping[str, str],
-    names: Mapping[str, str] | None = None,
+    identity: str = "",
 ) -> Comparison:
-    """inputs, names: today's root and the name of each input, by identity; only named ones are told of."""
-    found = changes(store, then, today, inputs, names or {})
-    for acceptance in store.acceptances(identity) if found else ():
+    """What made something with what would make it today. inputs: today's root of each, by identity.
+
+    identity: whose acceptances count; "" for the step's own.
+    """
+    training = step.producer.dependencies if step.producer is not None else ()
+    names = {read.identity: read.name for read in (*step.dependencies, *training)}
+    found = changes(store, then, today, inputs, names)
+    for acceptance in store.acceptances(identity or step.identity) if found else ():
         if same(store, acceptance, today, inputs, then.observed):
             return Comparison(changes=tuple(found), acceptance=acceptance, excuse=acceptance.describe())
     return Comparison(changes=tuple(found)) if found else UNCHANGED
-
-
-def compare_output(
-    store: Store, step: ExecutorStep[Any], record: Record, today: Today, inputs: Mapping[str, str]
-) -> Comparison:
-    """A committed output with what would be made today. inputs: today's root of each, by identity."""
-    return compare(
-        store, step.identity, record.made_by, today, inputs, {read.identity: read.name for read in record.inputs}
-    )
 
 
 def pinned_output(snapshot: Snapshot, pin: Pin) -> Record:
@@ -106,7 +102,7 @@ def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, toda
         deleted=files.deleted,
         untrusted=distrust.why if distrust is not None else "",
         revoked=distrust is not None and distrust.is_revoked,
-        output=compare_output(snapshot.store, step, record, today, _current_inputs(snapshot, step)),
+        output=compare(snapshot.store, step, record.made_by, today, _current_inputs(snapshot, step)),
         pinned=UNCHANGED if step.pin is None else _compare_pinned(snapshot, step, step.pin, record),
         remarks=(
             *package_changes(record.packages, today.code.packages),
@@ -141,8 +137,7 @@ def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> 
         return Comparison(changes=(str(error),))
     if marker is None:
         return UNCHANGED
-    names = {dependency.identity: dependency.name for dependency in step.dependencies}
-    return compare(snapshot.store, step.identity, marker, today, _current_inputs(snapshot, step), names)
+    return compare(snapshot.store, step, marker, today, _current_inputs(snapshot, step))
 
 
 def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, record: Record) -> Comparison:

@@ -102,7 +102,10 @@ class ExecutorStep[A: Artifact](_FrozenFields):
 
     @property
     def producer(self) -> ExecutorStep[Any] | None:
-        """The step that commits this one while it runs, if there is such a step (a milestone's training run)."""
+        """The step that commits this one while it runs, if there is such a step: a milestone's training run.
+
+        A milestone has a field ``step``: the optimizer step at which it is committed.
+        """
         return None
 
     @property
