@@ -93,7 +93,7 @@ class Scheduler:
                         self.backend.stop()
                 made = [result.step.identity for result in self.run.having(Status.RAN, Status.ALIAS)]
                 self.store.pack_records(made)
-            elif self.plan.snapshot.committed.invisible:
+            elif self.plan.snapshot.invisible:
                 with suppress(BadPrefix, StoreFull), self.uses:  # who may only read sees it all the same
                     self._protect_needs()
         finally:
@@ -123,7 +123,7 @@ class Scheduler:
             *self.plan.experiment.results.values(),
             *(read for step in self.todo for read in step.dependencies),
         }
-        decisions, invisible = [self.plan.of(step) for step in needed], self.plan.snapshot.committed.invisible.values()
+        decisions, invisible = [self.plan.of(step) for step in needed], self.plan.snapshot.invisible.values()
         there = [each for made in decisions for each in (made.record, made.alias_target) if each is not None]
         there += invisible
         code = {today.code.digest for today in self.plan.today.values()}
@@ -244,7 +244,7 @@ class Scheduler:
             self.uses.add(needs_of((), [original], ()), [original])
         except StalePlan:
             return False
-        if step.pin is not None or original.identity in self.plan.snapshot.committed.invisible:
+        if step.pin is not None or original.identity in self.plan.snapshot.invisible:
             self.store.take_up(original.identity)
         made = commit_alias(job, original, acceptance, self.store)
         if isinstance(made, LeaseDocument):

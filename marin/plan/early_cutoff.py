@@ -75,7 +75,7 @@ class Aliases:
 
     def _trusted(self, identity: str) -> Record | None:
         try:
-            record = self.snapshot.committed.find(identity)
+            record = self.snapshot.find(identity)
         except CorruptRecord:
             return None  # no output to share; `marin verify` reports it
         if record is None or self.snapshot.trust.untrusted(record) or state_of_files(self.snapshot, record).wrong:

@@ -36,21 +36,15 @@ class Attempts:
         return self._by_label.get(slug(label), []) if label else []
 
 
-class Snapshot:
-    """committed: what the store holds of these steps; records, leases and damage are its own.
-
-    last_outputs: as far as somebody has looked (marin.plan.missing), the latest output of each step's operator and
-    label at the experiment's scale.
-    """
+class Snapshot(Inventory):
+    """What is committed of these steps, and what else a plan reads of the store."""
 
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
         """On an object store no lease beside a visible record is read: those would be as many round trips as steps."""
-        self.store = store
-        self.scale = scale.value if scale is not None else ""
         wanted = {step.identity for step in steps}
-        self.committed = Inventory(store, wanted, every_lease=not store.objects.is_remote)
-        self.records, self.damage = self.committed.records, self.committed.damage
-        self.leases = self.committed.leases
+        super().__init__(store, wanted, every_lease=not store.objects.is_remote)
+        self.scale = scale.value if scale is not None else ""  # of the experiment, as records have it
+        # Of the same operator and label at that scale, as far as marin.plan.missing has looked.
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
         missing = wanted - self.records.keys() - self.damage.keys()
         self.in_progress = store.state_identities() if missing else set[str]()
