@@ -37,14 +37,14 @@ STOP_SECONDS = 5.0  # for steps to hear that they are to stop
 
 class RayBackend:
     """address: of a running cluster ("auto" for the one on this machine, "local" for a private one); "" for that of
-    RAY_ADDRESS, or a private one. tell: where the dashboard is.
+    RAY_ADDRESS, or a private one. on_message: hears where the dashboard is.
 
     A worker that dies (out of memory, killed, node lost) is not the step's failure: the attempt is made
     again, up to CRASH_RETRIES times, and the dead attempt's lease is taken over.
     """
 
-    def __init__(self, address: str = "", tell: Callable[[str], None] = lambda _: None) -> None:
-        self.address, self.tell = address, tell
+    def __init__(self, address: str = "", on_message: Callable[[str], None] = lambda _: None) -> None:
+        self.address, self.on_message = address, on_message
         self.cluster: Cluster | None = None
         self.running: dict[Any, Job] = {}
         self.queue: deque[Job] = deque()  # of what runs, what is not known to have begun
@@ -66,7 +66,7 @@ class RayBackend:
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
         if said := self.cluster.describe():
-            self.tell(said)
+            self.on_message(said)
         self._check_capacity(steps, self.cluster.nodes)
         import ray
 
