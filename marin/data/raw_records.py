@@ -1,4 +1,4 @@
-"""Records out of files as they came: JSON lines (plain, gzip, zstd) and Parquet."""
+"""Records out of files as they came: JSON lines (plain, gzip, zstd) and Parquet; and whole files of text."""
 
 # pyright: basic
 from __future__ import annotations
@@ -14,12 +14,31 @@ from marin.errors import GarbledDocument, TruncatedShard
 from marin.store.files.directory import Directory
 
 JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
+TEXT_ENDINGS = (".txt", ".md")
 COMPRESSED = (".gz", ".zst", ".zstd")
 
 
 def is_readable(name: str) -> bool:
     """Whether read_records knows the format, by the name's ending."""
     return name.endswith(".parquet") or _stem(name).endswith(JSON_ENDINGS)
+
+
+def is_text(name: str) -> bool:
+    """Whether read_text takes it, by the name's ending."""
+    return _stem(name).endswith(TEXT_ENDINGS)
+
+
+def read_text(directory: Directory, name: str) -> str:
+    """A whole file, plain or compressed. Raises TruncatedShard if it does not decompress, GarbledDocument if it is not
+    UTF-8."""
+    where = f"{directory.url}/{name}"
+    content = b"".join(_lines(directory, name, where))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise GarbledDocument(
+            f"{where}: byte {error.start} is no UTF-8; convert the file (iconv -f latin1 -t utf-8), or take it away"
+        ) from error
 
 
 def _stem(name: str) -> str:
