@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from marin.errors import BadField
 from marin.evaluation.difference import Row
 
-NOTE = (
-    "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing about "
-    "other seeds, so no difference here is conclusive."
-)
 MOST_NAMED = 8  # metrics in one sentence; more are counted
+
+
+def note(runs: Mapping[str, int]) -> str:
+    """What the intervals cover. runs: how many each arm has."""
+    if set(runs.values()) == {1}:
+        return (
+            "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing "
+            "about other seeds, so no difference here is conclusive."
+        )
+    counts = sorted(set(runs.values()))
+    seeds = f"{counts[0]} seeds an arm" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds an arm"
+    single = sorted(arm for arm, count in runs.items() if count == 1)
+    lent = f" {', '.join(single)} has one: how far seeds spread is taken from the others." if single else ""
+    return (
+        f"{seeds[0].upper()}{seeds[1:]}: intervals (95 %, each metric by itself) are over documents, items and seeds, "
+        f"with one spread of seeds for all arms.{lent}"
+    )
 
 
 def chosen(rows: Sequence[Row], wanted: Sequence[str], what: str) -> list[Row]:

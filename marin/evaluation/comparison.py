@@ -3,48 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from marin.errors import CorruptOutput
-from marin.evaluation.answer import NOTE, chosen, decision, guards
+from marin.evaluation.answer import chosen, decision, guards, note
 from marin.evaluation.difference import Difference, Row
 from marin.evaluation.results import DocumentResult, ItemResult, Results
-from marin.evaluation.statistics import paired_difference, paired_rate_difference
+from marin.evaluation.statistics import over_seeds, paired_difference, paired_rate_difference, seed_spread
 
 
-def compare(arms: Mapping[str, Results], baseline: str, vetoes: Mapping[str, Collection[str]]) -> list[Row]:
+@dataclass(frozen=True)
+class _Metric:
+    """One number of one text: a rate is all ``amount`` by all ``size``, a share the mean of ``amount`` (size is 1)."""
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    amount: Callable[[Any], float]
+    size: Callable[[Any], int]
+
+
+def _bits(one: Any) -> float:
+    return one.bits
+
+
+def _bytes(one: Any) -> int:
+    return one.bytes
+
+
+def _final_bits(one: Any) -> float:
+    return one.final_bits
+
+
+def _final_bytes(one: Any) -> int:
+    return one.final_bytes
+
+
+def _correct(one: Any) -> float:
+    return float(one.correct)
+
+
+def _one(_: Any) -> int:
+    return 1
+
+
+def compare(arms: Mapping[str, Sequence[Results]], baseline: str, vetoes: Mapping[str, Collection[str]]) -> list[Row]:
     """Bits per byte of every domain, then bits per byte, final answer and accuracy of every task and format.
 
-    vetoes: by arm, the tasks whose items it was trained on.
-    Raises CorruptOutput if an arm was not scored on the same texts as the baseline.
+    arms: the results of each run of an arm, which differ in their seed. vetoes: by arm, the tasks whose items it was
+    trained on. Raises CorruptOutput if a run was not scored on the same texts as the baseline.
     """
     rows: list[Row] = []
-    for domain in sorted(arms[baseline].documents):
-        scored = {arm: _same(results.documents.get(domain, []), arm, domain) for arm, results in arms.items()}
-        rows.append(_rate_row(f"bpb/{domain}", scored, baseline, lambda d: d.bits, lambda d: d.bytes))
-    for task, form in sorted(arms[baseline].items, key=lambda key: (key[0], key[1].value)):
+    for domain in sorted(arms[baseline][0].documents):
+        documents = {arm: [run.documents.get(domain, []) for run in runs] for arm, runs in arms.items()}
+        scored = _by_text(documents, baseline, domain)
+        rows.append(_row(_Metric(f"bpb/{domain}", "bits/byte", False, _bits, _bytes), scored, baseline))
+    for task, form in sorted(arms[baseline][0].items, key=lambda key: (key[0], key[1].value)):
         name = f"{task}/{form.value}"
-        items = {arm: _same(results.items.get((task, form), []), arm, name) for arm, results in arms.items()}
+        items = {arm: [run.items.get((task, form), []) for run in runs] for arm, runs in arms.items()}
+        scored = _by_text(items, baseline, name)
+        metrics = [
+            _Metric(f"{name}/bpb", "bits/byte", False, _bits, _bytes),
+            _Metric(f"{name}/final_bpb", "bits/byte", False, _final_bits, _final_bytes),
+        ]
+        if all(one.correct is not None for runs in scored.values() for run in runs for one in run.values()):
+            metrics.append(_Metric(f"{name}/accuracy", "share", True, _correct, _one))
         spoilt = {arm for arm in arms if task in vetoes.get(arm, ())}
-        first = len(rows)
-        rows.append(_rate_row(f"{name}/bpb", items, baseline, lambda i: i.bits, lambda i: i.bytes))
-        rows.append(_rate_row(f"{name}/final_bpb", items, baseline, lambda i: i.final_bits, lambda i: i.final_bytes))
-        if all(one.correct is not None for held in items.values() for one in held.values()):
-            rows.append(_accuracy_row(f"{name}/accuracy", items, baseline))
-        rows[first:] = [_vetoed(row, baseline, spoilt) for row in rows[first:]]
+        rows += [_vetoed(_row(metric, scored, baseline), baseline, spoilt) for metric in metrics]
     return rows
 
 
 def report(
-    arms: Mapping[str, Results],
+    arms: Mapping[str, Sequence[Results]],
     baseline: str,
     evidence: Mapping[str, str],
     vetoes: Mapping[str, Collection[str]],
     primary: Sequence[str] = (),
     guard: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, headline). {"baseline", "arms", "answer", "note", "rows": [...], "evidence": {name: verdict}}.
+    """(report.json, headline). {"baseline", "arms", "runs", "answer", "note", "rows", "evidence": {name: verdict}}.
+
+    arms: the results of each run of an arm. runs: how many those are.
 
     answer: for each arm a sentence on the primary metrics (all of them if none is named) and one on the guards.
     headline: the answer, a line for each piece of evidence, and the note.
@@ -58,33 +99,45 @@ def report(
         answer.append(decision(judged, arm, baseline))
         if guarded:
             answer.append(guards(guarded, arm, guard))
+    runs = {arm: len(results) for arm, results in sorted(arms.items())}
     made = {
         "baseline": baseline,
         "arms": sorted(arms),
+        "runs": runs,
         "answer": answer,
         "primary": [row.metric for row in judged] if primary else [],
         "guard": [row.metric for row in guarded],
-        "note": NOTE,
+        "note": note(runs),
         "rows": [row.as_json() for row in rows],
         "evidence": dict(sorted(evidence.items())),
     }
-    return made, [*answer, *(f"{name}: {verdict}" for name, verdict in sorted(evidence.items())), NOTE]
+    return made, [*answer, *(f"{name}: {verdict}" for name, verdict in sorted(evidence.items())), note(runs)]
 
 
-def _same[T: (DocumentResult, ItemResult)](results: Sequence[T], arm: str, what: str) -> dict[str, T]:
-    if not results:
-        raise CorruptOutput(f"arm {arm} was not scored on {what}, the baseline was; evaluate all arms alike")
+type _Scored = Mapping[str, Sequence[Mapping[str, Any]]]  # by arm and run, the result of each text
+
+
+def _by_text(
+    results: Mapping[str, Sequence[Sequence[DocumentResult]]] | Mapping[str, Sequence[Sequence[ItemResult]]],
+    baseline: str,
+    what: str,
+) -> _Scored:
     # Two documents may hold the same text; their order tells them apart.
-    return {f"{one.id}#{index}": one for index, one in enumerate(results)}
-
-
-def _pairs[T](scored: Mapping[str, Mapping[str, T]], arm: str, baseline: str, what: str) -> list[tuple[T, T]]:
-    if scored[arm].keys() != scored[baseline].keys():
-        raise CorruptOutput(
-            f"{what}: arm {arm} and baseline {baseline} were scored on different texts "
-            f"({len(scored[arm])} and {len(scored[baseline])}); evaluate both with the same fields"
-        )
-    return [(mine, scored[baseline][id]) for id, mine in scored[arm].items()]
+    scored = {
+        arm: [{f"{one.id}#{index}": one for index, one in enumerate(run)} for run in runs]
+        for arm, runs in results.items()
+    }
+    texts = scored[baseline][0].keys()
+    for arm, runs in scored.items():
+        for run in runs:
+            if not run:
+                raise CorruptOutput(f"arm {arm} was not scored on {what}, the baseline was; evaluate all arms alike")
+            if run.keys() != texts:
+                raise CorruptOutput(
+                    f"{what}: arm {arm} and baseline {baseline} were scored on different texts "
+                    f"({len(run)} and {len(texts)}); evaluate both with the same fields"
+                )
+    return scored
 
 
 def _vetoed(row: Row, baseline: str, spoilt: Collection[str]) -> Row:
@@ -95,31 +148,29 @@ def _vetoed(row: Row, baseline: str, spoilt: Collection[str]) -> Row:
     return replace(row, differences=differences)
 
 
-def _rate_row[T](
-    metric: str,
-    scored: Mapping[str, Mapping[str, T]],
-    baseline: str,
-    bits: Callable[[T], float],
-    size: Callable[[T], int],
-) -> Row:
-    values = {arm: sum(map(bits, held.values())) / sum(map(size, held.values())) for arm, held in scored.items()}
+def _row(metric: _Metric, scored: _Scored, baseline: str) -> Row:
+    size = {text: metric.size(one) for text, one in scored[baseline][0].items()}
+    total = sum(size.values())
+    values = {arm: [sum(map(metric.amount, run.values())) / total for run in runs] for arm, runs in scored.items()}
+    mean = {
+        arm: {text: fmean(metric.amount(run[text]) for run in runs) for text in size} for arm, runs in scored.items()
+    }
+    spread = seed_spread(values.values())
     differences: dict[str, Difference] = {}
     for arm in sorted(scored.keys() - {baseline}):
-        pairs = _pairs(scored, arm, baseline, metric)
-        estimate = paired_rate_difference(
-            [bits(mine) for mine, _ in pairs], [bits(theirs) for _, theirs in pairs], [size(mine) for mine, _ in pairs]
-        )
-        differences[arm] = Difference(estimate, higher_is_better=False)
-    return Row(metric, "bits/byte", False, dict(sorted(values.items())), differences)
-
-
-def _accuracy_row(metric: str, scored: Mapping[str, Mapping[str, ItemResult]], baseline: str) -> Row:
-    values = {arm: sum(bool(i.correct) for i in held.values()) / len(held) for arm, held in sorted(scored.items())}
-    differences: dict[str, Difference] = {}
-    for arm in sorted(scored.keys() - {baseline}):
-        pairs = _pairs(scored, arm, baseline, metric)
-        estimate = paired_difference(
-            [float(bool(a.correct)) for a, _ in pairs], [float(bool(b.correct)) for _, b in pairs]
-        )
-        differences[arm] = Difference(estimate, higher_is_better=True)
-    return Row(metric, "share", True, values, differences)
+        mine, theirs = ([mean[each][text] for text in size] for each in (arm, baseline))
+        if metric.unit == "share":
+            estimate = paired_difference(mine, theirs)
+        else:
+            estimate = paired_rate_difference(mine, theirs, list(size.values()))
+        if spread is not None:
+            estimate = over_seeds(estimate, spread, len(scored[arm]), len(scored[baseline]))
+        differences[arm] = Difference(estimate, metric.higher_is_better, seeds=spread is not None)
+    return Row(
+        metric.name,
+        metric.unit,
+        metric.higher_is_better,
+        {arm: fmean(runs) for arm, runs in sorted(values.items())},
+        differences,
+        {arm: runs for arm, runs in sorted(values.items()) if len(runs) > 1},
+    )

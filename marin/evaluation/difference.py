@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from marin.evaluation.statistics import Estimate, detectable_effect
 
-# |z| of a 95 % interval that excludes zero.
-EXCLUDES_ZERO = 1.96
-
 
 @dataclass(frozen=True)
 class Difference:
-    """One arm minus the baseline. shown: the 95 % interval over items excludes zero.
+    """One arm minus the baseline. shown: the 95 % interval excludes zero.
 
-    contaminated: which of the two arms were trained on these items; then neither is better.
+    contaminated: which of the two arms were trained on these items; then neither is better. seeds: whether the interval
+    says how far seeds spread.
     """
 
     estimate: Estimate
     higher_is_better: bool
     contaminated: tuple[str, ...] = ()
+    seeds: bool = False
 
     @property
     def shown(self) -> bool:
@@ -29,7 +28,8 @@ class Difference:
 
     @property
     def detectable(self) -> float:
-        return detectable_effect(self.estimate.se, EXCLUDES_ZERO)
+        half = (self.estimate.high - self.estimate.low) / 2
+        return detectable_effect(self.estimate.se, half / self.estimate.se) if self.estimate.se else 0.0
 
     @property
     def verdict(self) -> str:
@@ -39,7 +39,8 @@ class Difference:
         if not self.shown:
             return f"no difference shown (one of {self.detectable:.4f} would be, 4 times in 5)"
         better = (self.estimate.value > 0) is self.higher_is_better
-        return f"{'better' if better else 'worse'} by {abs(self.estimate.value):.4f} on these items"
+        over = "over seeds and items" if self.seeds else "on these items"
+        return f"{'better' if better else 'worse'} by {abs(self.estimate.value):.4f} {over}"
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class Row:
     metric: str
     unit: str
     higher_is_better: bool
-    values: Mapping[str, float]
+    values: Mapping[str, float]  # the mean of an arm's runs
     differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
+    runs: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])  # where there are several
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -58,6 +60,7 @@ class Row:
             "unit": self.unit,
             "higher_is_better": self.higher_is_better,
             "values": dict(self.values),
+            "runs": {arm: list(values) for arm, values in self.runs.items()},
             "differences": {
                 arm: {
                     **asdict(one.estimate),

@@ -1,14 +1,15 @@
 """Means, differences and their intervals over the items of an evaluation.
 
-Every interval here is over items only: it says how sure the difference of these two checkpoints is, not how
-another seed would have come out. One run an arm can therefore never settle a question by itself.
+An interval over items alone says how sure the difference of these two checkpoints is, not how another seed would
+have come out: one run an arm can never settle a question by itself. With several runs an arm, ``over_seeds`` adds how
+far seeds spread.
 """
 
 # pyright: basic
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +91,40 @@ def paired_rate_difference(bits_a: Sequence[float], bits_b: Sequence[float], siz
     rate = difference.sum() / size.sum()
     residual = (difference - rate * size) / size.mean()
     return _estimate(rate, residual.std(ddof=1) / math.sqrt(len(size)), len(size) - 1, len(size))
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """How far runs of one arm lie apart that differ in their seed alone: variance, from so many degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+
+def seed_spread(arms: Iterable[Sequence[float]]) -> SeedSpread | None:
+    """One variance for all arms, from a value for each run of each arm; None where every arm is a single run.
+
+    Pooled, because a few seeds of one arm say next to nothing of their spread by themselves.
+    """
+    several = [np.asarray(runs, np.float64) for runs in arms if len(runs) > 1]
+    freedom = sum(len(runs) - 1 for runs in several)
+    if not freedom:
+        return None
+    return SeedSpread(float(sum((len(runs) - 1) * runs.var(ddof=1) for runs in several)) / freedom, freedom)
+
+
+def over_seeds(items: Estimate, spread: SeedSpread, runs: int, baseline_runs: int) -> Estimate:
+    """A difference of two arms' means over their runs, with an interval over items and seeds.
+
+    items: the difference over items, of values averaged over runs. Both variances are added, and the degrees of freedom
+    of the sum are Satterthwaite's (Biometrics Bulletin 2, 1946, p. 110).
+    """
+    of_items, of_seeds = items.se**2, spread.variance * (1 / runs + 1 / baseline_runs)
+    if not of_seeds:
+        return items
+    both = of_items + of_seeds
+    freedom = both**2 / (of_items**2 / (items.n - 1) + of_seeds**2 / spread.freedom)
+    return _estimate(items.value, math.sqrt(both), freedom, items.n)
 
 
 def detectable_effect(se: float, z: float) -> float:

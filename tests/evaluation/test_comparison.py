@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from marin.errors import BadField, CorruptOutput
-from marin.evaluation.comparison import NOTE, compare, report
+from marin.evaluation.comparison import compare, report
+from marin.evaluation.difference import Difference, Row
 from marin.evaluation.formats import Format
 from marin.evaluation.results import DocumentResult, ItemResult, Results
 
@@ -33,7 +34,7 @@ def shifted(bits: float, correct: bool | None = None) -> Results:
 
 
 def test_a_better_arm_is_called_better_on_what_it_is_better_at():
-    rows = {row.metric: row for row in compare({"bison": BASE, "mantis": shifted(5, correct=True)}, "bison", {})}
+    rows = {row.metric: row for row in compare({"bison": [BASE], "mantis": [shifted(5, correct=True)]}, "bison", {})}
     assert list(rows) == ["bpb/web", "gsm/olmes/bpb", "gsm/olmes/final_bpb", "gsm/olmes/accuracy"]
     bits = rows["gsm/olmes/bpb"].differences["mantis"]
     assert bits.estimate.value == pytest.approx(-5 / 50, abs=0.005)
@@ -46,19 +47,19 @@ def test_a_better_arm_is_called_better_on_what_it_is_better_at():
     assert not same.shown
     assert same.verdict.startswith("no difference shown")
     # The other way round it is worse.
-    back = {row.metric: row for row in compare({"bison": BASE, "mantis": shifted(5)}, "mantis", {})}
+    back = {row.metric: row for row in compare({"bison": [BASE], "mantis": [shifted(5)]}, "mantis", {})}
     assert back["gsm/olmes/bpb"].differences["bison"].verdict == "worse by 0.1000 on these items"
 
 
 def test_a_small_difference_in_noise_is_not_shown_and_says_what_would_be():
-    rows = {row.metric: row for row in compare({"a": BASE, "b": shifted(0.01)}, "a", {})}
+    rows = {row.metric: row for row in compare({"a": [BASE], "b": [shifted(0.01)]}, "a", {})}
     difference = rows["gsm/olmes/bpb"].differences["b"]
     assert not difference.shown
-    assert difference.detectable == pytest.approx(2.8 * difference.estimate.se, rel=0.01)
+    assert difference.detectable == pytest.approx(2.84 * difference.estimate.se, rel=0.01)  # t of 63 at .975, z at .8
     assert f"{difference.detectable:.4f}" in difference.verdict
 
 
-BETTER = {"bison": BASE, "mantis": shifted(5, correct=True)}
+BETTER = {"bison": [BASE], "mantis": [shifted(5, correct=True)]}
 
 
 def test_the_report_answers_first_and_ends_with_what_it_cannot_say():
@@ -68,7 +69,8 @@ def test_the_report_answers_first_and_ends_with_what_it_cannot_say():
         "mantis is better than bison on all that it is judged on: gsm/olmes/bpb (−0.100 bits/byte).",
         "Guards (bpb, bits/byte): no difference shown on web for mantis.",
         "leak: bison was flagged.",
-        NOTE,
+        "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing about "
+        "other seeds, so no difference here is conclusive.",
     ]
     assert made["answer"] == headline[:2]
     assert (made["primary"], made["guard"]) == (["gsm/olmes/bpb"], ["bpb/web"])
@@ -85,7 +87,7 @@ def test_an_arm_that_wins_and_loses_is_no_winner():
         {("gsm", Format.OLMES): shifted(5).items["gsm", Format.OLMES]},
         {"web": [dataclasses.replace(one, bits=one.bits + 20 + i) for i, one in enumerate(DOCUMENTS)]},
     )
-    _, headline = report({"bison": BASE, "mantis": mixed}, "bison", {}, {}, ["gsm/olmes/bpb", "bpb/web"])
+    _, headline = report({"bison": [BASE], "mantis": [mixed]}, "bison", {}, {}, ["gsm/olmes/bpb", "bpb/web"])
     assert headline[0].startswith("No clear winner: mantis against bison is worse on bpb/web (+0.0")
 
 
@@ -97,7 +99,7 @@ def test_metrics_that_were_not_measured_are_refused():
 
 
 def test_a_contaminated_arm_wins_nothing_on_the_items_it_saw():
-    arms = {"bison": shifted(5, correct=True), "mantis": BASE}
+    arms = {"bison": [shifted(5, correct=True)], "mantis": [BASE]}
     made, headline = report(arms, "bison", {}, {"bison": ["gsm"]}, ["gsm/olmes/bpb"])
     verdicts = {row["metric"]: row["differences"]["mantis"]["verdict"] for row in made["rows"]}
     assert verdicts["gsm/olmes/bpb"] == "not comparable, trained on these items: bison"
@@ -108,6 +110,80 @@ def test_a_contaminated_arm_wins_nothing_on_the_items_it_saw():
 def test_arms_scored_on_different_texts_are_refused():
     fewer = Results({("gsm", Format.OLMES): BASE.items["gsm", Format.OLMES][:9]}, BASE.documents)
     with pytest.raises(CorruptOutput, match=r"different texts \(9 and 64\)"):
-        compare({"a": BASE, "b": fewer}, "a", {})
+        compare({"a": [BASE], "b": [fewer]}, "a", {})
     with pytest.raises(CorruptOutput, match="b was not scored on web"):
-        compare({"a": BASE, "b": Results(BASE.items, {})}, "a", {})
+        compare({"a": [BASE], "b": [Results(BASE.items, {})]}, "a", {})
+
+
+def runs(shift: float, seeds: list[float]) -> list[Results]:
+    """An arm of several runs: better by ``shift`` bits an item, and each run by its own luck."""
+    return [shifted(shift + luck) for luck in seeds]
+
+
+def bits_of(rows: list[Row]) -> Difference:
+    return next(row for row in rows if row.metric == "gsm/olmes/bpb").differences["mantis"]
+
+
+def test_what_seeds_alone_can_do_is_no_difference():
+    """Each run is far from the next, so that one run an arm shows a difference that several take back."""
+    one = bits_of(compare({"bison": [shifted(0)], "mantis": [shifted(3)]}, "bison", {}))
+    assert one.verdict == "better by 0.0600 on these items"
+    arms = {"bison": runs(0, [0, 4, -4]), "mantis": runs(3, [0, 4, -4])}
+    several = bits_of(compare(arms, "bison", {}))
+    assert several.estimate.value == pytest.approx(-0.06)
+    assert several.verdict.startswith("no difference shown (one of 0.")
+    assert several.detectable > 0.06
+
+
+def test_what_seeds_cannot_do_is_a_difference_over_seeds():
+    made, headline = report(
+        {"bison": runs(0, [0.1, -0.1]), "mantis": runs(3, [0, 0.1, -0.1])}, "bison", {}, {}, ["gsm/olmes/bpb"]
+    )
+    row = next(row for row in made["rows"] if row["metric"] == "gsm/olmes/bpb")
+    assert row["differences"]["mantis"]["verdict"] == "better by 0.0600 over seeds and items"
+    assert made["runs"] == {"bison": 2, "mantis": 3}
+    assert [len(row["runs"][arm]) for arm in ("bison", "mantis")] == [2, 3]
+    assert row["values"]["mantis"] == pytest.approx(sum(row["runs"]["mantis"]) / 3)
+    assert headline[-1] == (
+        "2 to 3 seeds an arm: intervals (95 %, each metric by itself) are over documents, items and seeds, with one "
+        "spread of seeds for all arms."
+    )
+
+
+def test_an_arm_of_one_run_borrows_the_spread_of_the_others_and_the_note_says_so():
+    arms = {"bison": runs(0, [0, 2, -2]), "mantis": [shifted(3)]}
+    wide = bits_of(compare(arms, "bison", {})).estimate
+    narrow = bits_of(compare({"bison": [shifted(0)], "mantis": [shifted(3)]}, "bison", {})).estimate
+    assert wide.se > 3 * narrow.se
+    _, headline = report(arms, "bison", {}, {})
+    assert headline[-1].endswith("mantis has one: how far seeds spread is taken from the others.")
+
+
+def test_accuracy_is_a_mean_over_runs():
+    rows = compare({"bison": [BASE, shifted(0, correct=True)], "mantis": [shifted(0, correct=False)]}, "bison", {})
+    accuracy = next(row for row in rows if row.metric == "gsm/olmes/accuracy")
+    assert accuracy.values == {"bison": pytest.approx(0.625), "mantis": 0}
+    assert accuracy.runs == {"bison": [0.25, 1.0]}
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 2), (3, 3), (5, 2)])
+def test_the_interval_holds_the_truth_as_often_as_it_says(first: int, second: int):
+    """300 experiments in which the arms differ by nothing but the luck of items and seeds."""
+    random = np.random.default_rng(first * 10 + second)
+    covered = 0
+    for _ in range(300):
+        arms = {
+            name: [
+                Results(
+                    {},
+                    {"web": [
+                        dataclasses.replace(one, bits=one.bits * (1 + luck) + random.normal(0, 20)) for one in DOCUMENTS
+                    ]},
+                )
+                for luck in random.normal(0, 0.02, count)
+            ]
+            for name, count in (("bison", first), ("mantis", second))
+        }  # fmt: skip
+        estimate = compare(arms, "bison", {})[0].differences["mantis"].estimate
+        covered += estimate.low <= 0 <= estimate.high
+    assert 0.91 <= covered / 300 <= 1
