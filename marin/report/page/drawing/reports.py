@@ -41,9 +41,15 @@ def _better(row: dict[str, Any]) -> Better:
 
 
 def _note(row: dict[str, Any], arms: list[str], role: str) -> str:
-    told = "; ".join(
-        held["verdict"] if len(arms) == 1 else f"{arm}: {held['verdict']}" for arm, held in row["differences"].items()
-    )
+    """Each arm's verdict, with the difference to the baseline and its 95 % interval."""
+    verdicts: list[str] = []
+    for arm, difference in row["differences"].items():
+        verdict = difference["verdict"]
+        if not difference["contaminated"]:
+            value, low, high = (f"{difference[key]:+.4f}".replace("-", "−") for key in ("value", "low", "high"))
+            verdict += f"; {value} [{low}, {high}]"
+        verdicts.append(verdict if len(arms) == 1 else f"{arm}: {verdict}")
+    told = "; ".join(verdicts)
     return f"{role}: {told}" if role else told
 
 
