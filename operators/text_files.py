@@ -32,11 +32,7 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=1):
     text_field: str = "text"
 
     def check(self) -> None:
-        if not WHERE.match(self.path):
-            raise BadField(
-                f"TextFiles.path is {self.path!r}; wanted an absolute path or a URL, because a relative one is another "
-                "folder wherever the command is given: str(Path(__file__).parent / ...) is beside the experiment"
-            )
+        must_be_absolute("TextFiles.path", self.path)
 
     def outside(self) -> dict[str, str]:
         from marin.data.outside_files import outside_files
@@ -67,6 +63,15 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=1):
             bytes=sum(size for _, size, _ in written),
             shards=len(shards),
             dropped={reason: count for reason, count in left_out.items() if count},
+        )
+
+
+def must_be_absolute(field: str, path: str) -> None:
+    """Raises BadField, unless a path or URL means the same in every folder."""
+    if not WHERE.match(path):
+        raise BadField(
+            f"{field} is {path!r}; wanted an absolute path or a URL, because a relative one is another folder wherever "
+            "the command is given: str(Path(__file__).parent / ...) is beside the experiment"
         )
 
 
