@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 import uuid
 from collections.abc import Generator, Sequence
@@ -18,6 +19,7 @@ CHUNK = 1 << 16
 LOCK_STRIPES = 64
 WRITE_TRIES = 4
 LOCK_SECONDS = 30
+SHARED = stat.S_ISGID | stat.S_IWGRP
 MANY = 64  # files: to sync each costs more than to sync the machine
 
 
@@ -35,6 +37,7 @@ class LocalObjects:
             raise BadPrefix(f"{root} is a file; a store needs a folder")
         if not root.parent.exists():
             raise BadPrefix(f"{root}: its parent folder {root.parent} does not exist; create it or fix --prefix")
+        _share_with_group(root if root.exists() else root.parent)
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -186,6 +189,13 @@ class LocalObjects:
                     ) from None
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+
+
+def _share_with_group(folder: Path) -> None:
+    """Where a folder gives its files to a group that may write there (``chmod g+ws``), the group may write to whatever
+    this process makes from now on, whatever its umask says."""
+    if folder.stat().st_mode & SHARED == SHARED:
+        os.umask(os.umask(0o077) & ~0o070)
 
 
 def _content(path: str) -> bytes:

@@ -1,0 +1,108 @@
+"""Two users, one store, in a folder that belongs to their group."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from marin.store.store import Store
+from tests.support.project import ROOT
+from tests.support.toy import Join, Write, run
+from tests.support.visible import visible
+
+RUN = """
+import os, sys
+os.umask(0o022)
+from tests.support.toy import Write, run
+assert not run(sys.argv[1], end=Write(text="a", label="a")).having("failed")
+"""
+
+
+def folder_of_a_group(tmp_path: Path) -> Path:
+    folder = tmp_path / "team"
+    folder.mkdir()
+    folder.chmod(0o2775)
+    return folder
+
+
+def not_for_the_group(store: Path) -> list[str]:
+    """What its owner may write to and the group may not."""
+    found = [store, *store.rglob("*")]
+    return [str(path) for path in found if path.stat().st_mode & 0o200 and not path.stat().st_mode & 0o020]
+
+
+def made(prefix: Path) -> None:
+    command = [sys.executable, "-c", RUN, str(prefix)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_what_is_made_in_a_folder_of_a_group_is_for_the_group(tmp_path: Path, exists: bool) -> None:
+    store = folder_of_a_group(tmp_path) / "store"
+    if exists:
+        store.mkdir()
+        store.chmod(0o2775)
+    made(store)
+    assert not not_for_the_group(store)
+
+
+def test_elsewhere_the_umask_decides(tmp_path: Path) -> None:
+    made(tmp_path / "store")
+    assert not_for_the_group(tmp_path / "store")
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """Pytest's own folders are for one user."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o1777)
+        yield Path(folder)
+
+
+def as_user(user: int, group: int, work: Callable[[], object]) -> None:
+    """In a process of that user's."""
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([group])
+            os.setgid(group)
+            os.setuid(user)
+            os.umask(0o022)
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc(limit=-8)
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_one_user_goes_on_from_what_another_made_and_makes_it_again(
+    open_to_all: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path = open_to_all
+    monkeypatch.setenv("MARIN_CACHE", str(tmp_path))
+    run(
+        str(tmp_path / "warm"), end=Join(parts=(Write(text="x"),))
+    )  # what a forked process would import, and may not read
+    team = folder_of_a_group(tmp_path)
+    os.chown(team, -1, 4242)
+    team.chmod(0o2775)
+    prefix = str(team / "store")
+    first = Write(text="a", label="first")
+    as_user(4243, 4242, lambda: run(prefix, end=first))
+
+    def second() -> None:
+        done = run(prefix, end=Join(parts=(first,), label="second"))
+        assert [result.status.value for result in done.results.values()] == ["cached", "ran"], done.results
+        assert not run(prefix, end=first, rebuild=("first",)).having("failed")
+
+    as_user(4244, 4242, second)
+    owners = {Path(prefix, record.attempt).stat().st_uid for record in visible(Store(prefix)).values()}
+    assert owners == {4244}
