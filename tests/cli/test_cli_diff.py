@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from click.testing import CliRunner
 
 from marin.cli.commands import main
 from tests.cli.test_cli import EXPERIMENT_ERROR, OK, STORE_ERROR
-from tests.support.project import Project
+from tests.support.project import ROOT, Project
 
 IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
 
@@ -192,3 +195,22 @@ def test_what_an_experiment_prints_is_no_part_of_the_diff(checkout: Checkout) ->
     checkout.edit_experiment("def build(", "print('noise')\n\n\ndef build(")
     told = checkout.told()  # JSON, whatever the sides print
     assert set(fates(told).values()) == {"reused"}
+
+
+def test_the_workflow_of_the_howto_writes_what_it_posts(checkout: Checkout) -> None:
+    workflow = (ROOT / "docs/howto/review.yml").read_text()
+    [writes] = [block for block in re.findall(r"run: \|\n((?: {10}.*\n)+)", workflow) if "marin diff" in block]
+    writes = textwrap.dedent(writes)
+    (checkout.folder / "experiments").mkdir()
+    checkout.git("mv", checkout.file.name, f"experiments/{checkout.file.name}")
+    checkout.commit("as a repository has it")
+    checkout.git("switch", "-q", "-c", "change")
+    moved = checkout.folder / "experiments" / checkout.file.name
+    moved.write_text(moved.read_text().replace('text="hello"', 'text="bye"'))
+    checkout.commit("a change")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "BASE": "main", "PYTHONPATH": f"{checkout.folder}:{ROOT}"}
+    subprocess.run(["bash", "-e", "-c", writes], cwd=checkout.folder, env=environment, check=True)
+    posted = (checkout.folder / "review.md").read_text()
+    assert posted.startswith(f"### {moved.stem}, full scale: main (")
+    assert "- text: hello → bye" in posted
