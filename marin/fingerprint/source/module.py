@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,18 +52,29 @@ class Announcement(NamedTuple):
         return Announcement(*(tuple(dict.fromkeys(a + b)) for a, b in zip(self, other, strict=True)))
 
 
+@dataclass
+class Aside:
+    """What normalising takes from a function or class: it counts where something reads it, or says where names lead.
+
+    imports: inside of it, with whether the code does without. annotations: with what they annotate.
+    """
+
+    imports: list[tuple[ast.stmt, bool]] = field(default_factory=list[tuple[ast.stmt, bool]])
+    annotations: list[tuple[str, ast.expr]] = field(default_factory=list[tuple[str, ast.expr]])
+    docstring: str | None = None
+    type_params: tuple[str, ...] = ()
+
+
 @dataclass(eq=False)
 class Module:
     """name: dotted. package: what relative imports start from. walrus: whether ``:=`` may occur.
 
-    bindings: every statement that binds a name, in order; places: where they stand among all
-    statements. imports: targets by bound name. stars: modules of star imports. loads: every module that
-    importing this one imports. effects: the statements that bind nothing (``table.register(...)``,
-    ``os.environ[...] = ...``). script: the body of ``if __name__ == "__main__"``. announced: by the name
-    of a definition. exports: what ``__all__`` lists; None if there is none or it is computed. package_places:
-    where packages are imported. import_lines: of each import statement, with the names that it binds.
-    Filled while units are normalised: local_imports of a function or class with whether each is optional;
-    annotations (of what), docs and type_params, by the function or class that they were taken from.
+    bindings: every statement that binds a name, in order. effects: the statements that bind nothing
+    (``table.register(...)``, ``os.environ[...] = ...``). places: where both stand among all statements.
+    imports: targets by bound name. stars: modules of star imports. loads: every module that importing this one
+    imports. script: the body of ``if __name__ == "__main__"``. announced: by the name of a definition. exports: what
+    ``__all__`` lists; None if there is none or it is computed. package_places: where packages are imported.
+    import_lines: of each import statement, with the names that it binds. aside: filled while units are normalised.
     """
 
     name: str
@@ -70,25 +82,17 @@ class Module:
     package: str
     walrus: bool = True
     bindings: dict[str, list[ast.stmt]] = field(default_factory=dict[str, list[ast.stmt]])
-    places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    places: dict[ast.stmt, int] = field(default_factory=dict[ast.stmt, int])
     imports: dict[str, list[Target]] = field(default_factory=dict[str, list[Target]])
     stars: list[str] = field(default_factory=list[str])
     loads: list[Target] = field(default_factory=list[Target])
     effects: list[ast.stmt] = field(default_factory=list[ast.stmt])
-    effect_places: list[int] = field(default_factory=list[int])
     script: list[ast.stmt] = field(default_factory=list[ast.stmt])
     announced: dict[str, Announcement] = field(default_factory=dict[str, Announcement])
     exports: frozenset[str] | None = None
     package_places: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     import_lines: list[tuple[range, list[str]]] = field(default_factory=list[tuple[range, list[str]]])
-    local_imports: dict[ast.AST, list[tuple[ast.stmt, bool]]] = field(
-        default_factory=dict[ast.AST, list[tuple[ast.stmt, bool]]]
-    )
-    annotations: dict[ast.AST, list[tuple[str, ast.expr]]] = field(
-        default_factory=dict[ast.AST, list[tuple[str, ast.expr]]]
-    )
-    docs: dict[ast.AST, str] = field(default_factory=dict[ast.AST, str])
-    type_params: dict[ast.AST, tuple[str, ...]] = field(default_factory=dict[ast.AST, tuple[str, ...]])
+    aside: defaultdict[ast.AST, Aside] = field(default_factory=lambda: defaultdict(Aside))
 
     def import_targets(self, node: ast.stmt, *, optional: bool = False) -> Iterator[tuple[str, Target]]:
         """(bound name, target) of one import statement; a star binds "*"."""
@@ -161,7 +165,7 @@ def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
 
 def _bind(module: Module, name: str, node: ast.stmt, place: int) -> None:
     module.bindings.setdefault(name, []).append(node)
-    module.places.setdefault(name, []).append(place)
+    module.places[node] = place
 
 
 def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
@@ -205,7 +209,7 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
 
 def _effect(module: Module, node: ast.stmt, place: int) -> None:
     module.effects.append(node)
-    module.effect_places.append(place)
+    module.places[node] = place
 
 
 def _binds(name: str) -> Callable[[ast.stmt], bool]:

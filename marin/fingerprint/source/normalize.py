@@ -36,7 +36,7 @@ def _body(
     for node in body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             if owner is not None:
-                module.local_imports.setdefault(owner, []).append((node, optional))
+                module.aside[owner].imports.append((node, optional))
         elif isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
         elif isinstance(node, ast.If) and module.type_checking(node.test) is not None:
@@ -75,11 +75,11 @@ def _is_overload(decorator: ast.expr, module: Module) -> bool:
 
 
 def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, module: Module) -> None:
-    text = ast.get_docstring(node, clean=False)
+    aside, text = module.aside[node], ast.get_docstring(node, clean=False)
     if text is not None:
-        module.docs[node] = text
+        aside.docstring = text
     if node.type_params:
-        module.type_params[node] = tuple(parameter.name for parameter in node.type_params)  # pyright: ignore
+        aside.type_params = tuple(parameter.name for parameter in node.type_params)  # pyright: ignore
         node.type_params = []
 
 
@@ -88,10 +88,10 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> N
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     for argument in every:
         if argument is not None and argument.annotation is not None:
-            module.annotations.setdefault(node, []).append((argument.arg, argument.annotation))
+            module.aside[node].annotations.append((argument.arg, argument.annotation))
             argument.annotation = None
     if node.returns is not None:
-        module.annotations.setdefault(node, []).append(("return", node.returns))
+        module.aside[node].annotations.append(("return", node.returns))
         node.returns = None
     _set_aside(node, module)
     node.body = _body(node.body, module, node)
@@ -105,7 +105,7 @@ def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> as
     annotation = node.annotation
     if isinstance(annotation, ast.Name) and annotation.id in _MARKS and not hasattr(annotation, "lineno"):
         return node
-    module.annotations.setdefault(owner, []).append((ast.unparse(node.target), annotation))
+    module.aside[owner].annotations.append((ast.unparse(node.target), annotation))
     mark = _mark(annotation)
     value = node.value
     if isinstance(value, ast.Call) and _is_execution(value.func, module):

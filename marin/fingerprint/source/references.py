@@ -23,7 +23,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+(?::[A-Za-z_]\w*)?|[A-Za-z
 class Trait(IntFlag):
     """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
 
-    CLASS, FIELDS: it is one, and has annotated attributes. CALLS_RUN: of something, perhaps of a step that is named.
+    CLASS: it is one. CALLS_RUN: of something, perhaps of a step that is named.
     READS_…: docstrings, annotations or source text are looked at by something. DISPATCHES: by the annotations of
     functions. REGISTERS: such a function, perhaps.
     """
@@ -32,7 +32,6 @@ class Trait(IntFlag):
     STATE = 1
     HOOKS = 2
     CLASS = 4
-    FIELDS = 8
     CALLS_RUN = 16
     READS_ANNOTATIONS = 32
     READS_DOCS = 64

@@ -192,7 +192,7 @@ class ScopeWalker:
     def enter(self, node: ast.AST, kind: Literal["function", "class"], name: str, body: list[ast.stmt]) -> Scope:
         outer = self.scopes[-1].label + "." if self.scopes and self.scopes[-1].label else ""
         scope = Scope(kind, outer + name, body)
-        for statement, optional in self.module.local_imports.get(node, ()):
+        for statement, optional in self.module.aside[node].imports:
             self.loads.extend(self.module.loaded_by(statement))
             for bound, target in self.module.import_targets(statement, optional=optional):
                 scope.imports.setdefault(bound, []).append(target)
@@ -203,12 +203,13 @@ class ScopeWalker:
         return scope
 
     def _set_aside(self, node: ast.AST, label: str) -> None:
-        for what, annotation in self.module.annotations.get(node, ()):
+        aside = self.module.aside[node]
+        for what, annotation in aside.annotations:
             self.annotations.append((f"{label}.{what}" if label else what, annotation))
             if isinstance(node, ast.ClassDef):
                 self.fields.append(annotation)
-        if node in self.module.docs:
-            self.docs.append(f"{label}: {self.module.docs[node]!r}")
+        if aside.docstring is not None:
+            self.docs.append(f"{label}: {aside.docstring!r}")
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
         arguments = node.args
@@ -224,7 +225,7 @@ class ScopeWalker:
         self._set_aside(node, scope.label)
         scope.parameters.update(argument.arg for argument in named)
         scope.bound.update(scope.parameters)
-        scope.bound.update(self.module.type_params.get(node, ()))
+        scope.bound.update(self.module.aside[node].type_params)
         self.scopes.append(scope)
         self.as_role(Role.USE, body if not isinstance(node, ast.Lambda) else [node.body])
         self.scopes.pop()
@@ -233,7 +234,7 @@ class ScopeWalker:
 
     def _class(self, node: ast.ClassDef) -> None:
         self.as_role(Role.DECORATOR, node.decorator_list)
-        self.scopes.append(Scope("inner", self.label, bound=set(self.module.type_params.get(node, ()))))
+        self.scopes.append(Scope("inner", self.label, bound=set(self.module.aside[node].type_params)))
         self.as_role(Role.USE, node.keywords)
         for base in node.bases:
             plain = base.value if isinstance(base, ast.Subscript) else base

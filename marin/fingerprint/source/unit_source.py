@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Any, NamedTuple, cast
 
 from marin.fingerprint.observation.environment import environment_names
@@ -106,18 +107,22 @@ def _order(module: Module, name: str, reader: Reader) -> list[str]:
     if name == ON_IMPORT:
         return [
             f"# statement {number} runs after importing {', '.join(before)}"
-            for number, (place, node) in enumerate(zip(module.effect_places, module.effects, strict=True))
-            if "environ" in ast.unparse(node) and (before := module.packages_before(place))
+            for number, node in enumerate(module.effects)
+            if "environ" in ast.unparse(node) and (before := module.packages_before(module.places[node]))
         ]
-    place = module.places[name][-1]
+    place = module.places[module.bindings[name][-1]]
+
+    def earlier(statements: list[ast.stmt]) -> int:
+        return sum(module.places[each] < place for each in statements)
+
     used = {ref.name for ref in reader.references if ref.at_import and ref.start is None and ref.name != name}
     lines = [
-        f"# {other} as of its statement {sum(at < place for at in module.places[other])}"
+        f"# {other} as of its statement {earlier(module.bindings[other])}"
         for other in sorted(used)
-        if len(module.places.get(other, ())) > 1
+        if len(module.bindings.get(other, ())) > 1
     ]
     if used and module.effects:
-        lines.append(f"# after {sum(at < place for at in module.effect_places)} statements that run on import")
+        lines.append(f"# after {earlier(module.effects)} statements that run on import")
     return lines
 
 
@@ -183,23 +188,21 @@ def _imported_names(reader: Reader, module: Module) -> set[str]:
 
 def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader, imported: set[str]) -> Trait:
     classes = [inner for node in statements for inner in leaves(node) if isinstance(inner, ast.ClassDef)]
-    fields = any(isinstance(inner, ast.AnnAssign) for node in classes for inner in node.body)
-    held = {
+    reads_annotations = (
+        not imported.isdisjoint(READS_ANNOTATIONS)
+        or any(word in text for word in _ANNOTATIONS)
+        or ("fields" in text and ".type" in text)
+        or ("dataclasses.fields" in imported and "'type'" in text)
+    )
+    traits = {
         Trait.STATE: name not in (ON_IMPORT, AS_SCRIPT) and any(map(_can_change, statements)),
         Trait.HOOKS: "def __init_subclass__" in text or "metaclass=" in text,
         Trait.CLASS: bool(classes),
-        Trait.FIELDS: fields,
-        Trait.READS_ANNOTATIONS: not imported.isdisjoint(READS_ANNOTATIONS)
-        or any(word in text for word in _ANNOTATIONS)
-        or ("fields" in text and ".type" in text)
-        or ("dataclasses.fields" in imported and "'type'" in text),
+        Trait.READS_ANNOTATIONS: reads_annotations,
         Trait.DISPATCHES: not imported.isdisjoint(_DISPATCHERS),
         Trait.REGISTERS: "register" in text,
     }
-    made = reader.traits
-    for trait, has in held.items():
-        made |= trait if has else Trait.NONE
-    return made
+    return functools.reduce(Trait.__or__, (trait for trait, has in traits.items() if has), reader.traits)
 
 
 def _can_change(node: ast.stmt) -> bool:
