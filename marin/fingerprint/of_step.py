@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.fingerprint.live.patched import Compared, ModuleStates, Reached
+from marin.fingerprint.live.patched import Compared, ModuleStates, StepCode
 from marin.fingerprint.live.process import Live, Process
 from marin.fingerprint.live.sourceless import SourcelessCode, file_of
 from marin.fingerprint.lookup.import_path import is_local
@@ -45,64 +45,55 @@ class Fingerprinter:
         self._closures = Closures()
         self._live = Live(self._closures.units) if of_process else None
         self._process = Process()
-        self._reached: dict[_Question, Reached] = {}
         self._compared = Compared()
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
-        self._made: dict[_Question, CodeFingerprint] = {}
-        self._methods: dict[_Question, frozenset[str]] = {}
+        self._answers: dict[_Question, _Answer] = {}
         self._offers: dict[type, frozenset[str]] = {}
         self.executed = Executed(self._closures)
         self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
         """Raises UnseenCode, PatchedCode, ExperimentError for a file that Python could not import either."""
-        return self._made[self._question(step)]
+        return self._answer(step).fingerprint
 
     def module_states(self) -> ModuleStates:
         """What this process's modules hold now: compare it before a step is run."""
-        return ModuleStates(self._process, self._compared, lambda step: self._reached[self._question(step)])
+        return ModuleStates(self._process, self._compared, lambda step: self._answer(step).code)
 
-    def _question(self, step: ExecutorStep[Any]) -> _Question:
-        """Answered."""
+    def _answer(self, step: ExecutorStep[Any]) -> _Answer:
         cls = type(step)
-        found = self._classes(step)
+        classes = self._classes(step)
         producer = step.producer
         also = _NONE
         if producer is not None:  # what that one runs makes this one
-            found |= self._classes(producer)
+            classes |= self._classes(producer)
             also = frozenset({type(producer)})
-        values, inputs = (found, _NONE) if self._steps.isdisjoint(found) else self._split(found)
-        question = _Question(cls, values, also)
-        self._answer(question)
+        inputs = classes & self._steps if classes else _NONE
+        question = _Question(cls, classes - inputs, also)
+        answer = self._answered(question)
         for each in inputs:
-            also |= self._asked(question, each)
-        if also - question.also:
-            question = question._replace(also=also)
-            self._answer(question)
-        return question
+            also |= self._of_input(question, answer, each)
+        return answer if also == question.also else self._answered(question._replace(also=also))
 
-    def _asked(self, question: _Question, kind: type) -> frozenset[type]:
+    def _answered(self, question: _Question) -> _Answer:
+        if question not in self._answers:
+            with paused():
+                self._answers[question] = self._make(question)
+        return self._answers[question]
+
+    def _of_input(self, question: _Question, answer: _Answer, kind: type) -> frozenset[type]:
         """What else counts because one of a step's inputs is a step of this kind: the class of the artifact that it
         gives, and its own class if a method of it seems to be called."""
         key = (question, kind)
         if key not in self._beyond:
             artifact, found = _artifact(kind), set[type]()
-            if artifact is not None and _name(artifact) not in self._made[question].units:
+            if artifact is not None and _name(artifact) not in answer.fingerprint.units:
                 found.add(artifact)
-            if not self._offer(kind).isdisjoint(self._methods[question]):
+            if not self._offer(kind).isdisjoint(answer.methods):
                 found.add(kind)
             self._beyond[key] = frozenset(found)
         return self._beyond[key]
-
-    def _answer(self, question: _Question) -> None:
-        if question not in self._made:
-            with paused():
-                self._made[question] = self._make(question)
-
-    def _split(self, found: frozenset[type]) -> tuple[frozenset[type], frozenset[type]]:
-        steps = found & self._steps
-        return found - steps, frozenset(steps)
 
     def _classes(self, step: ExecutorStep[Any]) -> frozenset[type]:
         """Classes of @value dataclasses, enums and steps in the fields, at any depth, not inside other steps."""
@@ -141,10 +132,10 @@ class Fingerprinter:
             found.add(kind)
             self._collect_fields(held, found)
 
-    def _make(self, question: _Question) -> CodeFingerprint:
+    def _make(self, question: _Question) -> _Answer:
         cls = question.cls
         packages = {"python": python_version()}
-        conjured = SourcelessCode(self._shows)
+        sourceless = SourcelessCode(self._shows)
         roots: list[Key] = []
         # Bases too, by what Python made of them: a computed base is not seen in the source.
         classes = {base for kind in (cls, *question.values, *question.also) for base in kind.__mro__}
@@ -153,23 +144,23 @@ class Fingerprinter:
             roots += [root] if root is not None else []
             if root is not None and member in cls.__mro__:
                 roots += self._closures.field_annotations(root)
-            if self._is_conjured(member, root):
-                conjured.add_class(member)
-        for held in conjured.roots:
+            hidden = "<locals>" in member.__qualname__ if root is not None else not self._shows(member)
+            if hidden and _is_project(member):
+                sourceless.add_class(member)
+        for held in sourceless.roots:
             roots += self._keys(held)
         reached = self._closures.reach(roots)
         parts = reached.parts
-        self._methods[question] = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
         units = {key.qualified: (part.text, part.digest) for key, part in parts.items() if part.text}
-        units |= {name: (text, digest(text.encode())[:DIGITS]) for name, text in conjured.texts.items()}
-        for top in conjured.packages:
+        units |= {name: (text, digest(text.encode())[:DIGITS]) for name, text in sourceless.texts.items()}
+        for top in sourceless.packages:
             packages.update(versions(top, True))
         for part in parts.values():
             packages.update(part.unit.packages)
-        self._refuse(cls, parts, conjured)
+        self._refuse(cls, parts, sourceless)
         names = sorted({kind.__module__ for kind in (*question.values, *question.also) if _is_importable(kind)})
         names = [*([cls.__module__] if _is_importable(cls) else []), *names]
-        self._reached[question] = Reached(
+        code = StepCode(
             name=cls.__qualname__,
             imports=tuple(dict.fromkeys(names)),
             imported=self._closures.imported(names, roots[0].module) if roots else frozenset(),
@@ -178,7 +169,7 @@ class Fingerprinter:
         # Our own library opens nothing but directories of the store, and hands the whole environment to programs.
         lab = [part for key, part in parts.items() if key.module.name.split(".")[0] != "marin"]
         named = frozenset(name for part in parts.values() for name in part.unit.piece.environment if name != ANYTHING)
-        return CodeFingerprint(
+        fingerprint = CodeFingerprint(
             units={name: units[name][1] for name in sorted(units)},
             packages=dict(sorted(packages.items())),
             opaque=tuple(sorted({text for part in parts.values() for text, _ in part.unit.notes})),
@@ -187,11 +178,13 @@ class Fingerprinter:
             environment=frozenset(name for part in lab for name in part.unit.piece.environment) | named,
             readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON),
         )
+        methods = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
+        return _Answer(fingerprint, code, methods)
 
-    def _refuse(self, cls: type, parts: Mapping[Key, Part], conjured: SourcelessCode) -> None:
+    def _refuse(self, cls: type, parts: Mapping[Key, Part], sourceless: SourcelessCode) -> None:
         notes = {text for part in parts.values() for text, refused in part.unit.notes if refused}
-        if notes or conjured.problems:
-            lines = [*sorted(notes), *dict.fromkeys(conjured.problems)]
+        if notes or sourceless.problems:
+            lines = [*sorted(notes), *dict.fromkeys(sourceless.problems)]
             raise UnseenCode(
                 f"{cls.__qualname__}: a change of what its code does here could be missed:\n  "
                 + "\n  ".join(lines)
@@ -209,7 +202,7 @@ class Fingerprinter:
                 )
 
     def _root(self, cls: type, packages: dict[str, str]) -> Key | None:
-        """The unit that defines a live class; none for the engine's, Python's, installed and conjured ones."""
+        """The unit that defines a live class; none for the engine's, Python's, an installed one, one without source."""
         if not _is_project(cls):
             return None
         path = Path(file_of(cls)).resolve()
@@ -218,11 +211,6 @@ class Fingerprinter:
             return None
         keys = self._keys(cls)
         return keys[0] if keys else None
-
-    def _is_conjured(self, cls: type, root: Key | None) -> bool:
-        if not _is_project(cls) or (root is None and self._shows(cls)):
-            return False
-        return root is None or "<locals>" in cls.__qualname__
 
     def _shows(self, held: FunctionType | type) -> bool:
         """Whether a file of source defines it visibly. What is installed is known by its version."""
@@ -257,6 +245,14 @@ class _Question(NamedTuple):
     cls: type
     values: frozenset[type]
     also: frozenset[type]
+
+
+class _Answer(NamedTuple):
+    """methods: names of attributes that the code uses of something that may be an input's step."""
+
+    fingerprint: CodeFingerprint
+    code: StepCode
+    methods: frozenset[str]
 
 
 def _is_importable(cls: type) -> bool:

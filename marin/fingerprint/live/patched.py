@@ -38,9 +38,11 @@ _ASSIGNED = r"\s*(?:[-+*/|&^%@]|\*\*|//|<<|>>)?=[^=]"
 
 
 @dataclass(frozen=True, eq=False)
-class Reached:
-    """What one kind of step reaches. imports: modules that a worker imports to have the step; imported: the project's
-    modules that this imports in turn."""
+class StepCode:
+    """The code that one kind of step reaches.
+
+    imports: modules that a worker imports to have the step. imported: the project's modules that this imports in turn.
+    """
 
     name: str
     imports: tuple[str, ...]
@@ -54,7 +56,7 @@ class Compared:
     notes: lines about what could not be compared."""
 
     accepted: dict[tuple[frozenset[Module], Key], str] = field(default_factory=dict[tuple[frozenset[Module], Key], str])
-    notes: dict[Reached, list[str]] = field(default_factory=dict[Reached, list[str]])
+    notes: dict[StepCode, list[str]] = field(default_factory=dict[StepCode, list[str]])
 
 
 class _Difference(NamedTuple):
@@ -70,11 +72,11 @@ type _Differences = dict[_Difference, list[str]]
 class ModuleStates:
     """What modules hold now."""
 
-    def __init__(self, process: Process, compared: Compared, reached: Callable[[ExecutorStep[Any]], Reached]) -> None:
+    def __init__(self, process: Process, compared: Compared, reached: Callable[[ExecutorStep[Any]], StepCode]) -> None:
         self._process, self._compared, self._reached = process, compared, reached
         self._accepted = compared.accepted
         self._states: dict[Key, tuple[dict[str, str], str]] = {}
-        self._digests: dict[Reached, str] = {}
+        self._digests: dict[StepCode, str] = {}
 
     def digest(self, step: ExecutorStep[Any]) -> str:
         """Of everything that a step reaches, for its record: while it is the same, nothing needs to be compared."""
@@ -92,7 +94,7 @@ class ModuleStates:
         recorded: whether a step's record has this digest. What was compared once on this machine is remembered, by
         source and state, so that most runs start no process.
         """
-        several: dict[Reached, ExecutorStep[Any]] = {}
+        several: dict[StepCode, ExecutorStep[Any]] = {}
         for step in steps:
             if recorded(step):
                 self._accept(self._reached(step))
@@ -120,7 +122,7 @@ class ModuleStates:
                 names.setdefault(note, []).append(reached.name)
         return [f"{_some(steps)}: {note}" for note, steps in names.items()]
 
-    def _memory(self, reached: Reached, step: ExecutorStep[Any]) -> Path | None:
+    def _memory(self, reached: StepCode, step: ExecutorStep[Any]) -> Path | None:
         """A file that is there once source and state of all that is reached were compared; it holds the notes."""
         folder = memory_folder()
         if folder is None:
@@ -132,18 +134,18 @@ class ModuleStates:
         """Steps have run in this process: what is otherwise now, they changed themselves."""
         self._accepted.update((place, self._state(place[1])[1]) for place in list(self._accepted))
 
-    def _accept(self, reached: Reached) -> None:
+    def _accept(self, reached: StepCode) -> None:
         for key in reached.units:
             self._accepted[reached.imported, key] = self._state(key)[1]
 
-    def _compare(self, doubtful: list[Reached]) -> set[Reached]:
+    def _compare(self, doubtful: list[StepCode]) -> set[StepCode]:
         """Writes the notes. Returns those that a new process could not import. Raises PatchedCode."""
-        groups: dict[frozenset[Module], list[Reached]] = {}
+        groups: dict[frozenset[Module], list[StepCode]] = {}
         for reached in doubtful:
             groups.setdefault(reached.imported, []).append(reached)
         questions = [self._question(group) for group in groups.values()]
         notes = {reached: list[str]() for reached in doubtful}
-        failed: set[Reached] = set()
+        failed: set[StepCode] = set()
         found: _Differences = {}
         for seed in _SEEDS if questions else ():
             before, found = found, {}
@@ -181,10 +183,10 @@ class ModuleStates:
         self._compared.notes.update(notes)
         return failed
 
-    def _names(self, reached: Reached, changed: Collection[str]) -> bool:
+    def _names(self, reached: StepCode, changed: Collection[str]) -> bool:
         return any(key.qualified in changed for key in reached.units)
 
-    def _doubtful(self, reached: Reached) -> list[Key]:
+    def _doubtful(self, reached: StepCode) -> list[Key]:
         accepted = self._accepted
         return [
             key
@@ -192,7 +194,7 @@ class ModuleStates:
             if self._module(key) is not None and accepted.get((reached.imported, key)) != self._state(key)[1]
         ]
 
-    def _question(self, group: Sequence[Reached]) -> Question:
+    def _question(self, group: Sequence[StepCode]) -> Question:
         names: dict[str, dict[str, None]] = {}
         for reached in group:
             for key in self._doubtful(reached):
@@ -202,7 +204,7 @@ class ModuleStates:
         imports = dict.fromkeys(name for reached in group for name in reached.imports)
         return Question(imports=[*imports], names={module: [*held] for module, held in names.items()})
 
-    def _differences(self, reached: Reached, fresh: Descriptions) -> _Differences:
+    def _differences(self, reached: StepCode, fresh: Descriptions) -> _Differences:
         found: _Differences = {}
         for key in self._doubtful(reached):
             module = self._module(key)
