@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from marin.fingerprint.lookup.unit import CONTENT, READERS, Key, Unit
 from marin.fingerprint.lookup.units import Units
@@ -32,21 +31,6 @@ from marin.steps.value import digest
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
 
 
-@dataclass
-class Reach:
-    """loaded: local modules that are imported. announced: definitions in them that something may hear of.
-
-    inspected: units whose annotations and docstrings count.
-    """
-
-    units: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
-    loaded: dict[Module, None] = field(default_factory=dict[Module, None])
-    announced: dict[Key, None] = field(default_factory=dict[Key, None])
-    inspected: set[Key] = field(default_factory=set[Key])
-    traits: Trait = Trait.NONE
-    tops: set[str] = field(default_factory=set[str])
-
-
 @dataclass(frozen=True)
 class Part:
     """One unit as it counts. text: with annotations and docstrings where they do."""
@@ -56,11 +40,21 @@ class Part:
     unit: Unit
 
 
-class Reached(NamedTuple):
-    """loaded: modules of the project that are imported on the way."""
+@dataclass
+class Reach:
+    """What some roots reach. parts: the units as they count together, once all are found.
 
-    parts: dict[Key, Part]
-    loaded: tuple[Module, ...]
+    loaded: local modules that are imported on the way. announced: definitions in them that something may hear of.
+    inspected: units whose annotations and docstrings count. tops: packages that are used.
+    """
+
+    units: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
+    loaded: dict[Module, None] = field(default_factory=dict[Module, None])
+    announced: dict[Key, None] = field(default_factory=dict[Key, None])
+    inspected: set[Key] = field(default_factory=set[Key])
+    traits: Trait = Trait.NONE
+    tops: set[str] = field(default_factory=set[str])
+    parts: dict[Key, Part] = field(default_factory=dict[Key, Part])
 
 
 class Closures:
@@ -72,7 +66,7 @@ class Closures:
         self._loads: dict[Module, tuple[Module, ...]] = {}
         self._parts: dict[tuple[Key, bool], Part] = {}
 
-    def reach(self, roots: Iterable[Key]) -> Reached:
+    def reach(self, roots: Iterable[Key]) -> Reach:
         """The units that the roots reach, the roots among them, as they count together."""
         reach = Reach()
         queue = list(roots)
@@ -80,8 +74,8 @@ class Closures:
             self._walk(queue, reach)
             queue = self._on_import(reach) or self._registers.found(reach.units, reach.announced)
             queue = queue or self._listed(reach) or self._inspect(reach)
-        parts = {key: self._part(key, key in reach.inspected) for key in reach.units}
-        return Reached(parts, tuple(reach.loaded))
+        reach.parts = {key: self._part(key, key in reach.inspected) for key in reach.units}
+        return reach
 
     def imported(self, names: Iterable[str], importer: Module) -> frozenset[Module]:
         """The project's modules that importing these by name imports, parents and themselves among them."""

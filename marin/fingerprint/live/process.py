@@ -22,12 +22,14 @@ from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
+from marin.fingerprint.live.sourceless import inner_codes
 from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.references import Trait
 from marin.fingerprint.source.unit_source import Shape
+from marin.store.process import started
 
 _MISSING = object()
 _MOST = 10_000  # entries of a registry that are looked at
@@ -169,7 +171,7 @@ class Live:
 
 def _holds_other_functions(path: Path, module: ModuleType) -> bool:
     """Whether functions in the process are other ones than the file would define now."""
-    now = list(_codes(_compiled(path)))
+    now = list(inner_codes(_compiled(path)))
     held = [code for code in _functions(module) if _is_file(code.co_filename, path)]
     return not all(any(_alike(code, other) for other in now) for code in held)
 
@@ -232,13 +234,6 @@ def _is_followed(module: str, file: str) -> bool:
     return is_local(file)
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    for held in code.co_consts:
-        if isinstance(held, CodeType):
-            yield held
-            yield from _codes(held)
-
-
 def _functions(module: ModuleType) -> Iterator[CodeType]:
     """Functions and methods in a module's namespace, and what decorators wrapped."""
     pending: list[Any] = list(vars(module).values())
@@ -271,8 +266,7 @@ def _alike(a: CodeType, b: CodeType) -> bool:
 def _process_start() -> float:
     """Seconds since the epoch; 0 where that cannot be told, so that every file counts as newer."""
     try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        since_boot = int(started(os.getpid())) / os.sysconf("SC_CLK_TCK")
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
-    except (OSError, ValueError, IndexError, AttributeError):
+    except (OSError, ValueError, AttributeError):
         return 0.0

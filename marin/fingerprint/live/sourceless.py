@@ -159,18 +159,13 @@ class SourcelessCode:
 
     def _imports(self, code: CodeType, owner: str) -> None:
         """Modules that conjured code imports when it runs."""
-        for instruction in dis.get_instructions(code):
-            if instruction.opname != "IMPORT_NAME":
-                continue
-            name = str(instruction.argval)
+        instructions = [each for part in (code, *inner_codes(code)) for each in dis.get_instructions(part)]
+        for name in [str(each.argval) for each in instructions if each.opname == "IMPORT_NAME"]:
             module = sys.modules.get(name)
             if module is not None:
                 self._module(name, module)
             elif name.split(".")[0] not in sys.stdlib_module_names:
                 self.problems.append(f"{owner} imports {name} when it runs; import it at the top, so that it is seen")
-        for held in code.co_consts:
-            if isinstance(held, CodeType):
-                self._imports(held, owner)
 
 
 def file_of(held: FunctionType | type) -> str:
@@ -196,11 +191,16 @@ def _functions(held: Any) -> Iterator[FunctionType]:
 
 def _globals(code: CodeType) -> set[str]:
     """Names that code, and code inside it, looks up outside."""
-    found = {str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    instructions = [each for part in (code, *inner_codes(code)) for each in dis.get_instructions(part)]
+    return {str(each.argval) for each in instructions if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+
+
+def inner_codes(code: CodeType) -> Iterator[CodeType]:
+    """The functions, classes and lambdas inside of code, at any depth."""
     for held in code.co_consts:
         if isinstance(held, CodeType):
-            found |= _globals(held)
-    return found
+            yield held
+            yield from inner_codes(held)
 
 
 def _bytecode(code: CodeType) -> Iterator[str]:
