@@ -91,9 +91,9 @@ HARMLESS = ("moved", "gained")  # kinds of change after which the same is made
 
 def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     """Every difference: changed units, then added, removed, moved, then packages, each by name."""
-    texts = [{name: side.sources.get(name, f"# {held}") for name, held in side.units.items()} for side in (old, new)]
-    for name, held in new.units.items():
-        if old.units.get(name) == held or texts[0].get(name) == as_before(texts[1][name]):
+    texts = [{name: side.sources.get(name, f"# {unit}") for name, unit in side.units.items()} for side in (old, new)]
+    for name, unit in new.units.items():
+        if old.units.get(name) == unit or texts[0].get(name) == as_before(texts[1][name]):
             texts[0][name] = texts[1][name]
     gone, came = old.units.keys() - new.units.keys(), new.units.keys() - old.units.keys()
     if all(texts[0][name] == as_before(texts[0][name]) for name in gone):  # they may have moved since

@@ -112,25 +112,25 @@ class Fingerprinter:
             if type(item) not in _LEAVES:
                 self._collect(item, found)
 
-    def _collect(self, held: object, found: set[type]) -> None:
-        kind = type(held)
+    def _collect(self, value: object, found: set[type]) -> None:
+        kind = type(value)
         if kind in self._steps:
             found.add(kind)
-        elif isinstance(held, (tuple, list, frozenset, set)):
-            for item in cast(tuple[Any, ...], held):
+        elif isinstance(value, (tuple, list, frozenset, set)):
+            for item in cast(tuple[Any, ...], value):
                 if type(item) not in _LEAVES:
                     self._collect(item, found)
-        elif isinstance(held, Mapping):
-            mapping = cast(Mapping[Any, Any], held)
+        elif isinstance(value, Mapping):
+            mapping = cast(Mapping[Any, Any], value)
             self._collect((*mapping.keys(), *mapping.values()), found)
-        elif isinstance(held, ExecutorStep):
+        elif isinstance(value, ExecutorStep):
             self._steps.add(kind)
             found.add(kind)
-        elif isinstance(held, Enum):
+        elif isinstance(value, Enum):
             found.add(kind)
-        elif dataclasses.is_dataclass(held):
+        elif dataclasses.is_dataclass(value):
             found.add(kind)
-            self._collect_fields(held, found)
+            self._collect_fields(value, found)
 
     def _make(self, question: _Question) -> _Answer:
         cls = question.cls
@@ -147,8 +147,8 @@ class Fingerprinter:
             hidden = "<locals>" in member.__qualname__ if root is not None else not self._shows(member)
             if hidden and _is_project(member):
                 sourceless.add_class(member)
-        for held in sourceless.roots:
-            roots += self._keys(held)
+        for value in sourceless.roots:
+            roots += self._keys(value)
         reached = self._closures.reach(roots)
         parts = reached.parts
         units = {key.qualified: (part.text, part.digest) for key, part in parts.items() if part.text}
@@ -212,22 +212,22 @@ class Fingerprinter:
         keys = self._keys(cls)
         return keys[0] if keys else None
 
-    def _shows(self, held: FunctionType | type) -> bool:
+    def _shows(self, value: FunctionType | type) -> bool:
         """Whether a file of source defines it visibly. What is installed is known by its version."""
-        file = file_of(held)
-        return os.path.isfile(file) and (not is_local(os.path.realpath(file)) or bool(self._keys(held)))
+        file = file_of(value)
+        return os.path.isfile(file) and (not is_local(os.path.realpath(file)) or bool(self._keys(value)))
 
-    def _keys(self, held: FunctionType | type | ModuleType) -> list[Key]:
+    def _keys(self, value: FunctionType | type | ModuleType) -> list[Key]:
         """The unit that defines a function or class, of one made in a function that function; all units of a module."""
         resolver = self._closures.units.resolver
-        file = held.__file__ if isinstance(held, ModuleType) else file_of(held)
+        file = value.__file__ if isinstance(value, ModuleType) else file_of(value)
         if not file or not os.path.isfile(file) or not file.endswith(".py"):
             return []
         module = resolver.module(Path(file).resolve())
-        if isinstance(held, ModuleType):
+        if isinstance(value, ModuleType):
             found = [each for each in resolver.whole(module) if each.kind == "unit"]
             return [Key(each.module, each.name) for each in found if each.module is not None]
-        symbol = held.__qualname__.split(".")[0]
+        symbol = value.__qualname__.split(".")[0]
         return [Key(module, symbol)] if symbol in module.bindings else []
 
     def _offer(self, cls: type) -> frozenset[str]:

@@ -46,10 +46,10 @@ class Process:
     def module(self, path: Path) -> ModuleType | None:
         if len(sys.modules) != self._seen:
             self._seen = len(sys.modules)
-            for name, held in list(sys.modules.items()):
-                file = getattr(held, "__dict__", {}).get("__file__")
+            for name, value in list(sys.modules.items()):
+                file = getattr(value, "__dict__", {}).get("__file__")
                 if isinstance(file, str) and file.endswith(".py") and _is_followed(name, file):
-                    self._modules.setdefault(os.path.realpath(file), held)
+                    self._modules.setdefault(os.path.realpath(file), value)
         return self._modules.get(str(path))
 
     def is_newer(self, path: Path) -> bool:
@@ -79,23 +79,23 @@ class Live:
             if outdated := self._why_outdated(key.module.path, module):
                 found.append(f"{key.module.path} was edited {outdated}")
                 continue
-            held = vars(module).get(key.name, _MISSING)
-            if held is not _MISSING:
-                found += self._of_unit(key, held, unit.piece.shape, reached)
-                if isinstance(held, type) and (lists or unit.piece.traits & Trait.HOOKS):
-                    found += self._strangers(key, _subclasses(held), "has the subclass", reached)
+            value = vars(module).get(key.name, _MISSING)
+            if value is not _MISSING:
+                found += self._of_unit(key, value, unit.piece.shape, reached)
+                if isinstance(value, type) and (lists or unit.piece.traits & Trait.HOOKS):
+                    found += self._strangers(key, _subclasses(value), "has the subclass", reached)
         return list(dict.fromkeys(found))
 
-    def _of_unit(self, key: Key, held: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
-        if isinstance(held, type):
-            yield from self._of_class(key, held, shape, reached)
+    def _of_unit(self, key: Key, value: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        if isinstance(value, type):
+            yield from self._of_class(key, value, shape, reached)
             return
         for _, literal in shape.literals:
-            if not _same(held, literal) and not _set_by(key.name, reached):
-                yield f"{key.qualified} is {held!r:.60}, its file says {literal!r:.60}"
+            if not _same(value, literal) and not _set_by(key.name, reached):
+                yield f"{key.qualified} is {value!r:.60}, its file says {literal!r:.60}"
         if shape.functions:
-            yield from self._replaced(key, key.qualified, held, reached)
-        yield from self._strangers(key, _entries(held), "holds", reached)
+            yield from self._replaced(key, key.qualified, value, reached)
+        yield from self._strangers(key, _entries(value), "holds", reached)
 
     def _of_class(self, key: Key, cls: type, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
         if cls.__qualname__ != key.name or issubclass(cls, Enum):
@@ -104,28 +104,28 @@ class Live:
             if name in cls.__dict__:
                 yield from self._replaced(key, f"{key.qualified}.{name}", cls.__dict__[name], reached)
         for name, literal in shape.literals:
-            held: object = cls.__dict__.get(name, _MISSING)
-            plain = type(held) in (int, float, bool, str, bytes, tuple, type(None))
-            if plain and not _same(held, literal) and not _set_by(name, reached):
-                yield f"{key.qualified}.{name} is {held!r:.60}, its file says {literal!r:.60}"
+            value: object = cls.__dict__.get(name, _MISSING)
+            plain = type(value) in (int, float, bool, str, bytes, tuple, type(None))
+            if plain and not _same(value, literal) and not _set_by(name, reached):
+                yield f"{key.qualified}.{name} is {value!r:.60}, its file says {literal!r:.60}"
         attributes: dict[str, Any] = dict(cls.__dict__)
-        for name, held in attributes.items():
-            if name not in shape.names and isinstance(held, FunctionType):
-                yield from self._replaced(key, f"{key.qualified}.{name}", held, reached)
-            elif isinstance(held, (dict, list, set)) and not name.startswith("__"):
-                yield from self._strangers(key, _entries(held), f".{name} holds", reached)
+        for name, value in attributes.items():
+            if name not in shape.names and isinstance(value, FunctionType):
+                yield from self._replaced(key, f"{key.qualified}.{name}", value, reached)
+            elif isinstance(value, (dict, list, set)) and not name.startswith("__"):
+                yield from self._strangers(key, _entries(value), f".{name} holds", reached)
 
-    def _replaced(self, key: Key, name: str, held: Any, reached: Mapping[Key, Unit]) -> Iterator[str]:
-        if not isinstance(held, FunctionType):
-            if not callable(held) or isinstance(held, type) or hasattr(held, "__wrapped__"):
+    def _replaced(self, key: Key, name: str, value: Any, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        if not isinstance(value, FunctionType):
+            if not callable(value) or isinstance(value, type) or hasattr(value, "__wrapped__"):
                 return
-            yield f"{name} is now {held!r:.80}"
+            yield f"{name} is now {value!r:.80}"
             return
-        file = held.__code__.co_filename
-        if _is_file(file, key.module.path) or not _is_followed(held.__module__, file):
+        file = value.__code__.co_filename
+        if _is_file(file, key.module.path) or not _is_followed(value.__module__, file):
             return
-        if not self._is_reached(held, reached):
-            yield f"{name} was replaced by {held.__module__}.{held.__qualname__} ({file})"
+        if not self._is_reached(value, reached):
+            yield f"{name} was replaced by {value.__module__}.{value.__qualname__} ({file})"
 
     def _strangers(self, key: Key, entries: Iterable[Any], how: str, reached: Mapping[Key, Unit]) -> Iterator[str]:
         for entry in entries:
@@ -142,14 +142,14 @@ class Live:
                 glue = "" if how.startswith(".") else " "
                 yield f"{key.qualified}{glue}{how} {where} ({file}), which the step's own code does not import"
 
-    def _is_reached(self, held: FunctionType | type, reached: Mapping[Key, Unit]) -> bool:
+    def _is_reached(self, value: FunctionType | type, reached: Mapping[Key, Unit]) -> bool:
         """Whether the unit that a function or class came from is reached; of a lambda, anything in its module."""
-        module = sys.modules.get(held.__module__)
-        file = held.__code__.co_filename if isinstance(held, FunctionType) else getattr(module, "__file__", None)
+        module = sys.modules.get(value.__module__)
+        file = value.__code__.co_filename if isinstance(value, FunctionType) else getattr(module, "__file__", None)
         if file is None or not os.path.isfile(file):
             return False
         made_in = self._units.resolver.module(Path(file).resolve())
-        symbol = held.__qualname__.split(".")[0]
+        symbol = value.__qualname__.split(".")[0]
         if symbol in made_in.bindings:
             return Key(made_in, symbol) in reached
         return any(key.module is made_in for key in reached)
@@ -172,8 +172,8 @@ class Live:
 def _holds_other_functions(path: Path, module: ModuleType) -> bool:
     """Whether functions in the process are other ones than the file would define now."""
     now = list(inner_codes(_compiled(path)))
-    held = [code for code in _functions(module) if _is_file(code.co_filename, path)]
-    return not all(any(_alike(code, other) for other in now) for code in held)
+    value = [code for code in _functions(module) if _is_file(code.co_filename, path)]
+    return not all(any(_alike(code, other) for other in now) for code in value)
 
 
 def _came_from_stale_bytecode(path: Path, module: ModuleType) -> bool:
@@ -192,18 +192,18 @@ def _compiled(path: Path) -> CodeType:
     return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
-def _entries(held: Any) -> list[Any]:
+def _entries(value: Any) -> list[Any]:
     """What a registry holds: the values of a dict, list or set, of a singledispatch function, or of an object's own."""
-    if issubclass(type(held), (dict, MappingProxyType)):
-        return list(held.values())[:_MOST]
-    if issubclass(type(held), (list, set, tuple, frozenset)):
-        return list(held)[:_MOST]
-    if isinstance(held, FunctionType):
-        registry = held.__dict__.get("registry")
+    if issubclass(type(value), (dict, MappingProxyType)):
+        return list(value.values())[:_MOST]
+    if issubclass(type(value), (list, set, tuple, frozenset)):
+        return list(value)[:_MOST]
+    if isinstance(value, FunctionType):
+        registry = value.__dict__.get("registry")
         return _entries(registry) if type(registry) is MappingProxyType else []
-    if isinstance(held, ModuleType) or not hasattr(held, "__dict__"):
+    if isinstance(value, ModuleType) or not hasattr(value, "__dict__"):
         return []
-    own = cast(dict[str, Any], held.__dict__)
+    own = cast(dict[str, Any], value.__dict__)
     return [entry for each in list(own.values()) if type(each) in (dict, list, set) for entry in _entries(each)][:_MOST]
 
 
@@ -213,8 +213,8 @@ def _subclasses(cls: type) -> Iterator[type]:
         yield from _subclasses(each)
 
 
-def _same(held: object, literal: object) -> bool:
-    return type(held) is type(literal) and repr(held) == repr(literal)
+def _same(value: object, literal: object) -> bool:
+    return type(value) is type(literal) and repr(value) == repr(literal)
 
 
 def _set_by(name: str, reached: Mapping[Key, Unit]) -> bool:
@@ -237,16 +237,16 @@ def _is_followed(module: str, file: str) -> bool:
 def _functions(module: ModuleType) -> Iterator[CodeType]:
     """Functions and methods in a module's namespace, and what decorators wrapped."""
     pending: list[Any] = list(vars(module).values())
-    pending += [each for held in pending if isinstance(held, type) for each in held.__dict__.values()]
+    pending += [each for value in pending if isinstance(value, type) for each in value.__dict__.values()]
     seen: set[int] = set()
-    for held in pending:
-        while not isinstance(held, FunctionType) and hasattr(held, "__func__") and id(held) not in seen:
-            seen.add(id(held))
-            held = held.__func__
-        while isinstance(held, FunctionType) and id(held) not in seen:  # wraps(f)(f) wraps itself
-            seen.add(id(held))
-            yield held.__code__
-            held = held.__dict__.get("__wrapped__")
+    for value in pending:
+        while not isinstance(value, FunctionType) and hasattr(value, "__func__") and id(value) not in seen:
+            seen.add(id(value))
+            value = value.__func__
+        while isinstance(value, FunctionType) and id(value) not in seen:  # wraps(f)(f) wraps itself
+            seen.add(id(value))
+            yield value.__code__
+            value = value.__dict__.get("__wrapped__")
 
 
 def _alike(a: CodeType, b: CodeType) -> bool:

@@ -55,8 +55,8 @@ class SourcelessCode:
         known: Any = cls
         fields = {spec.name for spec in dataclasses.fields(known)} if dataclasses.is_dataclass(known) else set[str]()
         lines: list[str] = []
-        for attribute, held in list(cls.__dict__.items()):
-            functions = list(_functions(held))
+        for attribute, value in list(cls.__dict__.items()):
+            functions = list(_functions(value))
             if attribute in _GENERATED and fields:
                 continue
             for function in functions:
@@ -64,8 +64,8 @@ class SourcelessCode:
             generated = attribute.startswith("__") and attribute.endswith("__")
             if functions or generated or attribute in _OWN or attribute in fields:
                 continue
-            if not isinstance(held, MemberDescriptorType):
-                lines += self._value(f"{name}.{attribute}", attribute, held)
+            if not isinstance(value, MemberDescriptorType):
+                lines += self._value(f"{name}.{attribute}", attribute, value)
         if sourceless:
             lines += [f"base {base.__module__}.{base.__qualname__}" for base in cls.__bases__]
         if lines:
@@ -76,8 +76,8 @@ class SourcelessCode:
         lines: list[str] = []
         if is_engine(function.__module__):  # which may wrap what the class defines
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
-            inner = [held for held in cells if isinstance(held, FunctionType)]
-            return [line for held in inner for line in self._function(held, name, sourceless)]
+            inner = [value for value in cells if isinstance(value, FunctionType)]
+            return [line for value in inner for line in self._function(value, name, sourceless)]
         own = not self.shows(function)
         if sourceless and not own:
             lines += self._code(name, name, function)
@@ -101,61 +101,61 @@ class SourcelessCode:
             self._imports(function.__code__, name)
         return lines
 
-    def _value(self, owner: str, name: str, held: Any) -> list[str]:
+    def _value(self, owner: str, name: str, value: Any) -> list[str]:
         """How something that code captured counts, as lines."""
-        if isinstance(held, functools.partial):
-            inner = cast("functools.partial[Any]", held)
+        if isinstance(value, functools.partial):
+            inner = cast("functools.partial[Any]", value)
             parts = [("function", inner.func), *enumerate(inner.args), *inner.keywords.items()]
             return [line for part, item in parts for line in self._value(owner, f"{name} {part}", item)]
-        if isinstance(held, MethodType):
-            return self._value(owner, f"{name} self", held.__self__) + self._value(owner, name, held.__func__)
-        if isinstance(held, ModuleType):
-            return self._module(name, held)
-        if isinstance(held, (FunctionType, type)):
-            return self._code(owner, name, held)
-        if isinstance(held, BuiltinFunctionType):
-            return [f"{name} is {held.__module__}.{held.__qualname__}"]
+        if isinstance(value, MethodType):
+            return self._value(owner, f"{name} self", value.__self__) + self._value(owner, name, value.__func__)
+        if isinstance(value, ModuleType):
+            return self._module(name, value)
+        if isinstance(value, (FunctionType, type)):
+            return self._code(owner, name, value)
+        if isinstance(value, BuiltinFunctionType):
+            return [f"{name} is {value.__module__}.{value.__qualname__}"]
         try:
-            return [f"{name} is {held!r:.40} {encode(held, name, []).hex()}"]
+            return [f"{name} is {value!r:.40} {encode(value, name, []).hex()}"]
         except UnencodableValue:
-            if isinstance(held, re.Pattern):
-                return [f"{name} is {held!r}"]
-            if isinstance(held, logging.Logger):
+            if isinstance(value, re.Pattern):
+                return [f"{name} is {value!r}"]
+            if isinstance(value, logging.Logger):
                 return []
             self.problems.append(
-                f"{owner} uses {name}, a {type(cast(object, held)).__qualname__} that exists only in this process; "
+                f"{owner} uses {name}, a {type(cast(object, value)).__qualname__} that exists only in this process; "
                 "make it a field of the step, or define it at the top level of a module"
             )
             return []
 
-    def _code(self, owner: str, name: str, held: FunctionType | type) -> list[str]:
+    def _code(self, owner: str, name: str, value: FunctionType | type) -> list[str]:
         """A function or class: by its source, or as conjured as what uses it."""
-        module = held.__module__ or "builtins"
-        where, top = f"{module}.{held.__qualname__}", module.split(".")[0]
+        module = value.__module__ or "builtins"
+        where, top = f"{module}.{value.__qualname__}", module.split(".")[0]
         if is_engine(module) or top in sys.stdlib_module_names:
             return [f"{name} is {where}"]
-        shown = self.shows(held)
-        if shown and not is_local(file_of(held)):
+        shown = self.shows(value)
+        if shown and not is_local(file_of(value)):
             self.packages.add(top)
             return [f"{name} is {where}"]
         if shown:
-            self.roots.append(held)
-        if isinstance(held, type):
-            if "<locals>" in held.__qualname__ or not shown:
-                self.add_class(held)
+            self.roots.append(value)
+        if isinstance(value, type):
+            if "<locals>" in value.__qualname__ or not shown:
+                self.add_class(value)
             return [f"{name} is {where}"]
-        return [f"{name} is {where}", *self._function(held, where, sourceless=not shown)]
+        return [f"{name} is {where}", *self._function(value, where, sourceless=not shown)]
 
-    def _module(self, name: str, held: ModuleType) -> list[str]:
-        top = held.__name__.split(".")[0]
-        if top in sys.stdlib_module_names or is_engine(held.__name__):
-            return [f"{name} is {held.__name__}"]
-        file = getattr(held, "__file__", None)
+    def _module(self, name: str, value: ModuleType) -> list[str]:
+        top = value.__name__.split(".")[0]
+        if top in sys.stdlib_module_names or is_engine(value.__name__):
+            return [f"{name} is {value.__name__}"]
+        file = getattr(value, "__file__", None)
         if file is not None and is_local(file):
-            self.roots.append(held)
+            self.roots.append(value)
         else:
             self.packages.add(top)
-        return [f"{name} is {held.__name__}"]
+        return [f"{name} is {value.__name__}"]
 
     def _imports(self, code: CodeType, owner: str) -> None:
         """Modules that conjured code imports when it runs."""
@@ -168,21 +168,21 @@ class SourcelessCode:
                 self.problems.append(f"{owner} imports {name} when it runs; import it at the top, so that it is seen")
 
 
-def file_of(held: FunctionType | type) -> str:
+def file_of(value: FunctionType | type) -> str:
     """The source file, or "": also for a class that its module does not hold by its name."""
-    if isinstance(held, FunctionType):
-        return held.__code__.co_filename
-    module = sys.modules.get(held.__module__)
-    return getattr(module, "__file__", None) or "" if hasattr(module, held.__qualname__.split(".")[0]) else ""
+    if isinstance(value, FunctionType):
+        return value.__code__.co_filename
+    module = sys.modules.get(value.__module__)
+    return getattr(module, "__file__", None) or "" if hasattr(module, value.__qualname__.split(".")[0]) else ""
 
 
-def _functions(held: Any) -> Iterator[FunctionType]:
-    if isinstance(held, property):
-        parts: tuple[Any, ...] = (held.fget, held.fset, held.fdel)
-    elif isinstance(held, functools.cached_property):
-        parts = (cast(Any, held).func,)
+def _functions(value: Any) -> Iterator[FunctionType]:
+    if isinstance(value, property):
+        parts: tuple[Any, ...] = (value.fget, value.fset, value.fdel)
+    elif isinstance(value, functools.cached_property):
+        parts = (cast(Any, value).func,)
     else:
-        parts = (getattr(held, "__func__", held),)  # static and class methods
+        parts = (getattr(value, "__func__", value),)  # static and class methods
     for part in parts:
         while isinstance(part, FunctionType):
             yield part
@@ -197,20 +197,20 @@ def _globals(code: CodeType) -> set[str]:
 
 def inner_codes(code: CodeType) -> Iterator[CodeType]:
     """The functions, classes and lambdas inside of code, at any depth."""
-    for held in code.co_consts:
-        if isinstance(held, CodeType):
-            yield held
-            yield from inner_codes(held)
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield value
+            yield from inner_codes(value)
 
 
 def _bytecode(code: CodeType) -> Iterator[str]:
     """The instructions, without what depends on where the code stands."""
     for number, instruction in enumerate(dis.get_instructions(code)):
-        held = instruction.argval
-        shown = f"<code {held.co_name}>" if isinstance(held, CodeType) else instruction.argrepr
-        if isinstance(held, frozenset):
-            shown = ", ".join(sorted(map(repr, cast(frozenset[object], held))))
+        value = instruction.argval
+        shown = f"<code {value.co_name}>" if isinstance(value, CodeType) else instruction.argrepr
+        if isinstance(value, frozenset):
+            shown = ", ".join(sorted(map(repr, cast(frozenset[object], value))))
         yield f"{number:04d} {instruction.opname} {shown}".rstrip()
-    for held in code.co_consts:
-        if isinstance(held, CodeType):
-            yield from (f"{held.co_name}: {line}" for line in _bytecode(held))
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from (f"{value.co_name}: {line}" for line in _bytecode(value))

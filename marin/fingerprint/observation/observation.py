@@ -44,10 +44,10 @@ class Scope:
         return msgspec.to_builtins(self)
 
     @classmethod
-    def from_plain(cls, held: dict[str, Any]) -> Scope:
+    def from_plain(cls, plain: dict[str, Any]) -> Scope:
         import msgspec
 
-        return msgspec.convert(held, cls)
+        return msgspec.convert(plain, cls)
 
     def has(self, path: str, *, direct: bool) -> bool:
         """Whether reading this absolute path counts. direct: no package decided to read it."""
@@ -126,11 +126,11 @@ class Observation(Reads):
         return msgspec.to_builtins({**vars(self), "early": list(self.early.items())})
 
     @classmethod
-    def from_plain(cls, held: dict[str, Any]) -> Observation:
+    def from_plain(cls, plain: dict[str, Any]) -> Observation:
         import msgspec
 
-        made = msgspec.convert(held | {"early": {}}, cls)
-        made.early = dict(msgspec.convert(held["early"], list[tuple[CodePlace, Reads]]))
+        made = msgspec.convert(plain | {"early": {}}, cls)
+        made.early = dict(msgspec.convert(plain["early"], list[tuple[CodePlace, Reads]]))
         return made
 
 

@@ -132,7 +132,7 @@ def _shape(node: ast.stmt, name: str) -> Shape:
     if isinstance(node, FUNCTIONS):
         return Shape(functions=("",) if not node.decorator_list else ())
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        return Shape(literals=tuple(("", held) for held in _literal(node.value)))
+        return Shape(literals=tuple(("", literal) for literal in _literal(node.value)))
     if not isinstance(node, ast.ClassDef):
         return Shape()
     names = [name for inner in node.body for name in (*bound_names(inner), *_declared(inner))]
@@ -140,10 +140,10 @@ def _shape(node: ast.stmt, name: str) -> Shape:
     return Shape(
         functions=tuple(each.name for each in once if isinstance(each, FUNCTIONS) and not each.decorator_list),
         literals=tuple(
-            (names[0], held)
+            (names[0], literal)
             for inner in once
             if isinstance(inner, (ast.Assign, ast.AnnAssign)) and len(names := bound_names(inner)) == 1
-            for held in _literal(inner.value)
+            for literal in _literal(inner.value)
         ),
         names=tuple(dict.fromkeys(names)),
     )
@@ -158,11 +158,11 @@ def _literal(node: ast.expr | None) -> list[object]:
     if node is None or isinstance(node, (ast.Dict, ast.List, ast.Set)):
         return []
     try:
-        held: Any = ast.literal_eval(node)
+        literal: Any = ast.literal_eval(node)
     except (ValueError, TypeError, MemoryError, RecursionError):
         return []
-    parts = cast(tuple[Any, ...], held) if isinstance(held, tuple) else (held,)
-    return [held] if all(isinstance(part, (int, float, str, bytes, bool, type(None))) for part in parts) else []
+    parts = cast(tuple[Any, ...], literal) if isinstance(literal, tuple) else (literal,)
+    return [literal] if all(isinstance(part, (int, float, str, bytes, bool, type(None))) for part in parts) else []
 
 
 def _plain(node: ast.expr) -> ast.expr:
@@ -211,8 +211,10 @@ def _can_change(node: ast.stmt) -> bool:
         defaults = [*node.args.defaults, *node.args.kw_defaults]
         return any(default is not None and _holds_container(default) for default in defaults)
     if isinstance(node, ast.ClassDef):
-        held = [getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))]
-        return any(value is not None and _holds_container(value) for value in held)
+        values = [
+            getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))
+        ]
+        return any(value is not None and _holds_container(value) for value in values)
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
         if called in ("logging.getLogger", "getLogger"):
