@@ -29,48 +29,55 @@ class _Compared(NamedTuple):
     unclear: list[str]
 
 
+class ChangesSince(NamedTuple):
+    """changed: what is otherwise today than when something was made. unclear: what cannot be compared."""
+
+    changed: list[str]
+    unclear: list[str]
+
+
 class PinnedCode:
     """Compares the sources that records name with those of the same names today. Reads the ancestors' records, and the
     stored code of each once."""
 
-    def __init__(self, store: Store, judge: TrustChecker) -> None:
-        self._store, self._judge = store, judge
+    def __init__(self, store: Store, trust: TrustChecker) -> None:
+        self._store, self._trust = store, trust
         self._importer = Path.cwd() / "pinned.py"  # any file of the project that this process works in
         self._compared: dict[str, _Compared] = {}
         self._present = Present(None, Digests())
 
-    def since(self, record: Record) -> tuple[list[str], list[str]]:
-        """(what changed since an output and all that it was made from were made; what cannot be compared)."""
-        found, gone = self._judge.ancestry(record)
+    def since(self, record: Record) -> ChangesSince:
+        """What changed since an output and all that it was made from were made."""
+        found, gone = self._trust.ancestry(record)
         changed: dict[str, list[str]] = {}
         apart: dict[str, list[str]] = {"its record is gone": gone} if gone else {}
-        for held in found:
-            if held.op in (ADOPT, PINNED):
+        for ancestor in found:
+            if ancestor.op in (ADOPT, PINNED):
                 continue
-            changes, unclear = self._since(held)
+            changes, unclear = self._since(ancestor)
             for change in changes:
-                changed.setdefault(change, []).append(held.name)
+                changed.setdefault(change, []).append(ancestor.name)
             for why in unclear:
-                apart.setdefault(why, []).append(held.name)
+                apart.setdefault(why, []).append(ancestor.name)
         lines = [f"{change} since {_named(names)} was made" for change, names in changed.items()]
         notes = [f"cannot be compared with today's code: {_named(names)} ({why})" for why, names in apart.items()]
-        return lines, notes
+        return ChangesSince(lines, notes)
 
     def differences(self, record: Record) -> dict[str, str]:
         """The source difference of everything that ``since`` names, by name: then and now."""
         found: dict[str, str] = {}
-        for held in self._judge.ancestry(record)[0]:
-            if held.op not in (ADOPT, PINNED) and self._since(held)[0]:
-                found |= self._compare(held.code).differences
+        for ancestor in self._trust.ancestry(record)[0]:
+            if ancestor.op not in (ADOPT, PINNED) and self._since(ancestor).changed:
+                found |= self._compare(ancestor.code).differences
         return found
 
-    def _since(self, record: Record) -> tuple[list[str], list[str]]:
+    def _since(self, record: Record) -> ChangesSince:
         now, read = self._compare(record.code), self._read_since(record.observed)
         if now.changed or read:
             for entry in self._store.acceptances(record.identity):
                 if not self._compare(entry.code).changed and not self._read_since(entry.observed):
-                    return [], now.unclear
-        return [*(f"{name} {how}" for name, how in now.changed.items()), *read], now.unclear
+                    return ChangesSince([], now.unclear)
+        return ChangesSince([*(f"{name} {how}" for name, how in now.changed.items()), *read], now.unclear)
 
     def _read_since(self, then: Observed) -> list[str]:
         """What it read and is otherwise now, one line each."""

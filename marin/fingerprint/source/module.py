@@ -128,23 +128,22 @@ class Module:
         """Packages beyond the standard library that are imported above a statement."""
         return tuple(sorted({top for at, top in self.package_places if at < place}))
 
-    def comes_from(self, name: str, modules: tuple[str, ...], symbol: str) -> bool:
-        """Whether a top-level name is ``symbol`` of one of these modules, as far as imports tell."""
-        if name in self.bindings:
+    def is_of_typing(self, node: ast.expr, symbol: str) -> bool:
+        """Whether an expression means that name of ``typing``, as far as imports tell."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            targets = self.imports.get(node.value.id, ())
+            return node.attr == symbol and any(target.module in TYPING for target in targets)
+        if not isinstance(node, ast.Name) or node.id in self.bindings:
             return False
-        return any(target.module in modules and target.symbol == symbol for target in self.imports.get(name, ()))
+        targets = self.imports.get(node.id, ())
+        return any(target.module in TYPING and target.symbol == symbol for target in targets)
 
     def type_checking(self, test: ast.expr) -> bool | None:
         """True for typing's ``TYPE_CHECKING``, False for ``not TYPE_CHECKING``, None for any other condition."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self.type_checking(test.operand)
             return None if inner is None else not inner
-        if isinstance(test, ast.Attribute) and isinstance(test.value, ast.Name):
-            found = any(target.module in TYPING for target in self.imports.get(test.value.id, ()))
-            return True if found and test.attr == "TYPE_CHECKING" else None
-        if isinstance(test, ast.Name):
-            return True if self.comes_from(test.id, TYPING, "TYPE_CHECKING") else None
-        return None
+        return True if self.is_of_typing(test, "TYPE_CHECKING") else None
 
 
 def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, goes_on_without
-from marin.fingerprint.source.module import TYPING, Module
+from marin.fingerprint.source.module import Module
 
 _FIELD = ast.Constant(...)
 _MARKS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})  # what dataclasses look for in an annotation
@@ -23,7 +23,7 @@ _MARKS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})  # what dataclasses look 
 def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
     """The statements that count, changed in place. Normalising twice changes nothing more."""
     cleaned = _body(statements, module, None, fill=False)
-    casts = {name for name in module.imports if module.comes_from(name, TYPING, "cast")}
+    casts = {name for name in module.imports if module.is_of_typing(ast.Name(name), "cast")}
     if casts:
         return [_Uncast(casts).visit(node) for node in cleaned]
     return cleaned
@@ -43,7 +43,7 @@ def _body(
             chosen = node.orelse if module.type_checking(node.test) else node.body
             kept += _body(chosen, module, owner, fill=False, optional=optional)
         elif isinstance(node, FUNCTIONS):
-            if not any(_is_overload(decorator, module) for decorator in node.decorator_list):
+            if not any(module.is_of_typing(decorator, "overload") for decorator in node.decorator_list):
                 _function(node, module)
                 kept.append(node)
         elif isinstance(node, ast.ClassDef):
@@ -65,13 +65,6 @@ def _body(
 
 def _is_filler(body: list[ast.stmt]) -> bool:
     return len(body) == 1 and isinstance(body[0], ast.Pass)
-
-
-def _is_overload(decorator: ast.expr, module: Module) -> bool:
-    if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
-        targets = module.imports.get(decorator.value.id, ())
-        return decorator.attr == "overload" and any(target.module in TYPING for target in targets)
-    return isinstance(decorator, ast.Name) and module.comes_from(decorator.id, TYPING, "overload")
 
 
 def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, module: Module) -> None:
