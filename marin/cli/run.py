@@ -266,8 +266,8 @@ def _close(console: Console, run: Run, source: Path, options: Options) -> None:
 
     print_closing(console, run)
     try:
-        page, new = write_page(run, source, options.scale, options.command, options.only)
-        say(console, f"page{'' if new else ' unchanged'}: {page}")
+        page = write_page(run, source, options.scale, options.command, options.only)
+        say(console, f"page{'' if page.is_new else ' unchanged'}: {page.path}")
     except (BadPrefix, StoreFull) as error:
         if run.having(Status.RAN):
             raise

@@ -58,8 +58,8 @@ def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool,
             return Exit.OK
         print_table(console, COLUMNS, _rows(steps, every_step))
         counts = {standing: sum(step.status is standing for step in steps) for standing in Standing}
-        told = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
-        say(console, f"{len(steps)} steps: {told}", "bold")
+        tally = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
+        say(console, f"{len(steps)} steps: {tally}", "bold")
         return Exit.OK
     store = existing_store(prefix)
     steps, runs = store_statuses(store), past_runs(store, run_names(store)[-RECENT:])

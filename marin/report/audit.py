@@ -99,8 +99,8 @@ class Audit:
         return sorted(found, key=lambda claim: (order.index(claim.grade), claim.subject))
 
     def add(self, claim: Claim, outputs: Iterable[Output], steps: Iterable[str] = ()) -> None:
-        held = self.claims.setdefault(claim, [])
-        held += [output for output in outputs if output not in held]
+        known = self.claims.setdefault(claim, [])
+        known += [output for output in outputs if output not in known]
         self.steps.setdefault(claim, []).extend(steps)
 
 

@@ -45,12 +45,12 @@ def print_closing(console: Console, run: Run) -> None:
     if skipped:
         names = listed([result.step.name for result in skipped], MOST)
         _say(console, Status.SKIPPED, f": {len(skipped)} step(s) that need what failed: {names}")
-    told = {note for decision in run.plan.decisions for note in decision.notes}
+    planned = {note for decision in run.plan.decisions for note in decision.notes}
     notes: Counter[str] = Counter()
     for result in run.having(Status.RAN):
         if result.record is not None:
             notes.update(unseen(result.record.observed, run.plan.today[result.step].code))
-    print_unseen(console, {note: count for note, count in notes.items() if note not in told})
+    print_unseen(console, {note: count for note, count in notes.items() if note not in planned})
     counts = [(len(run.having(status)), *words) for status, words in SAID.items()]
     parts = [Text(f"{count:,} {word}", style=style) for count, word, style in counts if count]
     console.print(Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}"), soft_wrap=True)

@@ -64,7 +64,7 @@ def contents(inventory: Inventory, record: Record, *, whole: bool) -> Contents:
     if record.kind == "items":
         return Contents(Form.TEXTS, facts["items"], lambda first: itertools.islice(_items(directory), first, None))
     if record.kind == "scores":
-        return _rows([{"metric": name, "value": held} for name, held in facts["metrics"].items()])
+        return _rows([{"metric": name, "value": value} for name, value in facts["metrics"].items()])
     if record.kind == "tokenizer":
         return _rows(_vocabulary(directory))
     paths = [entry.path for entry in inventory.store.manifest(record)]
@@ -131,10 +131,10 @@ def _token_documents(directory: Directory, tokenizer: Directory | None, first: i
 def _tokenizer_of(inventory: Inventory, record: Record) -> Directory | None:
     """The output that the tokens were made with, or another with the same tokenizer; None if the store has none."""
     there = inventory.records
-    read = [there[held.identity] for held in record.inputs if held.identity in there]
-    for held in [*read, *inventory.newest_first()]:
-        if held.kind == "tokenizer" and held.facts.get("digest") == record.facts.get("tokenizer"):
-            return inventory.store.output(held)
+    read = [there[each.identity] for each in record.inputs if each.identity in there]
+    for each in [*read, *inventory.newest_first()]:
+        if each.kind == "tokenizer" and each.facts.get("digest") == record.facts.get("tokenizer"):
+            return inventory.store.output(each)
     return None
 
 

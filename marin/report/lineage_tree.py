@@ -41,12 +41,15 @@ def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
 
 
 class LineageTree:
-    """starts: what was asked about; downwards, every output with the same bytes. found: the others, with how far
-    away each is, nearest first."""
+    """What these outputs were made from, or what was made from them.
 
-    def __init__(self, direction: Direction, asked: Iterable[Output], lineage: Lineage, marks: Marks) -> None:
+    starts: these outputs; downwards, every output with the same bytes. found: the others, with how far away each is,
+    nearest first.
+    """
+
+    def __init__(self, direction: Direction, outputs: Iterable[Output], lineage: Lineage, marks: Marks) -> None:
         self.direction, self.lineage = direction, lineage
-        starts = dict.fromkeys(asked)
+        starts = dict.fromkeys(outputs)
         if direction is Direction.DOWN:
             starts |= dict.fromkeys(alike for output in list(starts) for alike in lineage.with_bytes_of(output))
         self.starts = list(starts)
@@ -54,8 +57,8 @@ class LineageTree:
             self.found = lineage.down(self.starts)
         else:
             above = [lineage.up([output]) for output in self.starts]
-            self.found = {held: min(one[held] for one in above if held in one) for one in above for held in one}
-            self.found = {held: far for held, far in self.found.items() if held not in starts}
+            self.found = {each: min(one[each] for one in above if each in one) for one in above for each in one}
+            self.found = {each: far for each, far in self.found.items() if each not in starts}
         self.aliases: dict[Output, list[Output]] = {}
         for output in (*self.starts, *self.found):
             if (original := self.original(output)) != output:
@@ -74,8 +77,8 @@ class LineageTree:
         """What comes next of an output and of its aliases, as originals."""
         step = self.lineage.inputs if self.direction is Direction.UP else self.lineage.used_by
         alike = (output, *self.aliases.get(output, ()))
-        found = dict.fromkeys(self.original(held) for one in alike for held in step(one))
-        return [held for held in found if held != output]
+        found = dict.fromkeys(self.original(each) for one in alike for each in step(one))
+        return [each for each in found if each != output]
 
     def of_kind(self, kinds: Iterable[str]) -> list[Record]:
         """Found outputs of these kinds of artifact, nearest first, each with its bytes once."""
@@ -86,10 +89,10 @@ class LineageTree:
 
     def tally(self) -> str:
         """ "7 outputs: 3 checkpoint, 4 tokens; 2 not to be trusted"."""
-        originals = {self.original(output) for output in self.found} - {self.original(held) for held in self.starts}
+        originals = {self.original(output) for output in self.found} - {self.original(each) for each in self.starts}
         records = [self.lineage.records.get(output) for output in originals]
         kinds = Counter(record.kind if record is not None else "without a record" for record in records)
-        parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda held: -held[1]))
+        parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
         bad = sum(any(mark.kind in BAD for mark in self.marks[output]) for output in originals)
         count = f"{len(originals)} output{'' if len(originals) == 1 else 's'}"
         return count + (f": {parts}" if parts else "") + (f"; {bad} not to be trusted" if bad else "")
@@ -101,16 +104,16 @@ class LineageTree:
         """
         starts = list(dict.fromkeys(self.original(output) for output in self.starts))
         shown = set(starts)
-        roots = [Node(held) for held in self._folded(starts, every)]
+        roots = [Node(each) for each in self._folded(starts, every)]
         level = roots
         for _ in range(depth):
             below: list[Node] = []
             for node in level:
-                following = dict.fromkeys(held for output in node.outputs for held in self.next_to(output))
+                following = dict.fromkeys(each for output in node.outputs for each in self.next_to(output))
                 fresh = [output for output in following if output not in shown]
                 node.nearer = len(following) - len(fresh)
                 shown.update(fresh)
-                node.children = [Node(held) for held in self._folded(fresh, every)]
+                node.children = [Node(each) for each in self._folded(fresh, every)]
                 below += node.children
             level = below
         return roots, len({self.original(output) for output in self.found} - shown)
@@ -143,7 +146,7 @@ class LineageTree:
 
 
 def described(record: Record) -> dict[str, Any]:
-    """A record's part that a lineage is asked for, as JSON-able data."""
+    """What a lineage shows of a record, as JSON-able data."""
     return {
         "op": record.op,
         "label": record.label,
@@ -151,7 +154,7 @@ def described(record: Record) -> dict[str, Any]:
         "output": record.attempt,
         "facts": record.facts,
         "content": record.content,
-        "inputs": [asdict(held) for held in record.inputs],
+        "inputs": [asdict(each) for each in record.inputs],
         "alias_of": record.alias_of,
         **asdict(record.provenance),
     }

@@ -65,7 +65,7 @@ class LogStream:
         seconds = REMOTE_SECONDS if self._store.objects.is_remote else LOOK_SECONDS
         while not self._over.wait(seconds):
             for identity, tail in list(self._tails.items()):
-                with suppress(MarinError, OSError):  # it is asked again
+                with suppress(MarinError, OSError):  # the next look may succeed
                     lease = read_lease(self._store.objects, identity)
                     if lease is not None and lease.state is State.HELD and not lease.holder.is_gone():
                         self._read(tail, f"{lease.attempt}/{LOG}")
@@ -78,7 +78,7 @@ class LogStream:
                 tail.log, tail.seen = log, 0
             more = self._store.objects.read_log(log, tail.seen) if log else b""
             tail.seen += len(more)
-            ended = tail.name not in {held.name for held in self._tails.values()}
+            ended = tail.name not in {each.name for each in self._tails.values()}
             self._print(tail, more + (b"\n" if ended and (more or tail.rest) and not more.endswith(b"\n") else b""))
 
     def _print(self, tail: _Tail, more: bytes) -> None:

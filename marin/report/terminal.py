@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -190,15 +190,13 @@ def _mark(status: Status) -> Text:
 def describe_facts(facts: dict[str, Any]) -> str:
     """The numbers of an artifact, in one line."""
     parts: list[str] = []
-    for name, held in facts.items():
-        if isinstance(held, bool) or held is None:
-            continue
-        if isinstance(held, int):
-            parts.append(f"{name} {held:,}")
-        elif isinstance(held, float):
-            parts.append(f"{name} {held:.3f}")
-        elif isinstance(held, dict) and name == "dropped" and held:
-            parts.append(f"dropped {sum(held.values()):,}")  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    for name, value in facts.items():
+        if isinstance(value, int) and not isinstance(value, bool):
+            parts.append(f"{name} {value:,}")
+        elif isinstance(value, float):
+            parts.append(f"{name} {value:.3f}")
+        elif isinstance(value, dict) and name == "dropped" and value:
+            parts.append(f"dropped {sum(cast('dict[str, int]', value).values()):,}")
     return ", ".join(parts[:5])
 
 
@@ -207,18 +205,17 @@ def print_results(console: Console, run: Run) -> None:
     scores: dict[str, dict[str, float]] = {}
     headlines: list[str] = []
     results = run.plan.experiment.results
-    reports = [step for step in results.values() if (held := run.results[step].record) and held.kind == "report"]
+    records = {step: record for step in results.values() if (record := run.results[step].record) is not None}
     # A report that reads other reports repeats what they found.
-    repeated = {read for step in reports for read in step.dependencies}
+    repeated = {read for step, record in records.items() if record.kind == "report" for read in step.dependencies}
     for name, step in results.items():
-        record = run.results[step].record
-        if record is None:
+        if (record := records.get(step)) is None:
             continue
         if record.kind == "scores":
             scores[name] = record.facts["metrics"]
-        elif record.kind == "report" and step not in repeated:
-            headlines += record.facts["headline"]
-        elif record.kind not in ("scores", "report"):
+        elif record.kind == "report":
+            headlines += record.facts["headline"] if step not in repeated else []
+        else:
             facts = describe_facts(record.facts)
             headlines.append(f"{name}: {facts}" if facts else name)
     if scores:
@@ -226,8 +223,9 @@ def print_results(console: Console, run: Run) -> None:
         table.add_column("metric")
         for name in scores:
             table.add_column(name, justify="right")
-        for metric in dict.fromkeys(metric for held in scores.values() for metric in held):
-            table.add_row(metric, *(f"{held[metric]:.4f}" if metric in held else "–" for held in scores.values()))
+        for metric in dict.fromkeys(metric for values in scores.values() for metric in values):
+            row = (f"{values[metric]:.4f}" if metric in values else "–" for values in scores.values())
+            table.add_row(metric, *row)
         console.print(table)
     for line in headlines[:RESULTS]:
         console.print(Text(f"• {line}"))

@@ -76,21 +76,21 @@ def engine(name: str, earlier: str) -> Any:
 
 
 def main(file: str, scale_name: str, *forget: str) -> int:
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) not in forget]
     sys.dont_write_bytecode = True
     try:
-        told = describe_experiment(file, scale_name)
+        described = describe_experiment(file, scale_name)
     except Exception as error:
         from marin.errors import MarinError
 
         notes = list(getattr(error, "__notes__", ()))
         if not isinstance(error, MarinError):
             notes = ["".join(traceback.format_exception(error)).rstrip()]
-        told = {"error": "\n".join([f"{type(error).__name__}: {error}", *notes])}
-    with said:
-        json.dump(told, said)
+        described = {"error": "\n".join([f"{type(error).__name__}: {error}", *notes])}
+    with output:
+        json.dump(described, output)
     return 0
 
 

@@ -89,9 +89,9 @@ class Difference:
     @property
     def is_empty(self) -> bool:
         old, new = self.old, self.new
-        asked = (old.issue, old.question, old.results) == (new.issue, new.question, new.results)
+        same_question = (old.issue, old.question, old.results) == (new.issue, new.question, new.results)
         same = (s.fate is StepChange.REUSED and not s.execution_changes and not s.renamed for s in self.steps)
-        return asked and all(same) and not self.code
+        return same_question and all(same) and not self.code
 
 
 def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Difference:
@@ -133,9 +133,9 @@ def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
             pair(before, named[before.name])
     # Inputs come before what reads them, so that "reads the same, renamed" is known when the reader is looked at.
     for before in list(left_old.values()):
-        names = {held.short: after.name for held, after in pairs}
+        names = {old_step.short: after.name for old_step, after in pairs}
         scored = [(_likeness(before, after, names), after) for after in left_new.values() if after.op == before.op]
-        score, after = max(scored, key=lambda held: held[0], default=(0.0, before))
+        score, after = max(scored, key=lambda pair: pair[0], default=(0.0, before))
         if score >= (RENAMED if before.label or after.label else UNNAMED):
             pair(before, after)
     return pairs

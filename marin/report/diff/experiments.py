@@ -74,7 +74,7 @@ class DescribedExperiment(BaseModel):
 
     def fingerprint(self, code: str) -> CodeFingerprint:
         units = self.codes[code].units
-        sources = {name: self.texts[held] for name, held in units.items() if held in self.texts}
+        sources = {name: self.texts[digest] for name, digest in units.items() if digest in self.texts}
         return CodeFingerprint(units, {}, sources=sources)
 
 
@@ -122,16 +122,18 @@ def _start(place: Source, scale: Scale, stack: ExitStack) -> subprocess.Popen[st
 def _finish(process: subprocess.Popen[str] | None, place: Source) -> DescribedExperiment:
     if process is None:
         return DescribedExperiment(experiment=place.file.stem)
-    said, errors = process.communicate()
+    output, errors = process.communicate()
     try:
-        told = json.loads(said)
+        described = json.loads(output)
     except ValueError as error:
         last = errors.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         raise ExperimentError(f"{place.file} ({place.named}) cannot be described: {last[0]}") from error
-    if "error" in told:
-        raise ExperimentError(f"{place.file.name} ({place.named}) cannot be built\n{_as_in_checkout(told['error'])}")
+    if "error" in described:
+        raise ExperimentError(
+            f"{place.file.name} ({place.named}) cannot be built\n{_as_in_checkout(described['error'])}"
+        )
     try:
-        return DescribedExperiment.model_validate(told)
+        return DescribedExperiment.model_validate(described)
     except ValidationError as error:
         raise ExperimentError(f"{place.file} ({place.named}): its engine describes it otherwise: {error}") from error
 

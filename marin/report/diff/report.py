@@ -76,47 +76,47 @@ def _summary(difference: Difference) -> str:
         StepChange.NEW: "new",
         StepChange.GONE: "gone",
     }
-    said = ", ".join(f"{count} {words[fate]}" for fate, count in counts.items() if count)
-    return f"{len(difference.old.steps)} → {len(difference.new.steps)} steps: {said}"
+    tally = ", ".join(f"{count} {words[fate]}" for fate, count in counts.items() if count)
+    return f"{len(difference.old.steps)} → {len(difference.new.steps)} steps: {tally}"
 
 
 def _results(difference: Difference) -> list[Block]:
     old, new = difference.old, difference.new
     gone = [name for name in old.results if name not in new.results]
     added = [name for name in new.results if name not in old.results]
-    said: list[Block] = []
+    blocks: list[Block] = []
     if added and old.steps:
-        said.append(Line(f"new results: {', '.join(added)}"))
+        blocks.append(Line(f"new results: {', '.join(added)}"))
     if gone and new.steps:
-        said.append(Line(f"results gone: {', '.join(gone)}"))
+        blocks.append(Line(f"results gone: {', '.join(gone)}"))
     same = [name for name in new.results if old.results.get(name) == new.results[name]]
     if same and len(same) < len(new.results):
-        said.append(Line(f"results untouched: {', '.join(same)}"))
+        blocks.append(Line(f"results untouched: {', '.join(same)}"))
     if old.steps and new.steps and old.issue != new.issue:
-        said.append(Line(f"issue: {old.issue} → {new.issue}"))
+        blocks.append(Line(f"issue: {old.issue} → {new.issue}"))
     if old.steps and new.steps and old.question != new.question:
-        said.append(Line("the question is worded otherwise"))
-    return said
+        blocks.append(Line("the question is worded otherwise"))
+    return blocks
 
 
 def _changed(difference: Difference, every: bool) -> list[Block]:
-    """Steps that changed alike together; what was told of one is not told of its readers again."""
+    """Steps that changed alike together; what is shown of one is not shown of its readers again."""
     changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.new is None or step.new.work is None)
     groups: dict[frozenset[str], list[StepDifference]] = {}
     for step in changed:
         groups.setdefault(frozenset(_signatures(step)), []).append(step)
     blocks: list[Block] = [Heading("Changed")] if groups else []
-    told: dict[str, str] = {}
+    shown_of: dict[str, str] = {}
     for group in groups.values():
         first = group[0]
-        before = list(dict.fromkeys(told[mark] for mark in _signatures(first) if mark in told))
-        fresh = [change for change in first.field_changes if signature(change) not in told]
+        before = list(dict.fromkeys(shown_of[mark] for mark in _signatures(first) if mark in shown_of))
+        fresh = [change for change in first.field_changes if signature(change) not in shown_of]
         also = f", {'and ' if fresh else ''}as {_names(before, every)}" if before else ""
         blocks.append(Line(f"{_called(group, difference, every)}{also}"))
         for change in fresh:
             blocks += [Line(str(change), deep=True)] if isinstance(change, FieldChange) else _mixture(change, every)
         for mark in _signatures(first):
-            told.setdefault(mark, first.name)
+            shown_of.setdefault(mark, first.name)
     return blocks
 
 
@@ -176,15 +176,17 @@ def _by_label(steps: list[Step], every: bool) -> list[str]:
     for step in steps:
         operators.setdefault(step.label or step.name, []).append(step.op)
     labels: dict[tuple[str, ...], list[str]] = {}
-    for label, held in operators.items():
-        labels.setdefault(tuple(held), []).append(label)
+    for label, stages in operators.items():
+        labels.setdefault(tuple(stages), []).append(label)
     lines: list[str] = []
-    for held, names in labels.items():
-        if len(held) == 1:
-            full = [name if "/" in name and name.startswith(f"{held[0]}/") else f"{held[0]}/{name}" for name in names]
+    for stages, names in labels.items():
+        if len(stages) == 1:
+            full = [
+                name if "/" in name and name.startswith(f"{stages[0]}/") else f"{stages[0]}/{name}" for name in names
+            ]
             lines.append(_names(full, every))
         else:
-            lines.append(f"{_names(names, every)}: {', '.join(held)}")
+            lines.append(f"{_names(names, every)}: {', '.join(stages)}")
     return lines
 
 

@@ -72,7 +72,7 @@ def _try_git(folder: Path, *arguments: str) -> str:
 
 def _git(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     # In a hook, git's own variables would point it elsewhere; files of LFS are no code.
-    kept = {name: held for name, held in os.environ.items() if not name.startswith("GIT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         return subprocess.run(
             ["git", "-C", str(folder), *arguments],

@@ -115,7 +115,7 @@ def _is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> 
 
 def _field[T](step: ExecutorStep[Any], kind: type[T]) -> T | None:
     """The first field of that type."""
-    return next((held for held in vars(step).values() if isinstance(held, kind)), None)
+    return next((value for value in vars(step).values() if isinstance(value, kind)), None)
 
 
 def _arm(step: ExecutorStep[Any], arms: list[str]) -> str:

@@ -1,10 +1,11 @@
-"""A run's page: written when it tells something new, left alone when it would tell the same."""
+"""A run's page: written when it shows something new, left alone when it would show the same."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from marin.executor.run_results import Run, Status, StepResult
 from marin.report.page.revocations import shown, stamp_new_page
@@ -15,8 +16,13 @@ from marin.store.redaction import redacted_bytes
 PAGE_VERSION = 2  # one more whenever pages of the same run show something else
 
 
-def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> tuple[str, bool]:
-    """(path of the page, is it new). Where nothing ran and the page already tells the same, it stays as it is.
+class WrittenPage(NamedTuple):
+    path: str
+    is_new: bool
+
+
+def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> WrittenPage:
+    """Where nothing ran and the page already shows the same, it stays as it is.
 
     only: the results that the run was restricted to; they get a page of their own beside the whole experiment's.
     """
@@ -26,30 +32,30 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
     if not run.having(Status.RAN, Status.ALIAS, Status.FAILED):
         there = store.objects.read(name)
         if there is not None and seal.encode() in there[:2000]:
-            return f"{store.prefix}/{name}", False
+            return WrittenPage(f"{store.prefix}/{name}", False)
     from marin.report.page.content import render  # reads metrics and reports
 
     store.objects.write(name, redacted_bytes(render(run, source, scale, command, f"{seal}\n{shown(run)}")))
     stamp_new_page(store, name)
-    return f"{store.prefix}/{name}", True
+    return WrittenPage(f"{store.prefix}/{name}", True)
 
 
 def _seal(run: Run, scale: Scale) -> str:
-    """Digest of all that a page is made from, so that what it would tell need not be collected to know that it stands.
+    """Digest of all that a page is made from, so that what it would show need not be collected to know that it stands.
 
     Committed outputs do not change, so their identities and tokens stand for them. Not of when, by which command or at
     which revision it was made: a page that stands keeps those of the run that made its results. Whether a step ran in
     that run or before is no difference either.
     """
     experiment = run.plan.experiment
-    told = [str(PAGE_VERSION), experiment.question or "", experiment.issue_url, scale.value, run.plan.store.prefix]
-    told += [f"{name} {step.identity}" for name, step in experiment.results.items()]
-    told += [line for result in run.results.values() for line in _told_of(run, result)]
-    digest = hashlib.sha256("\0".join(told).encode(errors="backslashreplace"))
+    parts = [str(PAGE_VERSION), experiment.question or "", experiment.issue_url, scale.value, run.plan.store.prefix]
+    parts += [f"{name} {step.identity}" for name, step in experiment.results.items()]
+    parts += [line for result in run.results.values() for line in _parts_of(run, result)]
+    digest = hashlib.sha256("\0".join(parts).encode(errors="backslashreplace"))
     return digest.hexdigest()[:32]
 
 
-def _told_of(run: Run, result: StepResult) -> Iterator[str]:
+def _parts_of(run: Run, result: StepResult) -> Iterator[str]:
     step, record, decision = result.step, result.record, run.plan.of(result.step)
     status = Status.CACHED if result.status is Status.RAN else result.status
     yield f"{step.name} {step.identity} {status} {step.resources}"

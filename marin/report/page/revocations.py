@@ -27,10 +27,10 @@ _BANNER = re.compile(rb"<!-- revoked -->.*?<!-- /revoked -->", re.DOTALL)
 
 def shown(run: Run) -> str:
     """For a page's head: the outputs that it shows, and which of them are results."""
-    outputs = [[step.name, held.record.identity, held.record.root] for step, held in run.results.items() if held.record]
+    outputs = [[step.name, each.record.identity, each.record.root] for step, each in run.results.items() if each.record]
     results = {name: step.identity for name, step in run.plan.experiment.results.items()}
-    told = json.dumps({"outputs": outputs, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="marin-shown">{told}</script>'
+    content = json.dumps({"outputs": outputs, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="marin-shown">{content}</script>'
 
 
 def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
@@ -38,14 +38,14 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
 
     names: of pages; all by default. Returns those that changed. Raises StoreError.
     """
-    asked = [f"{PAGES}/{name}" for name in store.objects.list(PAGES)] if names is None else list(names)
-    pages = [name for name in asked if name.endswith(".html")]
+    every = [f"{PAGES}/{name}" for name in store.objects.list(PAGES)] if names is None else list(names)
+    pages = [name for name in every if name.endswith(".html")]
     changed: dict[str, None] = {}
-    standing, told = revoked(store), None
-    while pages and standing.all != told:  # somebody else may revoke at the same moment
+    standing, stamped = revoked(store), None
+    while pages and standing.all != stamped:  # somebody else may revoke at the same moment
         taint = Taint(read_lineage(store), standing)
         changed |= dict.fromkeys(name for name in pages if _stamp(store, name, taint))
-        standing, told = revoked(store), standing.all
+        standing, stamped = revoked(store), standing.all
     return list(changed)
 
 
@@ -60,10 +60,10 @@ def _stamp(store: Store, name: str, taint: Taint) -> bool:
         page = store.objects.read(name)
         if page is None:
             return False
-        told = _SHOWN.search(page)
-        if told is None or not _BANNER.search(page):
+        outputs = _SHOWN.search(page)
+        if outputs is None or not _BANNER.search(page):
             return False  # of a version before these; the next run writes it anew
-        banner = _banner(json.loads(told.group(1)), taint)
+        banner = _banner(json.loads(outputs.group(1)), taint)
         place = f"<!-- revoked -->{banner}<!-- /revoked -->".encode(errors="backslashreplace")
         new = _BANNER.sub(lambda _, place=place: place, page, count=1)
         if new == page:
@@ -72,18 +72,18 @@ def _stamp(store: Store, name: str, taint: Taint) -> bool:
             return True
 
 
-def _banner(told: dict[str, Any], taint: Taint) -> str:
+def _banner(shown: dict[str, Any], taint: Taint) -> str:
     by_reason: dict[str, list[str]] = {}
     refused: set[str] = set()
-    for name, identity, root in told["outputs"]:
+    for name, identity, root in shown["outputs"]:
         if (bad := taint.of(Output(identity, root))) is not None:
             refused.add(identity)
             why = f"{bad.revocation.name} was {taint.revocations.describe(bad.revocation)}"
             by_reason.setdefault(why, []).append(name)
     if not by_reason:
         return ""
-    results = [name for name, identity in told["results"].items() if identity in refused]
-    return _html(by_reason, results, len(told["results"]), len(refused))
+    results = [name for name, identity in shown["results"].items() if identity in refused]
+    return _html(by_reason, results, len(shown["results"]), len(refused))
 
 
 def _html(by_reason: dict[str, list[str]], results: list[str], of: int, outputs: int) -> str:

@@ -78,10 +78,10 @@ def _hint(steps: Sequence[StepRow]) -> str:
         ]
         return "\n".join(filter(None, [*lines, step.error]))
     counts = Counter(step.status for step in steps)
-    told = ", ".join(f"{counts[status]} {status.value}" for status in ORDER if counts[status])
+    tally = ", ".join(f"{counts[status]} {status.value}" for status in ORDER if counts[status])
     names = [step.name for step in steps]
     shown = names[:12] + ([f"… and {len(names) - 12} more"] if len(names) > 12 else [])
-    return "\n".join([f"{len(steps)} steps: {told}", *shown])
+    return "\n".join([f"{len(steps)} steps: {tally}", *shown])
 
 
 def worst(steps: Sequence[StepRow]) -> Status:
@@ -169,8 +169,8 @@ def _grid(folded: Folded, pen: _Pen) -> str:
         title = f"<title>{escape(name)}</title>"
         parts.append(f"<g>{title}{_text(x, top - 20, _shorten(name, cell * 1.06, 12.5), 'head')}</g>")
         if beside:
-            told = f"with {beside[0]}" if len(beside) == 1 else f"with {len(beside)} shared inputs"
-            note = _text(x, top - 8, _shorten(told, cell, 9), "note")
+            others = f"with {beside[0]}" if len(beside) == 1 else f"with {len(beside)} shared inputs"
+            note = _text(x, top - 8, _shorten(others, cell, 9), "note")
             parts.append(f"<g><title>{escape(', '.join(beside))}</title>{note}</g>")
     bottom = top + len(folded.lanes) * ROW
     for index, (label, names) in enumerate(folded.gathers):

@@ -35,7 +35,7 @@ def evaluations(report: dict[str, Any]) -> list[EvaluationTable]:
 
 def _better(row: dict[str, Any]) -> Better:
     """Nobody is best at items that one of them was trained on."""
-    if any(held["contaminated"] for held in row["differences"].values()):
+    if any(each["contaminated"] for each in row["differences"].values()):
         return Better.NEITHER
     return Better.HIGHER if row["higher_is_better"] else Better.LOWER
 
@@ -49,8 +49,8 @@ def _note(row: dict[str, Any], arms: list[str], role: str) -> str:
             value, low, high = (f"{difference[key]:+.4f}".replace("-", "−") for key in ("value", "low", "high"))
             verdict += f"; {value} [{low}, {high}]"
         verdicts.append(verdict if len(arms) == 1 else f"{arm}: {verdict}")
-    told = "; ".join(verdicts)
-    return f"{role}: {told}" if role else told
+    text = "; ".join(verdicts)
+    return f"{role}: {text}" if role else text
 
 
 def evidence(report: dict[str, Any], data: str = "") -> list[Evidence]:
