@@ -14,8 +14,8 @@ from marin.cli.exits import Exit
 from marin.cli.options import PREFIX, echo_json, ends, existing_store, experiment_in, scale_option
 from marin.errors import BadField
 from marin.numbers import counted
+from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
-from marin.report.marks import BAD, MarkKind, Marks
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
@@ -88,7 +88,7 @@ def command(
 
         named = sorted(resolve_names([step], experiment_in(experiment, scale).steps()), key=lambda each: each.name)
         starts = outputs_of(lineage, {each.identity: each.name for each in named})
-    tree = LineageTree(direction, starts, lineage, Marks(store, lineage, revoked(store)))
+    tree = LineageTree(direction, starts, lineage, Annotations(store, lineage, revoked(store)))
     if as_json:
         described = tree.to_json()
         described["outputs"] = [node for node in described["outputs"] if not kinds or node.get("kind") in kinds]
@@ -217,7 +217,7 @@ def _same_bytes(tree: LineageTree, outputs: list[Output]) -> list[str]:
     return [f"the same bytes: {_few(others)}"] if others else []
 
 
-def _style(kind: MarkKind) -> str:
+def _style(kind: AnnotationKind) -> str:
     if kind in BAD:
-        return "red bold" if kind is MarkKind.REVOKED else "red"
-    return "dim" if kind in (MarkKind.SUPERSEDED, MarkKind.ALIAS) else "yellow"
+        return "red bold" if kind is AnnotationKind.REVOKED else "red"
+    return "dim" if kind in (AnnotationKind.SUPERSEDED, AnnotationKind.ALIAS) else "yellow"

@@ -23,7 +23,7 @@ from marin.plan.decontamination import DECONTAMINATE, undecontaminated
 from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
-from marin.report.marks import BAD, MarkKind, Marks
+from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.store.files.verify import Checked
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
 from marin.store.record import Record
@@ -37,7 +37,13 @@ PARTLY = {
     Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
 }
 # What somebody decided; its name is the claim's subject.
-DECIDED = (MarkKind.ACCEPTED, MarkKind.ADOPTED, MarkKind.ELSEWHERE, MarkKind.PINNED, MarkKind.REMADE)
+DECIDED = (
+    AnnotationKind.ACCEPTED,
+    AnnotationKind.ADOPTED,
+    AnnotationKind.ELSEWHERE,
+    AnnotationKind.PINNED,
+    AnnotationKind.REMADE,
+)
 TEXT = ("documents", "tokens")  # kinds of artifacts that hold training data
 
 
@@ -144,7 +150,7 @@ def _look(store: Store, audit: Audit, days: int) -> None:
     current = {output: record for output, record in records.items() if not lineage.is_superseded(output)}
     for text in lineage.unreadable:
         audit.add(Claim(Grade.UNTRUSTED, "corrupt record", text), ())
-    _about_marks(audit, Marks(store, lineage, revoked(store)))
+    _about_marks(audit, Annotations(store, lineage, revoked(store)))
     _about_bytes(store, audit, current)
     _about_verification(store, audit, current, days)
     for output, record in records.items():
@@ -153,7 +159,7 @@ def _look(store: Store, audit: Audit, days: int) -> None:
     _about_code(store, audit, records)
 
 
-def _about_marks(audit: Audit, marks: Marks) -> None:
+def _about_marks(audit: Audit, marks: Annotations) -> None:
     lineage = audit.lineage
     for output, found in marks.of(audit.scope).items():
         for mark in found:
@@ -161,18 +167,18 @@ def _about_marks(audit: Audit, marks: Marks) -> None:
                 # The same words for all that one revocation concerns.
                 text = f"{bad.revocation.name}: {marks.revocations.describe(bad.revocation)}"
                 audit.add(Claim(Grade.UNTRUSTED, "revoked", text), [output])
-            elif mark.kind is MarkKind.SUPERSEDED and output.identity not in lineage.current:
+            elif mark.kind is AnnotationKind.SUPERSEDED and output.identity not in lineage.current:
                 grade = Grade.KNOWN if marks.was_collected(output) else Grade.DOUBTFUL
                 audit.add(Claim(grade, "taken away", mark.text), [output])
-            elif mark.kind is MarkKind.SUPERSEDED:
+            elif mark.kind is AnnotationKind.SUPERSEDED:
                 name = f"{lineage.name_of(output)} {output.identity[:12]}"
                 text = f"made from other bytes of {name} than there are now: {mark.text}"
                 readers = [each for each in lineage.used_by(output) if each in audit.scope]
                 audit.add(Claim(Grade.DOUBTFUL, "replaced input", text), readers)
-            elif mark.kind is MarkKind.GONE:
+            elif mark.kind is AnnotationKind.GONE:
                 audit.add(Claim(Grade.DOUBTFUL, "record gone", mark.text), [output])
             elif mark.kind in DECIDED:
-                text = mark.text.partition(": ")[2] if mark.kind is MarkKind.REMADE else mark.text
+                text = mark.text.partition(": ")[2] if mark.kind is AnnotationKind.REMADE else mark.text
                 audit.add(Claim(Grade.KNOWN, mark.kind, text), [output])
 
 

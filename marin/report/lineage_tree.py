@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from marin.report.marks import BAD, MarkKind, Marks
+from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.store.lineage import PINNED, Lineage, Output
 from marin.store.record import Record
 
@@ -47,7 +47,7 @@ class LineageTree:
     nearest first.
     """
 
-    def __init__(self, direction: Direction, outputs: Iterable[Output], lineage: Lineage, marks: Marks) -> None:
+    def __init__(self, direction: Direction, outputs: Iterable[Output], lineage: Lineage, marks: Annotations) -> None:
         self.direction, self.lineage = direction, lineage
         starts = dict.fromkeys(outputs)
         if direction is Direction.DOWN:
@@ -134,7 +134,7 @@ class LineageTree:
 
     def _folded(self, outputs: Iterable[Output], every: bool) -> list[list[Output]]:
         """Like outputs together; order of first appearance."""
-        groups: dict[tuple[str, str, tuple[MarkKind, ...]], list[Output]] = {}
+        groups: dict[tuple[str, str, tuple[AnnotationKind, ...]], list[Output]] = {}
         for output in outputs:
             record = self.lineage.records.get(output)
             op, kind = (record.op, record.kind) if record is not None else (self.lineage.name_of(output), "")

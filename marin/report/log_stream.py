@@ -23,13 +23,11 @@ STYLES = ("cyan", "magenta", "blue", "green", "yellow")
 
 @dataclass
 class _Tail:
-    """log: of the attempt that runs; "" while there is none. seen: bytes of it that were read. rest: half a line."""
-
     name: str
     style: str
-    log: str = ""
-    seen: int = 0
-    rest: bytes = b""
+    log: str = ""  # of the attempt that runs; "" while there is none
+    seen: int = 0  # bytes of it that were read
+    rest: bytes = b""  # half a line
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 

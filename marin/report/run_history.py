@@ -21,15 +21,12 @@ RECENT = 8  # runs
 
 
 class Outcome(StrEnum):
-    """STOPPED: by Ctrl-C, a signal or an error. DIED: its process is gone without a word. SILENT: it is on another
-    machine and has not said that it ended."""
-
     DONE = "done"
     FAILED = "failed"
-    STOPPED = "stopped"
+    STOPPED = "stopped"  # by Ctrl-C, a signal or an error
     RUNNING = "running"
-    DIED = "died"
-    SILENT = "silent"
+    DIED = "died"  # its process is gone without a word
+    SILENT = "silent"  # it is on another machine and has not said that it ended
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,18 +21,14 @@ from marin.store.store import Store
 
 
 class Standing(StrEnum):
-    """QUEUED: a run that is under way has sent it, and no worker has it yet. DEAD: its process is gone, the next run
-    takes over. STOPPED: with its run, by a person or a scheduler. ABSENT: never built, or only an
-    unfinished attempt."""
-
     RUNNING = "running"
-    QUEUED = "queued"
-    DEAD = "dead"
+    QUEUED = "queued"  # a run that is under way has sent it, and no worker has it yet
+    DEAD = "dead"  # its process is gone, the next run takes over
     FAILED = "failed"
-    STOPPED = "stopped"
+    STOPPED = "stopped"  # with its run, by a person or a scheduler
     CORRUPT = "corrupt"
     COMMITTED = "committed"
-    ABSENT = "absent"
+    ABSENT = "absent"  # never built, or only an unfinished attempt
 
 
 @dataclass(frozen=True, kw_only=True)

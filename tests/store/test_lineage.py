@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from marin.errors import BadField, UnknownStep
+from marin.report.annotations import Annotations
 from marin.report.lineage_tree import Direction, LineageTree
-from marin.report.marks import Marks
 from marin.steps.pinned import Pinned
 from marin.store.lineage import Output, read_lineage
 from marin.store.lookup import bytes_named, outputs_named
@@ -40,7 +40,9 @@ def output(record: Record) -> Output:
 def family(prefix: str, direction: Direction, name: str) -> LineageTree:
     store = Store(prefix)
     lineage = read_lineage(store)
-    return LineageTree(direction, outputs_named(lineage, store, name), lineage, Marks(store, lineage, revoked(store)))
+    return LineageTree(
+        direction, outputs_named(lineage, store, name), lineage, Annotations(store, lineage, revoked(store))
+    )
 
 
 def names(held: LineageTree) -> dict[str, int]:

@@ -8,8 +8,8 @@ from experiments.rehearsal.problem_forms import Form
 from experiments.rehearsal.problems import Split
 from marin import Checkpoint, Context, ExecutorStep, Pinned, Tokens
 from marin.plan.decision import Action
+from marin.report.annotations import AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree
-from marin.report.marks import MarkKind, Marks
 from marin.store.lineage import Output, read_lineage
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
@@ -68,14 +68,17 @@ def test_every_checkpoint_is_named_and_both_experiments_refuse(tmp_path: Path) -
 
     lineage = read_lineage(store)
     family = LineageTree(
-        Direction.DOWN, [Output(bad.identity, bad.root)], lineage, Marks(store, lineage, revoked(store))
+        Direction.DOWN, [Output(bad.identity, bad.root)], lineage, Annotations(store, lineage, revoked(store))
     )
     checkpoints = {
         lineage.records[output].name: family.marks[output][0].kind
         for output in family.found
         if lineage.records[output].kind == "checkpoint"
     }
-    assert checkpoints == {"tiny-train/bison": MarkKind.UNTRUSTED, "tiny-train/innocent": MarkKind.UNTRUSTED}
+    assert checkpoints == {
+        "tiny-train/bison": AnnotationKind.UNTRUSTED,
+        "tiny-train/innocent": AnnotationKind.UNTRUSTED,
+    }
 
     for step in (bison, other):
         stopped = planned(prefix, end=step).of(step)

@@ -16,8 +16,8 @@ from marin import Documents, Items, Pinned, RawFiles
 from marin.data.documents import Document, write_documents
 from marin.errors import BadField, InputError, MarinError, Revoked
 from marin.plan.decision import Action
+from marin.report.annotations import AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction
-from marin.report.marks import MarkKind, Marks
 from marin.store.files.directory import Directory
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
@@ -228,14 +228,17 @@ def test_lineage_says_where_it_came_from_and_that_its_bytes_were_made_here(prefi
     marks = {found.lineage.name_of(output): found.marks[output] for output in found.found}
     assert marks.keys() == {"pinned/kept", "adopt/out"}
     (mark,) = marks["adopt/out"]
-    assert (mark.kind, mark.text) == (MarkKind.ADOPTED, f"from {folder}: a test")
+    assert (mark.kind, mark.text) == (AnnotationKind.ADOPTED, f"from {folder}: a test")
 
     # The same files once more, as another kind: what is wrong with the one is wrong with the other.
     copy = take(prefix, folder, label="raw").record
     revoke(Store(prefix), record, "bad")
     lineage = read_lineage(Store(prefix))
-    marked = Marks(Store(prefix), lineage, revoked(Store(prefix))).of([Output(copy.identity, copy.root)])
-    assert [mark.kind for marks in marked.values() for mark in marks] == [MarkKind.REVOKED, MarkKind.ADOPTED]
+    marked = Annotations(Store(prefix), lineage, revoked(Store(prefix))).of([Output(copy.identity, copy.root)])
+    assert [mark.kind for marks in marked.values() for mark in marks] == [
+        AnnotationKind.REVOKED,
+        AnnotationKind.ADOPTED,
+    ]
     assert planned(prefix, end=end).of(end).action is Action.STOP
 
 

@@ -15,43 +15,36 @@ FEWEST_EQUAL = 5  # so many interchangeable trunk steps become one box
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """Chains of steps, one per source, that share a row. cells: for each operator, its steps.
-
-    into: number of the lane whose first step bundles this one with others, if there is one.
-    """
+    """Chains of steps, one per source, that share a row."""
 
     name: str
-    cells: dict[str, tuple[StepRow, ...]]
+    cells: dict[str, tuple[StepRow, ...]]  # steps by operator
     feeds: frozenset[int]  # indices of Folded.gathers
     number: int
-    into: int | None = None
+    into: int | None = None  # number of the lane whose first step bundles this one with others
     sources: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Box:
-    """A trunk step, or several interchangeable ones. lane_inputs: how many lane steps it reads."""
+    """A trunk step, or several interchangeable ones."""
 
     steps: tuple[StepRow, ...]
-    lane_inputs: int
+    lane_inputs: int  # how many lane steps it reads
     lanes_fed: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folded:
-    """A graph ready to draw. columns: operators of the grid. gathers: (label, step names) that read many lanes.
+    """A graph ready to draw."""
 
-    beside: for each column of the grid, what its cells read besides their lane. edges: between boxes, by
-    index, without those that a longer path implies. column: of each box, counted along these edges.
-    """
-
-    columns: tuple[tuple[str, ...], ...]
+    columns: tuple[tuple[str, ...], ...]  # operators of each column of the grid
     lanes: tuple[Lane, ...]
-    gathers: tuple[tuple[str, tuple[str, ...]], ...]
-    beside: tuple[tuple[str, ...], ...]
+    gathers: tuple[tuple[str, tuple[str, ...]], ...]  # (label, step names) that read many lanes
+    beside: tuple[tuple[str, ...], ...]  # for each column of the grid, what its cells read besides their lane
     boxes: tuple[Box, ...]
-    edges: tuple[tuple[int, int], ...]
-    column: tuple[int, ...]
+    edges: tuple[tuple[int, int], ...]  # between boxes, by index, without those that a longer path implies
+    column: tuple[int, ...]  # of each box, counted along these edges
 
 
 class _Graph:

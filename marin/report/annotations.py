@@ -17,32 +17,31 @@ from marin.store.store import Store
 from marin.store.trust import Taint
 
 
-class MarkKind(StrEnum):
-    """Worst first. SUPERSEDED: a rebuild replaced it. ALIAS: nothing ran, another output's bytes serve. ELSEWHERE: it
-    stayed in the store that something made from it was mirrored from."""
+class AnnotationKind(StrEnum):
+    """Worst first."""
 
     REVOKED = "revoked"
     UNTRUSTED = "untrusted"
     GONE = "gone"
-    SUPERSEDED = "superseded"
+    SUPERSEDED = "superseded"  # a rebuild replaced it
     ACCEPTED = "drift accepted"
     REMADE = "made again"
     ADOPTED = "adopted"
     PINNED = "pinned"
-    ALIAS = "alias"
+    ALIAS = "alias"  # nothing ran, another output's bytes serve
     MIRRORED = "mirrored"
-    ELSEWHERE = "elsewhere"
+    ELSEWHERE = "elsewhere"  # it stayed in the store that something made from it was mirrored from
 
 
-BAD = (MarkKind.REVOKED, MarkKind.UNTRUSTED)
+BAD = (AnnotationKind.REVOKED, AnnotationKind.UNTRUSTED)
 
 
 class Annotation(NamedTuple):
-    kind: MarkKind
+    kind: AnnotationKind
     text: str
 
 
-class Marks:
+class Annotations:
     """Reads acceptances for the outputs that it is asked about; knows the rest."""
 
     def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
@@ -64,29 +63,29 @@ class Marks:
     def _marks(self, output: Output, accepted: bool) -> Iterator[Annotation]:
         bad, record = self.taint.of(output), self.lineage.records.get(output)
         if bad is not None:
-            kind = MarkKind.REVOKED if bad.is_revoked else MarkKind.UNTRUSTED
+            kind = AnnotationKind.REVOKED if bad.is_revoked else AnnotationKind.UNTRUSTED
             yield Annotation(kind, bad.why.removeprefix("revoked "))
         if record is None:
-            yield Annotation(MarkKind.GONE, "its record is gone; what read it still knows its bytes")
+            yield Annotation(AnnotationKind.GONE, "its record is gone; what read it still knows its bytes")
             return
         made, origins = record.provenance, record.mirrored
         if origins and record.identity not in self.lineage.current:
             text = f"only its record is in this store; its bytes were at {origins[-1].origin}"
-            yield Annotation(MarkKind.ELSEWHERE, text)
+            yield Annotation(AnnotationKind.ELSEWHERE, text)
             return
         if self.lineage.is_superseded(output):
-            yield Annotation(MarkKind.SUPERSEDED, self._successor(record))
+            yield Annotation(AnnotationKind.SUPERSEDED, self._successor(record))
         elif accepted:
-            yield from (Annotation(MarkKind.ACCEPTED, text) for text in self._acceptances(record))
+            yield from (Annotation(AnnotationKind.ACCEPTED, text) for text in self._acceptances(record))
         if record.op == ADOPT:
-            yield Annotation(MarkKind.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
+            yield Annotation(AnnotationKind.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
         elif made.because:
-            yield Annotation(MarkKind.REMADE, f"{made.started}: {made.because}")
+            yield Annotation(AnnotationKind.REMADE, f"{made.started}: {made.because}")
         if record.alias_of:
-            kind = MarkKind.PINNED if record.op == PINNED else MarkKind.ALIAS
+            kind = AnnotationKind.PINNED if record.op == PINNED else AnnotationKind.ALIAS
             yield Annotation(kind, f"the bytes are those of {record.attempt}")
         if origins:
-            yield Annotation(MarkKind.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
+            yield Annotation(AnnotationKind.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
 
     def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
         """What ``marin gc`` said as it took an output away, by identity."""
