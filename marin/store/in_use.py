@@ -39,24 +39,24 @@ SHORT = 16  # digits of an identity: a run may need a hundred thousand
 
 
 class Needs(Document, frozen=True, kw_only=True):
-    """identities: their first digits. attempts: directories that are read. code: digests of code that outputs name, and
-    of lists of the outside data that they name. whole: of a run of all of its experiment, which says of no other step
-    that it is a part of it."""
+    """What must stay, or, of gc, what goes."""
 
     experiment: str = ""
-    whole: bool = False
+    whole: bool = False  # of a run of all of its experiment: no other step is a part of it
     # These two have no default: what lacks them is no such file, rather than one that needs nothing.
-    identities: list[str]
-    attempts: list[str]
-    code: list[str] = msgspec.field(default_factory=list[str])
+    identities: list[str]  # their first digits
+    attempts: list[str]  # directories that are read
+    code: list[str] = msgspec.field(default_factory=list[str])  # digests of stored code and lists of outside data
 
-    def __or__(self, other: Needs) -> Needs:
-        return Needs(
-            experiment=self.experiment or other.experiment,
-            whole=self.whole or other.whole,
-            identities=sorted({*self.identities, *other.identities}),
-            attempts=sorted({*self.attempts, *other.attempts}),
-            code=sorted({*self.code, *other.code}),
+    @classmethod
+    def union(cls, parts: Iterable[Needs]) -> Needs:
+        every = list(parts)
+        return cls(
+            experiment=next((each.experiment for each in every if each.experiment), ""),
+            whole=any(each.whole for each in every),
+            identities=sorted({name for each in every for name in each.identities}),
+            attempts=sorted({name for each in every for name in each.attempts}),
+            code=sorted({digest for each in every for digest in each.code}),
         )
 
     def meets(self, other: Needs) -> bool:
@@ -138,7 +138,7 @@ class Uses:
         Waits while gc is taking some of it away. Raises StalePlan if some of it is gone.
         """
         if not self.needs.holds(needs):
-            self.needs |= needs
+            self.needs = Needs.union([self.needs, needs])
             part = f".{self._parts}" if self._parts else ""
             self._parts += 1
             name = f"{USES}/{self.run}{part}.json"
@@ -208,18 +208,18 @@ def read_runs(store: Store) -> list[Run]:
     names = [f"{USES}/{name}" for name in store.objects.list(USES)]
     needs = store.objects.read_many([name for name in names if name.endswith(".json")])
     beats = store.objects.read_many([name for name in names if name.endswith(".beat")])
-    found: dict[str, Needs] = {}
+    found: dict[str, list[Needs]] = {}
     for name, content in needs.items():
         run = name.removeprefix(f"{USES}/").removesuffix(".json").partition(".")[0]
-        found[run] = found.get(run, NOTHING) | _parsed(content, f"{store.prefix}/{name}")
+        found.setdefault(run, []).append(_parsed(content, f"{store.prefix}/{name}"))
     lasting = {name.removeprefix(f"{USES}/").removesuffix(".beat"): content for name, content in beats.items()}
     return [
         Run(
             name=run,
-            needs=needed,
+            needs=Needs.union(parts),
             beat=parse_lease(lasting[run], f"{store.prefix}/{USES}/{run}.beat") if run in lasting else None,
         )
-        for run, needed in found.items()
+        for run, parts in found.items()
     ]
 
 

@@ -37,20 +37,17 @@ class State(StrEnum):
 
 
 class LeaseDocument(Versioned, frozen=True, kw_only=True):
-    """What the lease object holds. since: for people only; never compared. claim: no two takings share one.
-
-    collected: where ``marin gc`` took it, why the step's output is gone; said by plans until somebody makes it again.
-    """
+    """What the lease object holds."""
 
     state: State
-    token: int
-    attempt: str
+    token: int  # grows with every holder
+    attempt: str  # directory
     holder: Holder
-    since: str
-    beat: int = 0
-    progress: str = ""
-    claim: str = ""
-    collected: str = ""
+    since: str  # for people only; never compared
+    beat: int = 0  # grows while the holder lives
+    progress: str = ""  # for people
+    claim: str = ""  # no two takings share one
+    collected: str = ""  # why `marin gc` took the output away; plans show it until somebody makes it again
 
     def to_bytes(self) -> bytes:
         return self.to_json()

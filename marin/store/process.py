@@ -14,15 +14,14 @@ UNKNOWN = "unknown"
 
 
 class Holder(Document, frozen=True, kw_only=True):
-    """boot: one start of one kernel. space: the processes it can see there, which a container narrows.
-    started: in the kernel's own ticks, so that a process id that was used again is not taken for the old one."""
+    """One process."""
 
     user: str
     host: str
-    boot: str
+    boot: str  # one start of one kernel
     pid: int
-    started: str
-    space: str = UNKNOWN  # leases of before it was recorded
+    started: str  # in the kernel's own ticks, so that a process id that was used again is not taken for the old one
+    space: str = UNKNOWN  # the processes it can see there, which a container narrows; older leases lack it
 
     def is_gone(self) -> bool:
         """True only where this process can see that: it would find that one, were it still there.

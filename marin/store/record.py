@@ -19,35 +19,31 @@ _IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 
 class Input(Document, frozen=True, kw_only=True):
-    """One dependency as it was: its identity, the root digest of its manifest, and how its bytes were checked."""
+    """One dependency as it was when the step read it."""
 
     name: str
     identity: str
-    root: str
-    checked: Checked = Checked.UNKNOWN
+    root: str  # digest of its manifest
+    checked: Checked = Checked.UNKNOWN  # how its bytes were compared with the manifest
 
 
 class Provenance(Document, frozen=True, kw_only=True):
-    """Who, where, when and from which commit. seconds: wall time of run() and the commit.
-
-    because: why an output that there was had to be made again ("" for the first), or why it was adopted. scale: of the
-    experiment that made it; "" in records from before it was written down, and for what no experiment made.
-    """
+    """Who, where, when and from which commit."""
 
     who: str
     host: str
     started: str
-    seconds: float
+    seconds: float  # wall time of run() and the commit
     experiment: str = ""
     git: str = ""
-    because: str = ""
-    scale: str = ""
+    because: str = ""  # why an earlier output had to be made again ("" for the first), or why it was adopted
+    scale: str = ""  # of the experiment; "" in older records, and for what no experiment made
 
 
 class Mirrored(Document, frozen=True, kw_only=True):
-    """A copy from another store, every byte of it verified. origin: the output there, prefix included."""
+    """A copy from another store, every byte of it verified."""
 
-    origin: str
+    origin: str  # the output there, prefix included
     who: str
     host: str
     when: str
@@ -57,10 +53,10 @@ class Mirrored(Document, frozen=True, kw_only=True):
 
 
 class RanCode(Document, frozen=True, kw_only=True):
-    """Source that ran although nothing in the step's code names it. file: where it stands; digest: of the source."""
+    """Source that ran although nothing in the step's code names it."""
 
-    file: str
-    digest: str
+    file: str  # that it is in
+    digest: str  # of the source
 
 
 class Observed(Document, frozen=True, kw_only=True):
@@ -88,90 +84,76 @@ _NOTHING = Observed()
 
 
 class BuiltFrom(Versioned, frozen=True, kw_only=True):
-    """What something was made by, as today's plan would be compared with it: code, root of each input, outside data,
-    and what else was seen to be read."""
+    """What something was made by, as a later plan compares it with what would make it then."""
 
-    code: str
-    inputs: dict[str, str]
-    outside: dict[str, str]
-    observed: Observed = msgspec.field(default_factory=Observed)
+    code: str  # digest of the code fingerprint
+    inputs: dict[str, str]  # root of each, by identity
+    outside: dict[str, str]  # outside data
+    observed: Observed = msgspec.field(default_factory=Observed)  # what else was seen to be read
 
 
 class WorkInProgress(BuiltFrom, frozen=True, kw_only=True):
-    """Kept beside work in progress, because going on with it under other code would mix the two.
+    """Kept beside work in progress, because continuing it under other code would mix the two."""
 
-    replaces: the committed attempt that the work is to replace ("" if none): what a finished attempt left is not
-    gone on with.
-    """
-
-    replaces: str = ""
+    replaces: str = ""  # the committed attempt that it is to replace, "" if none: finished work is not continued
 
 
 class Acceptance(BuiltFrom, frozen=True, kw_only=True):
-    """Somebody declared: this output stands, although what would make it now is this.
-
-    changes: what had changed, one line each, as the person who accepted it saw it.
-    """
+    """Somebody declared that an output is still right, although today's code or data, named here, would make it."""
 
     because: str
     who: str
     when: str
-    changes: list[str] = msgspec.field(default_factory=list[str])
+    changes: list[str] = msgspec.field(default_factory=list[str])  # one line each, as the person saw them
 
     def describe(self) -> str:
         return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
 class Failure(Document, frozen=True, kw_only=True):
-    """What a failed attempt left behind. error: one line. stopped: with its run, which is no failure of its own."""
+    """What a failed attempt left behind."""
 
-    error: str
+    error: str  # one line
     when: str = ""
     seconds: float = 0.0
-    stopped: bool = False
+    stopped: bool = False  # with its run, which is no failure of its own
 
     def describe(self) -> str:
         return f"{self.when} {self.error}".strip()
 
 
 class Record(Versioned, frozen=True, kw_only=True):
-    """The one file whose presence means "committed".
-
-    attempt: the directory of the bytes. alias_of: "" or, where nothing ran because another identity's output was made
-    by the same action (operator, version, fields and input contents), that identity; attempt is then its directory.
-    action: see ``steps.step.action_key``. stamp: names, sizes and times of the files as the commit left them, where
-    the store has times; equal stamps mean that nobody touched them. content: digest of the files alone, so that the
-    same files are known under another kind or other facts; "" where there are none. lifetime: see steps.lifetime; ""
-    for good. state: digest of what the driver's modules held, see fingerprint.live.patched; "" where nobody looked.
-    mirrored: the copies that brought it here from where it was made, the last one at the end. observed: what run() read
-    that none of these tell.
-    """
+    """The one file whose presence means "committed"."""
 
     identity: str
     op: str
-    version: int
-    label: str
-    attempt: str
-    token: int
-    kind: str
-    facts: dict[str, Any]
-    config: dict[str, Any]
+    version: int  # of the operator
+    label: str  # for people
+    attempt: str  # the directory of the bytes
+    token: int  # of the lease under which it was committed
+    kind: str  # of the artifact
+    facts: dict[str, Any]  # of the artifact
+    config: dict[str, Any]  # the step's fields
     inputs: list[Input]
-    outside: dict[str, str]
-    code: str
-    packages: dict[str, str]
-    root: str
+    outside: dict[str, str]  # outside data, as it was
+    code: str  # digest of the code fingerprint
+    packages: dict[str, str]  # versions
+    root: str  # digest of files, kind and facts
     files: int
     bytes: int
     provenance: Provenance
-    alias_of: str = ""
-    action: str = ""
-    stamp: str = ""
-    content: str = ""
-    lifetime: str = ""
-    state: str = ""
-    mirrored: list[Mirrored] = msgspec.field(default_factory=list[Mirrored])
-    observed: Observed = msgspec.field(default_factory=Observed)
+    alias_of: str = ""  # identity of the output that was made by the same action, where nothing ran
+    action: str = ""  # see steps.step.action_key
+    stamp: str = (
+        ""  # digest of names, sizes and times of the files as the commit left them; "" where there are no times
+    )
+    content: str = ""  # digest of the files alone, whatever their kind and facts; "" where there are none
+    lifetime: str = ""  # see steps.lifetime; "" for good
+    state: str = ""  # digest of what the driver's modules held, see fingerprint.live.patched; "" where nobody looked
+    mirrored: list[Mirrored] = msgspec.field(
+        default_factory=list[Mirrored]
+    )  # copies on the way here, the last at the end
+    observed: Observed = msgspec.field(default_factory=Observed)  # what run() read that none of these tell
 
     @property
     def name(self) -> str:

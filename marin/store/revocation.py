@@ -24,20 +24,17 @@ class Replacement(Document, frozen=True, kw_only=True):
 
 
 class Revocation(Versioned, frozen=True, kw_only=True):
-    """root: digest of the bytes, with kind and facts. content: of the files alone; "" where there are none.
+    """One entry about some bytes; later entries count before earlier ones."""
 
-    identity, name: the output that was pointed at. withdrawn: this entry takes the earlier ones back.
-    """
-
-    root: str
-    content: str = ""
-    identity: str
-    name: str
+    root: str  # digest of the bytes, with kind and facts
+    content: str = ""  # digest of the files alone; "" where there are none
+    identity: str  # of the output that was pointed at
+    name: str  # of the output that was pointed at
     because: str
     who: str
     when: str
     replacement: Replacement | None = None
-    withdrawn: bool = False
+    withdrawn: bool = False  # this entry takes the earlier ones back
 
     def describe(self) -> str:
         """ "revoked by ann on 2026-…: holds GSM8K test items"."""
@@ -45,10 +42,10 @@ class Revocation(Versioned, frozen=True, kw_only=True):
 
 
 class Revocations:
-    """The standing ones."""
+    """Those in force, which nobody has withdrawn."""
 
-    def __init__(self, standing: Iterable[Revocation] = ()) -> None:
-        self.all = list(standing)
+    def __init__(self, in_force: Iterable[Revocation] = ()) -> None:
+        self.all = list(in_force)
         self._by_root = {each.root: each for each in self.all}
         self._by_content = {each.content: each for each in self.all if each.content}
 
@@ -67,7 +64,7 @@ class Revocations:
         return f"{revocation.describe()}; use {instead.name} {instead.identity[:12]} instead"
 
     def instead_of(self, revocation: Revocation) -> Replacement | None:
-        """The replacement; if that was revoked later, its replacement; None if there is none that stands."""
+        """The replacement; if that was revoked later, its replacement; None if every one was revoked."""
         seen: set[str] = set()
         instead = revocation.replacement
         while instead is not None and instead.root not in seen:
@@ -98,17 +95,17 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
 
 
 def revoked(store: Store) -> Revocations:
-    """The standing revocations. One listing, and as many reads as there are. Raises CorruptRecord."""
+    """The revocations in force. One listing, and as many reads as there are. Raises CorruptRecord."""
     names = [f"{REVOCATIONS}/{name}" for name in store.objects.list(REVOCATIONS)]
     found: list[Revocation] = []
     for name, content in store.objects.read_many(names).items():
-        found += _standing(_entries(content, f"{store.prefix}/{name}"))
+        found += _in_force(_entries(content, f"{store.prefix}/{name}"))
     return Revocations(found)
 
 
 def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
     """Why these bytes may not be committed; None if they may. One read. Raises CorruptRecord."""
-    return next(iter(_standing(history(store, root, content))), None)
+    return next(iter(_in_force(history(store, root, content))), None)
 
 
 def bring_revocations(source: Store, target: Store) -> bool:
@@ -141,8 +138,8 @@ def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation
     if not new:
         return ours
     both = [*ours, *new]
-    standing = {entry.root for entry in _standing(both)}
-    return both + [entry for entry in (*_standing(ours), *_standing(theirs)) if entry.root not in standing]
+    in_force = {entry.root for entry in _in_force(both)}
+    return both + [entry for entry in (*_in_force(ours), *_in_force(theirs)) if entry.root not in in_force]
 
 
 def history(store: Store, root: str, content: str) -> list[Revocation]:
@@ -151,7 +148,7 @@ def history(store: Store, root: str, content: str) -> list[Revocation]:
     return _entries(store.objects.read(name), f"{store.prefix}/{name}")
 
 
-def _standing(entries: list[Revocation]) -> list[Revocation]:
+def _in_force(entries: list[Revocation]) -> list[Revocation]:
     """The last word on each root that was named since the last withdrawal."""
     last: dict[str, Revocation] = {}
     for entry in entries:

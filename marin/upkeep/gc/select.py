@@ -11,7 +11,7 @@ from typing import Any
 from marin.errors import BadField
 from marin.steps.experiment import Experiment
 from marin.steps.lifetime import Rule, parse_lifetime
-from marin.store.in_use import NOTHING, RECENT, Needs
+from marin.store.in_use import RECENT, Needs
 from marin.store.in_use import SHORT as NEEDED
 from marin.store.layout import attempt_directory, state_name, superseded_name
 from marin.store.lease import State
@@ -98,12 +98,10 @@ def find_garbage(survey: StoreSurvey, options: GcOptions, now: float) -> Selecti
 
 def needs_now(survey: StoreSurvey, now: float, recent: float = RECENT) -> Needs:
     """Of every run that lasts, and of those that began within so many days."""
-    needs = NOTHING
     lasting = {run.name for run in survey.lasting(now)}
-    for run in survey.runs:
-        if run.name in lasting or now - survey.began(run) < recent * DAY:
-            needs |= run.needs
-    return needs
+    return Needs.union(
+        run.needs for run in survey.runs if run.name in lasting or now - survey.began(run) < recent * DAY
+    )
 
 
 class _Search:

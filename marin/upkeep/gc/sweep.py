@@ -176,13 +176,7 @@ class _Sweep:
     def _announce(self, pieces: Iterable[Garbage]) -> None:
         self.announced = _clocks()
         self._renew()
-        every = [piece.needs for piece in pieces]
-        batch = Needs(
-            identities=sorted({each for needs in every for each in needs.identities}),
-            attempts=sorted({each for needs in every for each in needs.attempts}),
-            code=sorted({each for needs in every for each in needs.code}),
-        )
-        self.store.objects.write(GC_BATCH, batch.to_json())
+        self.store.objects.write(GC_BATCH, Needs.union(piece.needs for piece in pieces).to_json())
 
     def _renew(self) -> None:
         """Raises LeaseLost if a run has given this gc up. Not for every piece: a store takes few writes of one object.
