@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from marin.numbers import listed
 from marin.plan.condition import Condition, Conditions, Missing
 from marin.plan.early_cutoff import Alias, input_roots
 from marin.steps.step import ExecutorStep, action_key
@@ -139,7 +140,7 @@ def _decide_unused_pin(stop: Decision, condition: Condition, on_drift: OnDrift) 
     if condition.untrusted:
         return replace(stop, reason=f"the pinned output was {condition.untrusted}", trust=Trust.REVOKED)
     if drift and on_drift is not OnDrift.ACCEPT:
-        return replace(stop, reason=_summary(drift), drift=drift, trust=Trust.DRIFTED)
+        return replace(stop, reason=listed(drift, 1), drift=drift, trust=Trust.DRIFTED)
     return replace(
         stop,
         action=Action.ALIAS,
@@ -168,9 +169,9 @@ def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDr
     if condition.untrusted and not (drift and on_drift is OnDrift.REBUILD and not condition.revoked):
         return replace(stop, reason=condition.untrusted, drift=drift, trust=Trust.REVOKED)
     if drift and (on_drift is OnDrift.STOP or (step.pin is not None and on_drift is OnDrift.REBUILD)):
-        return replace(stop, reason=_summary(drift), drift=drift, trust=Trust.DRIFTED)
+        return replace(stop, reason=listed(drift, 1), drift=drift, trust=Trust.DRIFTED)
     if drift and on_drift is OnDrift.REBUILD:
-        reason = f"drifted: {_summary(drift)}"
+        reason = f"drifted: {listed(drift, 1)}"
         return replace(stop, action=Action.RUN, reason=reason, drift=drift, trust=Trust.DRIFTED, forced=True)
     notes = _accepting(stop, drift)
     if condition.deleted:
@@ -184,7 +185,7 @@ def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDr
 
 
 def _accepting(decision: Decision, drift: tuple[str, ...]) -> tuple[str, ...]:
-    return (*decision.notes, f"drift accepted now: {_summary(drift)}") if drift else decision.notes
+    return (*decision.notes, f"drift accepted now: {listed(drift, 1)}") if drift else decision.notes
 
 
 def _decide_deleted(stop: Decision, record: Record, notes: tuple[str, ...]) -> Decision:
@@ -211,10 +212,6 @@ def _decide_work(stop: Decision, drift: tuple[str, ...], on_drift: OnDrift) -> D
     if on_drift is OnDrift.ACCEPT:
         reason = "goes on with work in progress, drift accepted"
     return replace(stop, action=Action.RUN, reason=reason, drift=drift)
-
-
-def _summary(drift: tuple[str, ...]) -> str:
-    return drift[0] + (f" and {len(drift) - 1} more" if len(drift) > 1 else "")
 
 
 def _recheck_readers(

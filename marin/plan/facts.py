@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from marin.errors import CorruptRecord
+from marin.numbers import listed
 from marin.plan.condition import UNCHANGED, Comparison, Condition, Conditions, FilesState
 from marin.plan.drift import Today, changes, package_changes, same
 from marin.plan.missing import why_missing
@@ -147,8 +148,7 @@ def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, recor
     if not changes:
         return compared
     if pin.because:
-        more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-        return replace(compared, excuse=f"pinned although {changes[0]}{more}: {pin.because}")
+        return replace(compared, excuse=f"pinned although {listed(changes, 1)}: {pin.because}")
     for acceptance in snapshot.store.acceptances(step.identity):
         if set(changes) <= set(acceptance.changes):
             return replace(compared, excuse=acceptance.describe(), acceptance=acceptance)

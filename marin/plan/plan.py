@@ -13,6 +13,7 @@ from typing import Any
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.fingerprint.live.patched import ModuleStates
 from marin.fingerprint.of_step import code_fingerprint, module_states
+from marin.numbers import listed
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide
 from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
@@ -87,8 +88,7 @@ def _about_drift(stopped: list[Decision]) -> str:
     for decision in stopped:
         alike.setdefault(decision.drift, []).append(decision.step.name)
     for drift, names in alike.items():
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        lines.append(f"  {', '.join(names[:NAMED])}{more}")
+        lines.append(f"  {listed(names, NAMED)}")
         lines += [f"      {change}" for change in drift]
     if any(decision.step.pin is not None for decision in stopped):
         lines += [

@@ -19,14 +19,11 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*([A-Za-z]*)")
 
 @dataclass(frozen=True)
 class Amount:
-    """Bytes. estimated: how many of them are an estimate: see marin.plan.cost.plan_cost.
-
-    unknown: names of the outputs whose size nobody can know before they are made.
-    """
+    """Of bytes."""
 
     bytes: int = 0
-    estimated: int = 0
-    unknown: tuple[str, ...] = ()
+    estimated: int = 0  # the part of them that is a guess: see marin.plan.cost.plan_cost
+    unknown: tuple[str, ...] = ()  # names of outputs whose size nobody can know before they are made
 
     def __add__(self, other: Amount) -> Amount:
         return total((self, other))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from marin.errors import EgressOverBudget, StoreError, UnknownRegion
-from marin.numbers import write_bytes
+from marin.numbers import listed, write_bytes
 from marin.plan.cost.amount import Amount, total
 from marin.steps.step import ExecutorStep
 from marin.store.region import Region, bucket_region, parse_region
@@ -72,10 +72,11 @@ def route_between(source: Region, target: Region, amount: Amount) -> Egress:
 
 
 class Regions:
-    """Where the store and the steps of one command are. A bucket is asked once, and only if some step's place is known.
+    """Where the store and the steps of one command are.
 
-    declared: where steps run that do not say it themselves. store_region: instead of asking the store. unchecked: what
-    crosses regions for all that is known, and why that is not known.
+    A bucket is asked for its region once, and only if some step's place is known. declared: where steps run that do not
+    say it themselves. store_region: instead of asking the store. unchecked: buckets whose region cannot be learnt, and
+    why: what is read from them may cross regions.
     """
 
     def __init__(
@@ -169,8 +170,7 @@ def must_be_allowed(by_step: Iterable[tuple[str, Egress]], allowance: Allowance,
     store = regions.store()
     unknown = whole.amount.unknown
     about_unknown = (
-        f"How large {len(unknown)} outputs will be is not known: {', '.join(unknown[:NAMED])}"
-        f"{f' and {len(unknown) - NAMED} more' if len(unknown) > NAMED else ''}. State how much may cross"
+        f"How large {len(unknown)} outputs will be is not known: {listed(unknown, NAMED)}. State how much may cross"
     )
     lines = [
         f"{write_known(whole.amount)} would cross regions, the budget is {write_bytes(allowance.budget)}. "
