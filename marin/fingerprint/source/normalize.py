@@ -5,7 +5,7 @@ as fillers, annotations (of a class field only its being a field, a ClassVar, an
 stays), type parameters, ``@overload`` stubs, ``if TYPE_CHECKING`` branches, the type in ``cast(type,
 value)``, and what an ``execution()`` field defaults to, which never changes an output. Import
 statements are dropped too: names lead where they lead (see closure). Docstrings and annotations are
-kept aside: they count where something reads them (see introspection). Everything else counts, names
+kept aside (see Aside): they count where something reads them (see closure). Everything else counts, names
 of local variables included.
 """
 
