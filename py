@@ -53,7 +53,8 @@ MISSING
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   "$venv/bin/python" -m pip install -q "uv==$uv" >&2
   # copy: the cache may lie on another file system, and a warning per file would hide what matters.
-  UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" -e "$here[dev]" >&2
+  UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" \
+    -e "$here" --group "$here/pyproject.toml:dev" >&2
   echo "$wanted" >"$stamp"
 fi
 # Each process of a run imports what takes longer to compile than to run. Who wants no bytecode beside sources gets it here.
