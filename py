@@ -51,6 +51,8 @@ MISSING
   fi
   echo "setting up .venv with $("$python" --version) (once; about 2.5 GB)" >&2
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
+  # An environment that uv has made holds no pip.
+  "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
   "$venv/bin/python" -m pip install -q "uv==$uv" >&2
   # copy: the cache may lie on another file system, and a warning per file would hide what matters.
   UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" \
