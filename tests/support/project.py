@@ -98,9 +98,9 @@ class Project:
         return done.stdout
 
     def ran(self) -> list[str]:
-        """Steps that ran in the latest run, in order; every run's events are in the store."""
-        runs = sorted((self.store / ".marin/runs").glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
-        events = [json.loads(line) for line in runs[-1].read_text().splitlines()]
+        """Steps that ran in the run that began last, in order; every run's events are in the store."""
+        latest = max((self.store / ".marin/runs").glob("*.jsonl"), key=lambda path: path.name)  # begins with the time
+        events = [json.loads(line) for line in latest.read_text().splitlines()]
         return [event["step"] for event in events if event["event"] == "ended" and event.get("status") == "ran"]
 
     def edit(self, old: str, new: str) -> None:
