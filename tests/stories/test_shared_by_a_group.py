@@ -4,16 +4,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from marin.store.store import Store
 from tests.support.project import ROOT
-from tests.support.toy import Join, Write, run
-from tests.support.visible import visible
 
 RUN = """
 import os, sys
@@ -57,16 +52,21 @@ def test_elsewhere_the_umask_decides(tmp_path: Path) -> None:
     assert not_for_the_group(tmp_path / "store")
 
 
-@pytest.fixture
-def open_to_all() -> Iterator[Path]:
-    """Pytest's own folders are for one user."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o1777)
-        yield Path(folder)
+TWO_USERS = """
+import os, sys, traceback
+from pathlib import Path
+from marin.store.store import Store
+from tests.support.toy import Join, Write, run
+from tests.support.visible import visible
 
+folder = Path(sys.argv[1])
+team, group, first = folder / "team", 4242, Write(text="a", label="first")
+run(str(folder / "warm"), end=Join(parts=(Write(text="x"),)))  # what others may not read is imported from now on
+os.chown(team, -1, group)
+team.chmod(0o2775)
+prefix = str(team / "store")
 
-def as_user(user: int, group: int, work: Callable[[], object]) -> None:
-    """In a process of that user's."""
+def as_user(user, work):
     child = os.fork()
     if not child:
         try:
@@ -77,32 +77,27 @@ def as_user(user: int, group: int, work: Callable[[], object]) -> None:
             work()
             os._exit(0)
         except BaseException:
-            traceback.print_exc(limit=-8)
+            traceback.print_exc()
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
+def second():
+    done = run(prefix, end=Join(parts=(first,), label="second"))
+    assert [result.status.value for result in done.results.values()] == ["cached", "ran"], done.results
+    assert not run(prefix, end=first, rebuild=("first",)).having("failed")
+
+as_user(4243, lambda: run(prefix, end=first))
+as_user(4244, second)
+assert {Path(prefix, record.attempt).stat().st_uid for record in visible(Store(prefix)).values()} == {4244}
+"""
+
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
-def test_one_user_goes_on_from_what_another_made_and_makes_it_again(
-    open_to_all: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tmp_path = open_to_all
-    monkeypatch.setenv("MARIN_CACHE", str(tmp_path))
-    run(
-        str(tmp_path / "warm"), end=Join(parts=(Write(text="x"),))
-    )  # what a forked process would import, and may not read
-    team = folder_of_a_group(tmp_path)
-    os.chown(team, -1, 4242)
-    team.chmod(0o2775)
-    prefix = str(team / "store")
-    first = Write(text="a", label="first")
-    as_user(4243, 4242, lambda: run(prefix, end=first))
-
-    def second() -> None:
-        done = run(prefix, end=Join(parts=(first,), label="second"))
-        assert [result.status.value for result in done.results.values()] == ["cached", "ran"], done.results
-        assert not run(prefix, end=first, rebuild=("first",)).having("failed")
-
-    as_user(4244, 4242, second)
-    owners = {Path(prefix, record.attempt).stat().st_uid for record in visible(Store(prefix)).values()}
-    assert owners == {4244}
+def test_one_user_goes_on_from_what_another_made_and_makes_it_again() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's own folders are for one user
+        os.chmod(folder, 0o1777)
+        folder_of_a_group(Path(folder))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "MARIN_CACHE": folder}
+        command = [sys.executable, "-c", TWO_USERS, folder]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
