@@ -116,6 +116,13 @@ def test_the_answer_comes_first(whole: str) -> None:
     assert places == sorted(places)
 
 
+def test_a_question_keeps_its_parts_apart() -> None:
+    question = "What is it\n  worth?\nArms: this,\n  and that: both.\nDecision: bits.\n\nMore."
+    drawn = render(ExperimentPage(title="t", question=question, scale="rehearsal", created="now"))
+    found = re.findall("<p>(.*?)</p>", re.search(r'<div class="question">(.*?)</div>', drawn, re.DOTALL)[1])  # type: ignore[index]
+    assert found == ["What is it worth?", "Arms: this, and that: both.", "Decision: bits.", "More."]
+
+
 def test_a_failed_step_stands_at_the_top_with_error_and_log() -> None:
     html = render(sample.failed())
     reading = Reading(html)

@@ -21,6 +21,7 @@ from marin.steps.step import ExecutorStep
 from marin.store.layout import LOG
 from marin.store.record import Record
 from marin.store.store import Store
+from marin.training.schedule import Schedule
 
 
 def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
@@ -57,7 +58,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         steps=[_row(run, result) for result in run.results.values()],
         mixtures=[table for result in trainings if (table := _mixture(store, result, arms)) is not None],
         runs=[curve for result in trainings if (curve := _curve(store, result, arms)) is not None],
-        phases=_phases(trainings, arms),
+        phases=phases((result.step for result in trainings), arms),
         evaluations=[table for each in found for table in reports.evaluations(each)],
         evidence=[section for each in found for section in reports.evidence(each, data)],
         timings=_timings(run),
@@ -196,14 +197,24 @@ def _curve(store: Store, result: StepResult, arms: list[str]) -> model.TrainingC
     )
 
 
-def _phases(trainings: list[StepResult], arms: list[str]) -> list[model.Phase]:
-    spans: dict[tuple[int, int], list[str]] = {}
-    for result in trainings:
-        spans.setdefault(_span(result.step), []).append(result.step.label)
+def phases(trainings: Iterable[ExecutorStep[Any]], arms: list[str]) -> list[model.Phase]:
+    """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
+    spans: dict[tuple[int, int], list[ExecutorStep[Any]]] = {}
+    for run in trainings:
+        spans.setdefault(_span(run), []).append(run)
     return [
-        model.Phase(first=first, end=end, name="cooldown" if set(names) <= set(arms) else ", ".join(names))
-        for (first, end), names in sorted(spans.items())
+        model.Phase(first=first, end=end, name=_phase_name(runs, first, arms))
+        for (first, end), runs in sorted(spans.items())
     ]
+
+
+def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: list[str]) -> str:
+    if not {run.label for run in runs} <= set(arms):
+        return ", ".join(run.label for run in runs)
+    schedules = [_field(run, Schedule) for run in runs]
+    decays = [schedule.decay if schedule is not None else None for schedule in schedules]
+    cooling = first > 0 and all(decay is not None and decay.start <= first for decay in decays)
+    return "cooldown" if cooling else "arms"
 
 
 def _reports(run: Run) -> list[Record]:

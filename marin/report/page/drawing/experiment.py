@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
@@ -32,7 +33,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
             arm_class=partial(tables.arm_class, arms=arms),
             anchor=graph.anchors(page.steps),
             issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
-            question=[" ".join(part.split()) for part in inspect.cleandoc(page.question).split("\n\n") if part.strip()],
+            question=_paragraphs(page.question),
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
             contents=_contents(page, bool(training), bool(shares)),
             failed=[step for step in page.steps if step.status is Status.FAILED],
@@ -77,6 +78,12 @@ def _templates() -> Environment:
         file_link=_file_link,
     )
     return environment
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Of a docstring: what empty lines part, and what begins with "Arms:" or the like on a line of its own."""
+    parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(text))
+    return [" ".join(part.split()) for part in parts if part.strip()]
 
 
 def _training(page: ExperimentPage, arms: Sequence[str]) -> tuple[Markup, bool]:
