@@ -50,7 +50,7 @@ def child(request: dict[str, Any]) -> None:
     if request["costly"]:
         import marin.executor.commit
 
-        marin.executor.commit.WORTH_SETTLING = 0.0
+        marin.executor.commit.WORTH_SYNCING = 0.0
     fault = Fault(Strike(request["strike"]), request["at"], request["error"])
     watch(request["store"], fault, lambda operation: os.write(log, f"{operation}\n".encode()))
     os._exit(driven(request["file"], request["arguments"]))
