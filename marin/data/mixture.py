@@ -80,6 +80,9 @@ def blend[S](*parts: tuple[float, Mixture[S]]) -> Mixture[S]:
     """
     if any(isinstance(share, bool) or not math.isfinite(share) or share <= 0 for share, _ in parts):
         raise BadField(f"blend: the shares are {[share for share, _ in parts]}, wanted positive numbers")
+    for _, part in parts:
+        if not isinstance(part, Mixture):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadField(f"blend: {part!r} is no mixture; write mixture({{…: 1.0}}) around a single source")
     total = math.fsum(share for share, _ in parts)
     if abs(total - 1) > 1e-9:
         raise BadField(f"blend: the shares sum to {total!r}, wanted 1, e.g. blend((0.7, a), (0.3, b))")

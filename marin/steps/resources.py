@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from marin.errors import BadField
 from marin.steps.value import value
 
 
@@ -19,7 +21,7 @@ class Accelerator:
 
 @value("resources", kw_only=True)
 class Resources:
-    """What a step asks for. Raises BadField for a region that is none."""
+    """What a step asks for. Raises BadField for amounts that cannot be, or a region that is none."""
 
     cpus: float = 1.0  # cores reserved (Ray's num_cpus)
     memory_gib: float = 0.0  # reserved; 0 for no reservation
@@ -27,6 +29,9 @@ class Resources:
     region: str = ""  # where those machines are ("gcp/us-central2"), "" for where --region says; only counts egress
 
     def __post_init__(self) -> None:
+        for name, amount in (("cpus", self.cpus), ("memory_gib", self.memory_gib)):
+            if not (math.isfinite(amount) and amount >= 0):
+                raise BadField(f"Resources.{name} is {amount}; wanted 0 or more")
         if self.region:
             from marin.store.region import parse_region
 

@@ -266,7 +266,9 @@ def _wrap_init(cls: type[Any]) -> None:
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:
         if args:
-            raise BadField(f"{cls.__name__}: fields are given by name, e.g. {cls.__name__}({next(iter(known))}=…)")
+            names = [name for name in known if name in needed] or ["label"]
+            example = ", ".join(f"{name}=…" for name in names)
+            raise BadField(f"{cls.__name__}: fields are given by name: {cls.__name__}({example})")
         if not given.keys() <= known.keys():
             import difflib
 

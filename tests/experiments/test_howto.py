@@ -119,3 +119,12 @@ def test_own_text_is_trained_on_and_a_sweep_takes_up_what_was_trained(mine: Path
     assert report["runs"] == {"lr 0.002": 2, "lr 0.005": 2, "lr 0.01": 2}
     trained = [path.name for path in (mine / "store/train").iterdir()]
     assert len(trained) == 7, "the run of own_text.py was made again"
+
+
+def test_the_experiment_of_the_readme_runs(mine: Path) -> None:
+    [experiment] = blocks(ROOT / "README.md")
+    (mine / "exp1.py").write_text(experiment)
+    said = ran(mine, "exp1.py", "--backend", "inline")
+    assert "3 ran" in said
+    assert "• as code: documents" in said
+    assert len(experiment.splitlines()) <= 25
