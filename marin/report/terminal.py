@@ -162,8 +162,8 @@ class Progress:
         queued: dict[str, list[str]] = {}  # names by what they wait for
         for identity, (event, result, since) in list(self.shown.items()):
             if event is Event.STARTED:
-                took = f"{result.step.name}  {time.monotonic() - since:.0f} s"
-                running.append(Text.assemble(("▸ ", "cyan"), took, (f"  {self._progress(identity)}", "dim")))
+                took = f" {result.step.name}  {time.monotonic() - since:.0f} s"
+                running.append(Text.assemble(("▸", "cyan"), took, (f"  {self._progress(identity)}", "dim")))
             elif event is Event.HELD:
                 waiting.append(Text(f"… {result.step.name} waits: {result.reason}", style="yellow"))
             else:
