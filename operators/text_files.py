@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from marin import Context, Directory, Documents, ExecutorStep
 from marin.errors import BadField, GarbledDocument, InputError
+from operators.download import FsspecFiles
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
@@ -35,14 +36,10 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=1):
         must_be_absolute("TextFiles.path", self.path)
 
     def outside(self) -> dict[str, str]:
-        from marin.data.outside_files import outside_files
-
-        return outside_files(self.path)
+        return FsspecFiles(urls=(self.path,)).outside()
 
     def outside_bytes(self) -> dict[str, int]:
-        from marin.data.outside_files import list_files
-
-        return {file.url: file.size for file in list_files((self.path,))} if "://" in self.path else {}
+        return FsspecFiles(urls=(self.path,)).outside_bytes()
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.outside_files import list_files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import fmean
 from typing import Any
 
@@ -11,7 +12,7 @@ from marin.errors import CorruptOutput
 from marin.evaluation.answer import chosen, decision, guards, note
 from marin.evaluation.difference import Difference, Row
 from marin.evaluation.results import DocumentResult, ItemResult, Results
-from marin.evaluation.statistics import over_seeds, paired_difference, paired_rate_difference, seed_spread
+from marin.evaluation.statistics import over_seeds, paired_rate_difference, seed_spread
 
 
 @dataclass(frozen=True)
@@ -23,26 +24,6 @@ class _Metric:
     higher_is_better: bool
     amount: Callable[[Any], float]
     size: Callable[[Any], int]
-
-
-def _bits(one: Any) -> float:
-    return one.bits
-
-
-def _bytes(one: Any) -> int:
-    return one.bytes
-
-
-def _final_bits(one: Any) -> float:
-    return one.final_bits
-
-
-def _final_bytes(one: Any) -> int:
-    return one.final_bytes
-
-
-def _correct(one: Any) -> float:
-    return float(one.correct)
 
 
 def _one(_: Any) -> int:
@@ -59,17 +40,21 @@ def compare(arms: Mapping[str, Sequence[Results]], baseline: str, vetoes: Mappin
     for domain in sorted(arms[baseline][0].documents):
         documents = {arm: [run.documents.get(domain, []) for run in runs] for arm, runs in arms.items()}
         scored = _by_text(documents, baseline, domain)
-        rows.append(_row(_Metric(f"bpb/{domain}", "bits/byte", False, _bits, _bytes), scored, baseline))
+        rows.append(
+            _row(
+                _Metric(f"bpb/{domain}", "bits/byte", False, attrgetter("bits"), attrgetter("bytes")), scored, baseline
+            )
+        )
     for task, form in sorted(arms[baseline][0].items, key=lambda key: (key[0], key[1].value)):
         name = f"{task}/{form.value}"
         items = {arm: [run.items.get((task, form), []) for run in runs] for arm, runs in arms.items()}
         scored = _by_text(items, baseline, name)
         metrics = [
-            _Metric(f"{name}/bpb", "bits/byte", False, _bits, _bytes),
-            _Metric(f"{name}/final_bpb", "bits/byte", False, _final_bits, _final_bytes),
+            _Metric(f"{name}/bpb", "bits/byte", False, attrgetter("bits"), attrgetter("bytes")),
+            _Metric(f"{name}/final_bpb", "bits/byte", False, attrgetter("final_bits"), attrgetter("final_bytes")),
         ]
         if all(one.correct is not None for runs in scored.values() for run in runs for one in run.values()):
-            metrics.append(_Metric(f"{name}/accuracy", "share", True, _correct, _one))
+            metrics.append(_Metric(f"{name}/accuracy", "share", True, attrgetter("correct"), _one))
         spoilt = {arm for arm in arms if task in vetoes.get(arm, ())}
         rows += [_vetoed(_row(metric, scored, baseline), baseline, spoilt) for metric in metrics]
     return rows
@@ -159,10 +144,7 @@ def _row(metric: _Metric, scored: _Scored, baseline: str) -> Row:
     differences: dict[str, Difference] = {}
     for arm in sorted(scored.keys() - {baseline}):
         mine, theirs = ([mean[each][text] for text in size] for each in (arm, baseline))
-        if metric.unit == "share":
-            estimate = paired_difference(mine, theirs)
-        else:
-            estimate = paired_rate_difference(mine, theirs, list(size.values()))
+        estimate = paired_rate_difference(mine, theirs, list(size.values()))
         if spread is not None:
             estimate = over_seeds(estimate, spread, len(scored[arm]), len(scored[baseline]))
         differences[arm] = Difference(estimate, metric.higher_is_better, seeds=spread is not None)

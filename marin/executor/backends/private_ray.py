@@ -119,8 +119,7 @@ class PrivateRay:
 
     def _wait_for_end(self) -> None:
         """When this process exits."""
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.close()
+        self.end()
         try:
             self._keeper.wait(END_SECONDS)
         except subprocess.TimeoutExpired:

@@ -75,7 +75,10 @@ def on_loop[T](work: Coroutine[Any, Any, T]) -> T:
 
 
 def ask(url: str, doing: str, call: str, *arguments: Any) -> Any:
-    """One call of ``StoreCalls`` about a URL. doing: see ``answered``. Raises BadPrefix for a missing bucket."""
+    """One call of ``StoreCalls``, or a bucket's ``location``, about a URL. doing: see ``answered``.
+
+    Raises BadPrefix for a missing bucket.
+    """
     store, path = calls(scheme_of(url)), path_of(url)
     with answered(url, doing):
         try:

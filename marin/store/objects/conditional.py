@@ -74,10 +74,6 @@ class StoreCalls(Protocol):
         """Raises FileNotFoundError."""
         ...
 
-    async def location(self, bucket: str) -> str:
-        """The region of a bucket, as the provider writes it; of one in two regions both, with + between."""
-        ...
-
     async def remove(self, path: str, names: list[str]) -> None:
         """What has these names below a path. No error for what is not there."""
         ...

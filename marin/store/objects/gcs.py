@@ -72,6 +72,7 @@ class GoogleCalls:
         return _stored(await self.files._get_object(path))
 
     async def location(self, bucket: str) -> str:
+        """The region of a bucket, as the provider writes it; of one in two regions both, with + between."""
         answer = await self.files._call("GET", "b/{}", bucket, json_out=True)
         both = answer.get("customPlacementConfig", {}).get("dataLocations", [])
         return "+".join(both) or answer["location"]

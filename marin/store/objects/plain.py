@@ -56,9 +56,6 @@ class PlainCalls:
             raise FileNotFoundError(path)
         return _stored(entry)
 
-    async def location(self, bucket: str) -> str:
-        raise NotImplementedError("only a bucket has a region")
-
     async def remove(self, path: str, names: list[str]) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):

@@ -99,6 +99,7 @@ class AmazonCalls:
         return _stored(answer["ContentLength"], answer["ETag"], answer["LastModified"])
 
     async def location(self, bucket: str) -> str:
+        """The region of a bucket, as the provider writes it. Raises BadPrefix for a server that is not Amazon's."""
         # Whoever may list the bucket may ask this; asking for its location takes a permission of its own.
         answer = await self.files._call_s3("head_bucket", Bucket=bucket)
         server = self.files._s3.meta.endpoint_url
