@@ -9,13 +9,13 @@ At small scale Llama does not spike, so a rehearsal shows the cost and the recov
 Issue: https://github.com/marin-community/marin/issues/1395
 """
 
-from experiments.datasets import catalogue, gsm8k
 from experiments.marin_32b import QK_NORM_FROM, Marin32B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.model import Architecture
-from operators.compare import Compare
-from operators.train import Fork
+from marin_datasets import catalogue, gsm8k
+from marin_operators.compare import Compare
+from marin_operators.train import Fork
 
 END = 160_000  # optimizer steps
 

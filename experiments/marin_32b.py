@@ -6,16 +6,16 @@ https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/
 
 from dataclasses import dataclass
 
-from experiments.datasets import gsm8k, held_out
 from experiments.pipeline import Pipeline, TokenMix
-from infra.hardware import tpu
 from marin import CPU, BatchSchedule, Checkpoint, ExecutorStep, Items, Resources, Scale, Shuffle, Stages, Tokens
 from marin.training.model import Architecture, ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Rewarmup, Schedule
-from operators.evaluate import Evaluate
-from operators.exposure import Exposure
-from operators.train import Fork, Milestone, Train, WarmStart, order_of
+from marin_datasets import gsm8k, held_out
+from marin_infra.hardware import tpu
+from marin_operators.evaluate import Evaluate
+from marin_operators.exposure import Exposure
+from marin_operators.train import Fork, Milestone, Train, WarmStart, order_of
 
 WARMUP = 10_000  # optimizer steps: a hundredth of the million that were planned, and never reached
 REWARMUP = 1_000  # after the switch of architecture

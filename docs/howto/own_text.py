@@ -12,14 +12,14 @@ from marin.text.presets import PROSE
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
-from operators.compare import Compare
-from operators.evaluate import Evaluate
-from operators.filter import Filter
-from operators.split import Part, Split
-from operators.text_files import TextFiles
-from operators.tokenize import Tokenize
-from operators.train import Train
-from operators.train_tokenizer import TrainTokenizer
+from marin_operators.compare import Compare
+from marin_operators.evaluate import Evaluate
+from marin_operators.filter import Filter
+from marin_operators.split import Part, Split
+from marin_operators.text_files import TextFiles
+from marin_operators.tokenize import Tokenize
+from marin_operators.train import Train
+from marin_operators.train_tokenizer import TrainTokenizer
 
 FOLDER = Path(__file__).parent / "text"  # of .txt, .md, .jsonl, .jsonl.gz, .jsonl.zst or .parquet files
 SEQ_LEN = 128  # tokens

@@ -8,7 +8,7 @@ Decision: bits per byte of the held-out tenth, with intervals over seeds.
 from own_text import score, train, training
 
 from marin import Experiment, Scale, executor_main
-from operators.compare import Compare
+from marin_operators.compare import Compare
 
 LEARNING_RATES = (2e-3, 5e-3, 1e-2)
 SEEDS = (0, 1)

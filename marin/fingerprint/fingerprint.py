@@ -20,7 +20,7 @@ from marin.store.documents import BadDocument, Document
 class CodeFingerprint:
     """What code built an output.
 
-    units: digest by qualified name ("operators.tokenize.Tokenize"). packages: version by
+    units: digest by qualified name ("marin_operators.tokenize.Tokenize"). packages: version by
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
     loaded: modules of the project that are imported. environment: names of variables that are asked for, see

@@ -39,14 +39,14 @@ BASE = {required(line) for line in PYPROJECT["dependencies"]} | {"markupsafe"}  
 def optional_modules() -> list[str]:
     """Everything that marin imports anywhere and that neither Python nor the light install holds."""
     found: set[str] = set()
-    for folder in ("marin", "operators", "infra", "experiments"):
+    for folder in ("marin", "marin_operators", "marin_infra", "marin_datasets", "experiments"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Import):
                     found |= {name.name.partition(".")[0] for name in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     found.add(node.module.partition(".")[0])
-    own = {"marin", "operators", "infra", "experiments"}
+    own = {"marin", "marin_operators", "marin_infra", "marin_datasets", "experiments"}
     return sorted(found - own - set(sys.stdlib_module_names) - {name.replace("-", "_") for name in BASE})
 
 

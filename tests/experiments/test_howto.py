@@ -16,7 +16,7 @@ import pytest
 
 from marin.cli.commands import main
 from marin.cli.exits import Exit
-from operators.text_files import TextFiles
+from marin_operators.text_files import TextFiles
 from tests.support.project import ROOT
 
 PAGES = ROOT / "docs/howto"

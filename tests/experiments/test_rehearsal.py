@@ -13,10 +13,10 @@ import pytest
 
 from experiments.exp1395_qwen3 import build as build_exp1395
 from experiments.exp1529_mantis import build
-from experiments.rehearsal.python_text import PydocPages
 from marin.steps.scale import Scale
 from marin.store.store import Store, open_store
 from marin.training.checkpoint import complete_steps
+from marin_datasets.rehearsal.python_text import PydocPages
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -58,7 +58,7 @@ def cut_off(prefix: str) -> list[dict[str, str]]:
     """
     program = """
 import sys
-from experiments.rehearsal.python_text import PydocPages
+from marin_datasets.rehearsal.python_text import PydocPages
 PydocPages.version += 1
 from experiments.exp1529_mantis import build
 from marin.cli.experiment_main import executor_main

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType
 
 import pytest
 
-from experiments.datasets import catalogue
 from marin import Artifact, Context, Documents, ExecutorStep, Tokens, execution, since, value
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, mixture
 from marin.errors import BadField
@@ -19,9 +18,10 @@ from marin.steps.experiment import Experiment
 from marin.steps.pinned import Pinned
 from marin.steps.scale import Scale
 from marin.store.store import Store
-from operators.filter import Filter
-from operators.tokenize import Tokenize
-from operators.train_tokenizer import TrainTokenizer
+from marin_datasets import catalogue
+from marin_operators.filter import Filter
+from marin_operators.tokenize import Tokenize
+from marin_operators.train_tokenizer import TrainTokenizer
 from tests.support.aging import rewrite_record
 from tests.support.project import EXPERIMENT, Project
 from tests.support.toy import Blob, Color, Count, Write, artifact_of, planned, ran, run
@@ -182,7 +182,7 @@ def experiment_of(**fields: Any) -> Experiment:
 
 def train_with(**fields: Any) -> Any:
     from experiments.exp1529_mantis import build
-    from operators.train import Train
+    from marin_operators.train import Train
 
     train = next(step for step in build(Scale.REHEARSAL).steps() if isinstance(step, Train))
     return dataclasses.replace(train, **fields)

@@ -11,7 +11,7 @@ from marin.errors import BadPrefix, UnencodableValue
 from marin.store import redaction
 from marin.store.redaction import redacted
 from marin.store.store import Store
-from operators.download import FsspecFiles
+from marin_operators.download import FsspecFiles
 from tests.support.project import Project
 from tests.support.toy import Write
 

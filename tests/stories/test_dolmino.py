@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-from experiments.rehearsal.math_problems import Bundle, GenerateItems, ProblemDocuments
-from experiments.rehearsal.problem_forms import Form
-from experiments.rehearsal.problems import Split
 from marin import Checkpoint, Context, ExecutorStep, Pinned, Tokens
 from marin.plan.decision import Action
 from marin.report.annotations import AnnotationKind, Annotations
@@ -14,8 +11,11 @@ from marin.store.lineage import Output, read_lineage
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
-from operators.tokenize import Tokenize
-from operators.train_tokenizer import TrainTokenizer
+from marin_datasets.rehearsal.math_problems import Bundle, GenerateItems, ProblemDocuments
+from marin_datasets.rehearsal.problem_forms import Form
+from marin_datasets.rehearsal.problems import Split
+from marin_operators.tokenize import Tokenize
+from marin_operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli import DRIFT, Command
 from tests.support.project import Project
 from tests.support.toy import execute, planned, ran, run

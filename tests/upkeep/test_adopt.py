@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from experiments.rehearsal.math_problems import GenerateItems
-from experiments.rehearsal.problems import Split
 from marin import Documents, Items, Pinned, RawFiles
 from marin.data.documents import Document, write_documents
 from marin.errors import BadField, InputError, MarinError, Revoked
@@ -25,6 +23,8 @@ from marin.store.lineage import Output, read_lineage
 from marin.store.revocation import revoke, revoked, withdraw
 from marin.store.store import Store
 from marin.upkeep.adopt import Adopted, adopt
+from marin_datasets.rehearsal.math_problems import GenerateItems
+from marin_datasets.rehearsal.problems import Split
 from tests.cli.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
 from tests.store.test_lineage import family
 from tests.stories.test_dolmino import CLEAN, DOLMINO, TOKENIZER

@@ -1,0 +1,97 @@
+"""Corpus: one named source of the catalogue, at both scales, with its published weight.
+
+Every file of this folder is data: what a source is called in the retrospective's tables, where it comes
+from at which pinned revision, under which licence, and what stands for it in a rehearsal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from marin import Documents, ExecutorStep, RawFiles, Scale, Size
+from marin.data.http_file import HttpFile
+from marin.errors import MissingRevision
+from marin.text.presets import SHORT
+from marin.text.quality import Quality
+from marin_operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments
+
+# Of compressed text: Nemotron-CC's 10.7 TiB hold 6.3 T tokens.
+COMPRESSED_BYTES_PER_TOKEN = 1.87
+
+type Raw = ExecutorStep[Documents] | ExecutorStep[RawFiles]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hub:
+    """A dataset on the Hugging Face hub. revision: a commit, or None if none is known publicly."""
+
+    repo: str
+    revision: str | None
+    patterns: tuple[str, ...] = ("**",)
+    text_field: str = "text"
+    template: str = ""
+    keep: tuple[Keep, ...] = ()
+
+    def documents(self, label: str, size: Size | None = None) -> ExecutorStep[Documents]:
+        """size: of the files, as published. Raises MissingRevision, naming the dataset, if no commit is pinned."""
+        if self.revision is None:
+            raise MissingRevision(
+                f"{label}: no public commit of {self.repo} is known; look one up on its page under Files → History, "
+                "write it into marin_datasets, or plan with --scale rehearsal"
+            )
+        files = HuggingFace(repo=self.repo, revision=self.revision, patterns=self.patterns, size=size, label=label)
+        return ReadDocuments(
+            files=files, text_field=self.text_field, template=self.template, keep=self.keep, label=label
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """Files that a publisher lists in an index, pinned by the index's checksum."""
+
+    index: HttpFile
+    base: str
+    patterns: tuple[str, ...]
+
+    def documents(self, label: str, size: Size | None = None) -> ExecutorStep[Documents]:
+        files = HttpIndex(index=self.index, base=self.base, patterns=self.patterns, size=size, label=label)
+        return ReadDocuments(files=files, label=label)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """One source of training text.
+
+    name: exactly as in the published tables. weight: the published raw weight that shares follow from, in
+    trillions of tokens (Nemotron-CC: TiB). tokens: how many it holds, where somebody counted. published: what
+    the run itself read, where that differs from ``full``, and why. rules: the quality rules for its kind of text.
+    """
+
+    name: str
+    weight: float
+    licence: str
+    full: Hub | Listing
+    rehearsal: Raw
+    tokens: float | None = None
+    published: str = ""
+    rules: Quality = SHORT
+
+    def raw(self, scale: Scale) -> Raw:
+        """The step that brings the text: Documents, or RawFiles of HTML still to be extracted."""
+        return self.full.documents(self.name, self.size) if scale is Scale.FULL else self.rehearsal
+
+    @property
+    def size(self) -> Size | None:
+        """Of its compressed text, by the published count of its tokens."""
+        if self.tokens is None:
+            return None
+        return Size(bytes=round(self.tokens * COMPRESSED_BYTES_PER_TOKEN), tokens=round(self.tokens))
+
+
+def by_name(*corpora: Corpus) -> dict[str, Corpus]:
+    """Raises ValueError if two have one name."""
+    found: dict[str, Any] = {corpus.name: corpus for corpus in corpora}
+    if len(found) != len(corpora):
+        raise ValueError(f"two corpora share a name among {sorted(corpus.name for corpus in corpora)}")
+    return found

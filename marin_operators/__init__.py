@@ -1,0 +1,1 @@
+"""Operators: the steps that experiments are made of, one verb a file."""

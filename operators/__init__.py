@@ -1,1 +1,0 @@
-"""How it is done: one verb per file."""
