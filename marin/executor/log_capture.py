@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from marin.errors import MarinError, StoreError
+from marin.store.heartbeat import heartbeat_thread
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
@@ -121,23 +122,18 @@ def _redirected(path: str) -> Generator[None]:
 
 @contextmanager
 def _followed(copy: _Copy) -> Generator[None]:
-    over = threading.Event()
-    seconds = COPY_EVERY_HERE if copy.store.directory.is_local else COPY_EVERY
+    def follow(*, last: bool = False) -> bool:
+        with contextlib.suppress(StoreError):
+            copy.copy(last=last)
+        return True
 
-    def follow() -> None:
-        last = False
-        while not last:
-            last = over.wait(seconds)
-            with contextlib.suppress(StoreError):
-                copy.copy(last=last)
-
-    thread = threading.Thread(target=follow, name="marin-output", daemon=True)
-    thread.start()
+    thread = heartbeat_thread("marin-output")  # not that of leases: a store that hangs would hold their beats up
+    thread.add(follow, COPY_EVERY_HERE if copy.store.directory.is_local else COPY_EVERY)
     try:
         yield
     finally:
-        over.set()
-        thread.join()
+        thread.remove(follow)
+        follow(last=True)
 
 
 class _Copy:
@@ -145,14 +141,19 @@ class _Copy:
 
     def __init__(self, file: int, store: Store, log: str, position: int) -> None:
         self.file, self.store, self.log, self.position, self.rest = file, store, log, position, b""
+        self.lock, self.ended = threading.Lock(), False
 
     def copy(self, *, last: bool) -> None:
         """What was added in whole lines, because in those a credential is whole too; last: the rest as well."""
-        while piece := os.pread(self.file, PIECE, self.position + len(self.rest)):
-            self.rest += piece
-            self._send(_whole(self.rest))
-        if last:
-            self._send(len(self.rest))
+        with self.lock:
+            if self.ended:  # the file is closed, its descriptor may be another's
+                return
+            self.ended = last
+            while piece := os.pread(self.file, PIECE, self.position + len(self.rest)):
+                self.rest += piece
+                self._send(_whole(self.rest))
+            if last:
+                self._send(len(self.rest))
 
     def _send(self, count: int) -> None:
         if count:

@@ -1,4 +1,4 @@
-"""What beats for every lease of this process: one thread, because one for each costs a step more than its commit."""
+"""One background thread for what a process does again and again, because a thread for each costs more than its work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ IDLE = 2.0  # seconds between looks when nothing beats
 class HeartbeatThread:
     """Calls each of its beats again and again, one after the other, until it says no or is removed."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._lock = threading.Lock()
         self._beats: dict[Callable[[], bool], tuple[float, float]] = {}  # due (monotonic) and seconds between
         self._thread: threading.Thread | None = None
@@ -26,7 +27,7 @@ class HeartbeatThread:
         with self._lock:
             self._beats[beat] = (due, every)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
                 self._thread.start()
             elif due < self._until:
                 self._wake.set()
@@ -55,18 +56,13 @@ class HeartbeatThread:
                 self._wake.wait(self._until - now)
 
 
-_thread = HeartbeatThread()
+_threads: dict[str, HeartbeatThread] = {}
 
 
-def heartbeat_thread() -> HeartbeatThread:
-    """This process's own."""
-    return _thread
+def heartbeat_thread(name: str = "leases") -> HeartbeatThread:
+    """This process's own of that name."""
+    return _threads.setdefault(name, HeartbeatThread(name))
 
 
-def _renew() -> None:
-    """The leases of a process are not its child's, and its threads do not run there."""
-    global _thread
-    _thread = HeartbeatThread()
-
-
-os.register_at_fork(after_in_child=_renew)
+# The leases of a process are not its child's, and its threads do not run there.
+os.register_at_fork(after_in_child=_threads.clear)
