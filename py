@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Python with everything that this project needs. On first use, and when pyproject.toml has changed, it makes .venv
 # (about 2.5 GB from the package index); then it runs what it is given, with this project's modules to import.
-#   ./py experiments/exp1529_mantis.py      ./py -m marin.cli plan experiments/exp1529_mantis.py
+#   ./py experiments/exp1529_mantis.py      ./py -m marin plan experiments/exp1529_mantis.py
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 venv="$here/.venv"

@@ -74,7 +74,7 @@ class Measured(NamedTuple):
 
 def measure(prefix: str, arguments: tuple[str, ...]) -> Measured:
     before, began = os.times(), time.monotonic()
-    command = [sys.executable, "-m", "marin.cli", *arguments, "--prefix", prefix]
+    command = [sys.executable, "-m", "marin", *arguments, "--prefix", prefix]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     after = os.times()
     cpu = after.children_user + after.children_system - before.children_user - before.children_system

@@ -102,7 +102,7 @@ def put(local: Path, store: Store) -> None:
 
 def planned(folder: Path, prefix: str, steps: int) -> float:
     """Seconds of one process. Raises if it does not find every step committed."""
-    command = [sys.executable, "-m", "marin.cli", "plan", str(folder / "experiment.py"), "--prefix", prefix]
+    command = [sys.executable, "-m", "marin", "plan", str(folder / "experiment.py"), "--prefix", prefix]
     path = os.pathsep.join([str(ROOT), str(Path(dag.__file__).parent)])
     began = time.perf_counter()
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)

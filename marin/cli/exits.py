@@ -31,7 +31,12 @@ def guarded(work: Callable[[], int]) -> int:
 
     from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
     from marin.executor.signals import SIGNALS
+    from marin.executor.verbosity import log_as_asked
 
+    try:
+        log_as_asked()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names of files need not be UTF-8; a terminal may know less than that
             stream.reconfigure(errors="backslashreplace")

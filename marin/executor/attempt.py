@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from marin.store.process import this_process
 from marin.store.record import Failure, Record
 from marin.store.redaction import redacted
 from marin.store.store import Store
+
+logger = logging.getLogger(__name__)
 
 type Capture = Callable[[Store, str], AbstractContextManager[None]]
 
@@ -67,6 +70,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watc
                 context.input_check.begin()
                 outside = context.outside = must_be_planned(step, job.outside)
                 covered = functools.partial(executed().covered, code=code)
+                logger.debug("%s runs %.2f s after its lease", step.name, time.time() - started)
                 with capture(store, log), context.staged():
                     with observing(scope_of(type(step), job.prefix), covered) as seen:
                         artifact = step.run(context)
@@ -74,6 +78,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watc
                         raise StepFailed(
                             f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
                         )
+                    logger.debug("%s: run() took %.2f s", step.name, time.time() - started)
                     must_be_the_same(step, outside)
                     observed = describe(step, seen, code, outside)
                     context.deliver()
@@ -94,6 +99,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watc
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         return outcome
+    logger.debug("%s is committed after %.2f s", step.name, time.time() - started)
     with suppress(StoreError):
         store.objects.flush(log)
     if context.used_state:

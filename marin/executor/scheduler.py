@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from marin.store.layout import lease_name
 from marin.store.lease import LOOK_SECONDS, LeaseDocument, State, Watch, parse_lease
 from marin.store.record import Record
 
+logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.2
 
 
@@ -216,6 +218,7 @@ class Scheduler:
         if not self.started:
             self.started = True
             self.backend.start([each for each in self.todo if self._is_open(each)], self)
+        logger.debug("%s is sent to %s", step.name, type(self.backend).__name__)
         self.backend.submit(job)
 
     def queued(self, job: Job, wants: str) -> None:
@@ -344,6 +347,7 @@ class Scheduler:
     def _settle(self, step: ExecutorStep[Any], status: Status, reason: str) -> None:
         result = self.run.results[step]
         result.status, result.reason = status, reason
+        logger.debug("%s: %s, %s", step.name, status, result.error or reason)
         self.left -= 1
         for dependent in self.dependents.get(step, ()):
             self.open_inputs[dependent] -= 1

@@ -6,6 +6,9 @@ Pure: reads the store and the code, starts nothing, writes nothing.
 from __future__ import annotations
 
 import difflib
+import logging
+import time
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +31,7 @@ from marin.steps.step import ExecutorStep
 from marin.store.record import Record
 from marin.store.store import Store
 
+logger = logging.getLogger(__name__)
 NAMED = 4  # so many steps that drifted alike are named; `marin plan` lists all
 
 
@@ -126,9 +130,11 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    states, digests = module_states(), Digests()
+    states, digests, began = module_states(), Digests(), time.monotonic()
     today = {step: _today(step, states, digests) for step in steps}
+    code_read = time.monotonic()
     snapshot = Snapshot(store, steps, scale)
+    store_read = time.monotonic()
     not_compared = states.must_be_as_imported(
         steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step])
     )
@@ -142,6 +148,11 @@ def make_plan(
         if (condition.drift or condition.work_drift) and on_drift is OnDrift.ACCEPT and step not in forced
     }
     continued = {step.identity for step, each in conditions.items() if each.continue_accepted and step not in forced}
+    logger.info(
+        "planned %d steps on %s: %.2f s for code and outside data, %.2f s for the store, %.2f s to judge; %s",
+        *(len(steps), store.prefix, code_read - began, store_read - code_read, time.monotonic() - store_read),
+        ", ".join(f"{count} {action.value}" for action, count in Counter(each.action for each in decisions).items()),
+    )
     return Plan(
         experiment,
         store,

@@ -28,9 +28,7 @@ def same_command() -> str:
 
 def _marin() -> list[str]:
     beside = os.path.join(os.path.dirname(sys.executable), "marin")
-    return (
-        [_short(beside, "marin")] if os.path.exists(beside) else [_short(sys.executable, "python"), "-m", "marin.cli"]
-    )
+    return [_short(beside, "marin")] if os.path.exists(beside) else [_short(sys.executable, "python"), "-m", "marin"]
 
 
 def _short(program: str, *names: str) -> str:

@@ -9,6 +9,7 @@ gone. ``token`` grows with every holder. Committing is itself a conditional repl
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ from marin.store.layout import LOG, lease_name
 from marin.store.objects.objects import Objects
 from marin.store.process import Holder, this_process
 
+logger = logging.getLogger(__name__)
 EXPIRY = 60.0  # seconds without a beat, as watched by the one who waits
 BEAT_EVERY = 2.0  # seconds
 LOOK_SECONDS = 0.5  # between looks at a lease that somebody else holds
@@ -146,6 +148,7 @@ class Lease:
                 except (MarinError, OSError) as error:  # the store is away for a moment, or for good
                     failing = failing if failing is not None else began
                     if time.monotonic() - failing <= EXPIRY:
+                        logger.info("the lease of %s could not be renewed just now: %s", self.document.attempt, error)
                         return True
                     self.lost = (
                         f"{self.document.attempt}: this attempt (token {self.token}) could not renew its lease for "
@@ -198,7 +201,8 @@ class Lease:
             self._finish(State.RELEASED, "" if forget_collected else self.document.collected)
         except LeaseLost:
             pass
-        except MarinError:
+        except MarinError as error:
+            logger.info("the lease of %s could not be given back: %s", self.document.attempt, error)
             _abandoned.add(self.document)
 
     def _finish(self, state: State, collected: str = "") -> None:
@@ -272,6 +276,9 @@ def acquire(
         raise
     winner = mine if won else read_lease(objects, identity)
     if winner == mine:  # also a write whose answer was lost on the way
+        if current is not None and current.state is State.HELD:
+            logger.info("took %s over: %s", mine.attempt, current.describe())
+        logger.debug("%s has a lease, token %d", mine.attempt, token)
         return Lease(objects, identity, mine, current)
     return winner or acquire(objects, identity, attempt_of, may_take_over, collecting=collecting)
 

@@ -98,7 +98,7 @@ def test_an_experiment_keeps_its_steps_at_both_scales(tmp_path: Path) -> None:
 
     def told(*more: str) -> list[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "marin.cli", *asked, *more],
+            [sys.executable, "-m", "marin", *asked, *more],
             capture_output=True,
             text=True,
             env=environment,

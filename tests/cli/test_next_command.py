@@ -42,7 +42,7 @@ def test_after_a_failure_its_log_and_the_same_command(tmp_path: Path, way: str, 
     folder = project.folder
     program = {
         "file": [sys.executable, "exp1_toy.py"],
-        "module": [sys.executable, "-m", "marin.cli", "run", "exp1_toy.py"],
+        "module": [sys.executable, "-m", "marin", "run", "exp1_toy.py"],
         "marin": [MARIN, "run", "exp1_toy.py"],
     }[way]
     asked = [*program, "--backend", "inline", "--only", "it's the end", "--prefix", prefix]
@@ -88,7 +88,7 @@ def test_what_gc_and_rm_say_does_it(tmp_path: Path) -> None:
     where = ["--prefix", str(project.store)]
     project.run()
     project.run("--rebuild", "say", "--rebuild", "repeat")
-    for asked in ([MARIN, "gc", "--now", *where], [sys.executable, "-m", "marin.cli", "rm", "repeat", *where]):
+    for asked in ([MARIN, "gc", "--now", *where], [sys.executable, "-m", "marin", "rm", "repeat", *where]):
         done = subprocess.run(asked, env=project.environment(), capture_output=True, text=True, check=True)
         [line] = re.findall(r"to do it: (.*)$", done.stdout, re.MULTILINE)
         assert "deleted: " in typed(line, project, Path.cwd())

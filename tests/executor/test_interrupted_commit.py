@@ -67,7 +67,7 @@ def test_status_of_an_experiment_calls_it_committed(tmp_path: Path) -> None:
     project.run()
     interrupt(str(project.store))
     done = subprocess.run(
-        [*project.command()[:1], "-m", "marin.cli", "status", str(project.file), "--json", "--prefix", project.store],
+        [*project.command()[:1], "-m", "marin", "status", str(project.file), "--json", "--prefix", project.store],
         capture_output=True,
         text=True,
         env=project.environment(),

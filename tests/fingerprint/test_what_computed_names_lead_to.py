@@ -175,7 +175,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     for idiom in IDIOMS.values():
         file = place(project, idiom.file)
         file.write_text(file.read_text().replace("1", "2") if file.exists() else "1")
-    call = [sys.executable, "-m", "marin.cli", "plan", str(project.file), "--prefix", str(project.store), "--json"]
+    call = [sys.executable, "-m", "marin", "plan", str(project.file), "--prefix", str(project.store), "--json"]
     done = subprocess.run(call, capture_output=True, text=True, env=project.environment(), check=False)
     steps = json.loads(done.stdout)["steps"]
     return {step["step"].removesuffix("/x"): step["drift"] for step in steps}

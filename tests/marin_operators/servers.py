@@ -87,6 +87,7 @@ class HubServer(BaseHTTPRequestHandler):
     large: frozenset[str]  # stored in LFS: these have a sha256
     lies: frozenset[str]  # served with other bytes than the listing says
     gated: frozenset[str]  # "listing" or "files": where the account is refused, as the hub does at either
+    token: str = ""  # of the account that may see the repository; "" for everybody
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -99,7 +100,8 @@ class HubServer(BaseHTTPRequestHandler):
         listing = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/revision/(\w+)", path)
         file = re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/(\w+)/(.+)", path)
         found = listing or file
-        if found is None or found[1] != self.repo:
+        unknown = self.token and self.headers.get("Authorization") != f"Bearer {self.token}"
+        if found is None or found[1] != self.repo or unknown:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"}, body)
         elif ("listing" if listing else "files") in self.gated:
             self._send(403, b"{}", {"X-Error-Code": "GatedRepo"}, body)

@@ -128,7 +128,7 @@ def build("""
 
 def test_an_experiment_with_two_operators_of_one_op_never_starts(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", EXPERIMENT.replace("\n\ndef build(", TWICE))
-    command = [sys.executable, "-m", "marin.cli", "run", str(project.file), "--prefix", str(project.store)]
+    command = [sys.executable, "-m", "marin", "run", str(project.file), "--prefix", str(project.store)]
     done = subprocess.run(command, env=project.environment(), capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 4, said

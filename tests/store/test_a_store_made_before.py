@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def marin(project: Path, command: str, *arguments: str) -> str:
-    line = [sys.executable, "-m", "marin.cli", command, *arguments, "--prefix", str(project / "store")]
+    line = [sys.executable, "-m", "marin", command, *arguments, "--prefix", str(project / "store")]
     done = subprocess.run(line, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -90,7 +90,7 @@ def run(project: Project, backend: str, *arguments: str) -> str:
 
 def asked(project: Project, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "marin.cli", *arguments, "--prefix", str(project.store)],
+        [sys.executable, "-m", "marin", *arguments, "--prefix", str(project.store)],
         capture_output=True,
         text=True,
         env={**project.environment(), "LAB_API_KEY": BY_NAME},

@@ -106,7 +106,7 @@ def test_what_a_running_experiment_makes_and_reads_stays(tmp_path: Path) -> None
         for folder in project.store.iterdir():  # all but what tells that it runs
             if folder.name != ".marin":
                 age(folder, 60)
-        gc = [sys.executable, "-m", "marin.cli", "gc", "--prefix", str(project.store), "--older-than", "0", "--delete"]
+        gc = [sys.executable, "-m", "marin", "gc", "--prefix", str(project.store), "--older-than", "0", "--delete"]
         done = subprocess.run(gc, capture_output=True, text=True, env=project.environment(), check=True)
         assert "nothing to free" in done.stdout
         gate.touch()

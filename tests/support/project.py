@@ -92,7 +92,7 @@ class Project:
 
     def marin(self, command: str, *arguments: str) -> str:
         """``marin COMMAND FILE ARGUMENT… --prefix STORE``"""
-        call = [sys.executable, "-m", "marin.cli", command, str(self.file), *arguments, "--prefix", str(self.store)]
+        call = [sys.executable, "-m", "marin", command, str(self.file), *arguments, "--prefix", str(self.store)]
         done = subprocess.run(call, capture_output=True, text=True, env=self.environment(), check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -17,8 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import ClusterLost, NoCluster
+from marin.executor import verbosity
 from marin.executor.backends.private_ray import MODE, TOKEN, TOKEN_PATH, PrivateRay, stay_on_this_machine
 
+logger = logging.getLogger(__name__)
 ADDRESS = "RAY_ADDRESS"
 QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 CONNECT_SECONDS = 5.0  # for a socket to be answered
@@ -163,9 +166,13 @@ def join(named: NamedCluster) -> Cluster:
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a submitted job may have a PYTHONPATH: ours holds it
     path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
     try:
-        context = ray.init(address=named.address, runtime_env={"env_vars": {"PYTHONPATH": path}}, **QUIET)
+        variables = {"PYTHONPATH": path}
+        if level := os.environ.get(verbosity.VARIABLE):
+            variables[verbosity.VARIABLE] = level
+        context = ray.init(address=named.address, runtime_env={"env_vars": variables}, **QUIET)
     except Exception as error:
         raise _cannot_join(named, str(error)) from error
+    logger.info("joined the %s", named)
     return Cluster(named, context)
 
 
@@ -174,6 +181,11 @@ def _must_answer(named: NamedCluster) -> None:
     address = named.address.partition("://")[2] or named.address
     if address == "auto":
         return
+    if named.address.startswith(("http://", "https://")):
+        raise NoCluster(
+            f"{named.address} ({named.origin}) is a dashboard, which takes jobs (`ray job submit -- COMMAND`) and no "
+            f"steps: wanted HOST:PORT of the cluster itself. {REMEDY}"
+        )
     if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdigit():
         raise NoCluster(f"{named.address} ({named.origin}) is no address of a Ray cluster: wanted HOST:PORT. {REMEDY}")
     if (refusal := _refusal(address)) is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import os
 import secrets
 import shutil
@@ -30,6 +31,7 @@ from marin.errors import NoCluster
 from marin.store.documents import BadDocument
 from marin.store.process import Holder, this_process
 
+logger = logging.getLogger(__name__)
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 TOKEN_FOLDER, OWNER = "marin-ray-token-", "process.json"
 ONE_MACHINE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # read when Ray is imported
@@ -78,6 +80,8 @@ class PrivateRay:
             *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
             *(f"--{name}={port}" for name, port in ports.items()),
         ]
+        logger.debug("starting %s", command)
+        began = time.monotonic()
         with self._log.open("wb") as log:
             self._keeper = subprocess.Popen(
                 ["sh", "-c", KEEPER, "sh", self._folder, *command],
@@ -91,6 +95,7 @@ class PrivateRay:
             import ray  # noqa: F401  # while it starts
 
             self._wait((ports["port"], ports["node-manager-port"]))
+            logger.info("Ray answers at %s after %.1f s", self.address, time.monotonic() - began)
         except BaseException:
             self.end()
             raise

@@ -21,6 +21,7 @@ from marin.executor.backends.item_errors import explained, portable
 from marin.executor.backends.step_pickles import Unpacked, addressed, packed
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.log_capture import captured
+from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
 from marin.steps.resources import Resources
@@ -210,6 +211,7 @@ def run_attempt(job: Job, parcels: Any) -> Outcome:
     """parcels: reference to those of the driver's steps."""
     import ray
 
+    log_as_asked()
     if parcels not in _unpacked:
         _unpacked[parcels] = Unpacked(ray.get(parcels))
     return attempt(_unpacked[parcels].job(job), map_on_ray, captured)

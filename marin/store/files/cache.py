@@ -6,9 +6,9 @@
     {folder}/<content>.using     locked (shared) by every process that uses it, so that nobody evicts it
     {folder}/<content>.making    locked by the one that downloads it
 
-``folder`` is ``$MARIN_CACHE``, else below the machine's temporary folder, one per user. Before a download the least
-recently used contents are evicted until it fits into ``$MARIN_CACHE_GIB`` (default: half of the disk); what is in use
-stays. Safe to delete when nothing runs.
+``folder`` is that of ``marin.store.files.checksums``. Before a download the least recently used contents are evicted
+until it fits into ``$MARIN_CACHE_GIB`` (default: half of the disk); what is in use stays. Safe to delete when nothing
+runs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Digests of local files, remembered until somebody touches the file.
 
-``{folder}/checksums.sqlite``, ``folder`` being ``$MARIN_CACHE``, else below the machine's temporary folder, one per
-user. A file is known by device, inode, size, and the times of its last write and last change of anything; one that was
-changed within the last seconds is read again next time, because a second change may leave the same time. Safe to
-delete; without it every file is read on every plan.
+``{folder}/checksums.sqlite``, see ``cache_folder``. A file is known by device, inode, size, and the times of its last
+write and last change of anything; one that was changed within the last seconds is read again next time, because a
+second change may leave the same time. Safe to delete; without it every file is read on every plan.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import tempfile
@@ -20,6 +20,7 @@ from typing import IO
 
 import xxhash
 
+logger = logging.getLogger(__name__)
 CHUNK = 1 << 20
 READERS = 8
 SETTLED_NS = 2_000_000_000  # coarser than the clock of any file system but FAT's
@@ -61,9 +62,16 @@ def _key(status: os.stat_result) -> str:
 
 
 def cache_folder() -> Path:
-    """Where this user's processes keep copies and what they found out: ``$MARIN_CACHE``, else a temporary folder."""
-    given = os.environ.get("MARIN_CACHE")
-    return Path(given) if given else Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
+    """Where this user's processes keep copies and what they found out.
+
+    ``$MARIN_CACHE``; else ``$XDG_CACHE_HOME/marin``, where that is an absolute path; else a folder of this user's below
+    the machine's temporary one, because inputs are large and a home may lie on the network.
+    """
+    if given := os.environ.get("MARIN_CACHE"):
+        return Path(given)
+    if os.path.isabs(home := os.environ.get("XDG_CACHE_HOME", "")):
+        return Path(home) / "marin"
+    return Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
 
 
 def memory_folder() -> Path | None:
@@ -83,7 +91,8 @@ def _database() -> sqlite3.Connection | None:
     try:
         database = sqlite3.connect(folder / "checksums.sqlite", timeout=5.0)
         database.execute(TABLE)
-    except sqlite3.Error:
+    except sqlite3.Error as error:
+        logger.info("every file is read: digests cannot be remembered in %s: %s", folder, error)
         return None
     return database
 

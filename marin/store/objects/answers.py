@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from marin.errors import BadPrefix, MarinError, StoreError, StoreFull
 from marin.store.objects.conditional import PreconditionFailed
 
+logger = logging.getLogger(__name__)
 REFUSED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "401", "403"}
 FULL = {"QuotaExceeded", "XMinioStorageFull", "507"}
 CREDENTIALS = {
@@ -23,11 +26,14 @@ CREDENTIALS = {
 def answered(url: str, doing: str) -> Generator[None]:
     """doing: "read", "write", "list" or "delete". What is not there, and what a condition refused, passes: only the
     caller knows what it means."""
+    began = time.monotonic()
     try:
         yield
+        logger.debug("%s %s: %.3f s", doing, url, time.monotonic() - began)
     except (MarinError, FileNotFoundError, PreconditionFailed):
         raise
     except Exception as error:
+        logger.info("%s %s: %r after %.3f s", doing, url, error, time.monotonic() - began)
         raise as_store_error(error, url, doing) from error
 
 

@@ -1,4 +1,4 @@
-"""``python -m marin.cli``."""
+"""``python -m marin`` is ``marin``."""
 
 from marin.cli.commands import main
 
