@@ -70,6 +70,11 @@ class Taint:
         """None if it can be trusted."""
         return self._found.get(output)
 
+    @property
+    def found(self) -> Mapping[Output, Distrust]:
+        """Everything that cannot be trusted."""
+        return self._found
+
     def judge(self, outputs: Iterable[Output]) -> None:
         """Also outputs that the lineage has learnt of since. Those nearest to a revoked one come first."""
         level = [seed for output in outputs if output not in self._found and (seed := self._seed(output)) is not None]

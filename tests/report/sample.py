@@ -23,7 +23,6 @@ from marin.report.page.drawing.model import (
     Series,
     SeriesPlot,
     SourceUse,
-    StageTiming,
     Status,
     StepRow,
     Table,
@@ -100,15 +99,6 @@ def page() -> ExperimentPage:
         ),
         evaluations=evaluations(),
         evidence=evidence(noise),
-        timings=(
-            StageTiming(stage="sources", steps=24, seconds=21.4),
-            StageTiming(stage="filter and deduplicate", steps=48, seconds=38.2),
-            StageTiming(stage="decontaminate", steps=24, seconds=12.9),
-            StageTiming(stage="tokenize", steps=25, seconds=17.1),
-            StageTiming(stage="train", steps=8, seconds=171.0),
-            StageTiming(stage="evaluate", steps=11, seconds=44.7),
-            StageTiming(stage="report", steps=1, seconds=0.8),
-        ),
         tokens=6_389_760,
         flops=3.21e13,
         chip_hours=0.11,
@@ -116,7 +106,7 @@ def page() -> ExperimentPage:
         trust=(
             TrustNote(
                 step="decontaminate/dolmino_math",
-                kind="accepted drift",
+                kind="drift accepted",
                 text="marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
             ),
         ),
@@ -189,7 +179,6 @@ def steps(noise: random.Random) -> list[StepRow]:
         made[drifted],
         status=Status.CACHED,
         reason="drift accepted",
-        notes=("code drift accepted: same result, refactor",),
     )
     alias = next(i for i, step in enumerate(made) if step.name == "filter/proofpile_2")
     made[alias] = replace(made[alias], status=Status.ALIAS, reason="same input bytes as filter/proofpile_2 of 0f3a")
@@ -381,7 +370,6 @@ def failed() -> ExperimentPage:
         evidence=(),
         headline=(),
         mixtures=(),
-        timings=(),
         trust=(),
         tokens=None,
         flops=None,

@@ -1,4 +1,6 @@
+import hashlib
 import os
+import random
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import pytest
 from marin.report.page.drawing.experiment import render
 from marin.report.page.drawing.model import (
     Better,
+    Difference,
     EvaluationTable,
     Event,
     Evidence,
@@ -20,6 +23,7 @@ from marin.report.page.drawing.model import (
     MixtureTable,
     Series,
     SeriesPlot,
+    Setting,
     Status,
     StepRow,
     Table,
@@ -69,13 +73,73 @@ def test_every_step_has_a_row_and_a_place_in_the_graph(whole: str) -> None:
         assert step.identity[:12] in reading.text
 
 
+def _many(shape: str, count: int) -> list[StepRow]:
+    """Steps as a store of a long prefix gives them, with the facts of documents."""
+    ops, made, dice = ("download", "filter", "dedup", "tokenize"), list[StepRow](), random.Random(7)
+    for index in range(count):
+        op, label = ops[index % 4], f"nemotron_cc/shard-{index // 4:05}"
+        before = [f"{ops[index % 4 - 1]}/{label}"] if index % 4 else []
+        if shape == "tangle":
+            before = [made[dice.randrange(index)].name for _ in range(min(index, 3))]
+        failed = shape == "all failed"
+        identity = hashlib.sha256(f"{index}".encode()).hexdigest()
+        output = f"/home/researcher/marin-store/{op}/nemotron_cc-shard-{index // 4:05}-{identity[:12]}.0001"
+        made.append(
+            StepRow(
+                name=f"{op}/{label}", op=op, identity=identity, status=Status.FAILED if failed else Status.CACHED,
+                reason="committed", seconds=1.25, inputs=before, output="" if failed else output,
+                facts={} if failed else {"documents": 700 + index, "bytes": 1_900_000 + index, "shards": 1},
+                error="DiskFull: nothing could be written" if failed else "", log=f"{output}/.marin/log.txt",
+            )
+        )  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize("shape", ["chains", "tangle", "all failed", "all accepted", "packages changed"])
+def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shape: str) -> None:
+    """Two megabytes for 10,000 steps, of which revocations.shown takes a quarter; and what there is in any case."""
+    steps = _many(shape, 2000)
+    kind = {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape)
+    trust = [TrustNote(step.name, kind, "numpy is newer", kind != "drift accepted") for step in steps] if kind else []
+    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, trust=trust)
+    html = render(page)
+    fixed = len(render(ExperimentPage(title="t", question="", scale="full", created="now")))
+    size = len(html.encode()) - fixed
+    more = {"all accepted": 200_000, "all failed": 200_000, "tangle": 100 * 2000}  # 200 rows; inputs by name
+    assert size < 2_000_000 * 2000 / 10_000 * 0.7 + more.get(shape, 0)
+    reading = Reading(html)
+    assert {f"s{index}" for index in range(2000)} <= set(reading.ids())
+    text = " ".join(reading.text.split())
+    for step in (steps[0], steps[1003], steps[-1]):
+        assert step.identity[:12] in text
+        assert step.label in text
+    if shape == "chains":
+        assert f"{steps[1003].identity[:12]} 1.2 s 1,703 · 1,901,003" in text
+        assert "committed; shards 1; reads dedup/…. A line: label, code, time, documents, bytes." in text
+    drawn = {n for _, attributes in reading.tags for n in attributes.get("data-steps", "").split()}
+    assert drawn == {str(index) for index in range(2000)}
+
+
+def test_what_failed_drifted_was_accepted_or_made_again_is_in_no_fold() -> None:
+    steps = _many("chains", 900)
+    steps[5] = replace(steps[5], status=Status.FAILED, error="ValueError: no text")
+    trust = [TrustNote(steps[at].name, kind, f"why {at}") for at, kind in ((9, "drift"), (14, "made again"))]
+    trust += [TrustNote(step.name, "other package version", "numpy is newer", True) for step in steps]
+    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, trust=trust))
+    before, _, folded = html.partition("<h3>By operator</h3>")
+    for at in (5, 9, 14):
+        assert f'<tr id="s{at}"' in before
+        assert f'id="s{at}"' not in folded
+    assert 'id="s10"' in folded
+    assert all(text in before for text in ("ValueError: no text", "drift: why 9", "made again: why 14"))
+    assert 'id="s10"' not in before
+
+
 def test_the_page_is_small(whole: str) -> None:
     assert len(whole.encode()) < 1_000_000
 
 
 def test_a_long_run_stays_small_and_keeps_its_spike() -> None:
-    import random
-
     page = replace(sample.page(), runs=sample.runs(random.Random(1), scale=1000))
     html = render(page)
     assert len(html.encode()) < 3_000_000
@@ -95,8 +159,6 @@ def test_equal_pages_give_equal_bytes_in_any_process(whole: str) -> None:
         ).stdout
         for seed in ("1", "77")
     }  # fmt: skip
-    import hashlib
-
     assert digests == {hashlib.sha256(whole.encode()).hexdigest()}
 
 
@@ -150,7 +212,7 @@ def _hostile(text: str) -> ExperimentPage:
     curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
     step = StepRow(
         name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
-        facts={text: {text: text}}, notes=(text,), log="/" + text, error=text,
+        facts={text: {text: text}}, log="/" + text, error=text,
     )  # fmt: skip
     return ExperimentPage(
         title=text, question=text, scale=text, created=text, issue=1, issue_url="javascript:alert(1)",
@@ -159,7 +221,10 @@ def _hostile(text: str) -> ExperimentPage:
         mixtures=(MixtureTable(arm=text, stages={0: {text: 1}}),),
         runs=(curve,), trust=(TrustNote(step=text, kind=text, text=text),),
         evaluations=(EvaluationTable(title=text, columns=(text,), note=text, rows=(
-            MetricRow(name=text, values={text: 1}, unit=text, note=text),)),),
+            MetricRow(name=text, values={text: 1}, unit=text, role=text,
+                differences={text: Difference(text, 1, 0, 2)}),),
+            baseline='x'),),
+        settings=(Setting(text, {text: text}), Setting(text + "2", {})),
         evidence=(Evidence(title=text, finding=Finding.FOUND, verdict=text, paragraphs=(text,), plots=(plot,),
             tables=(Table(title=text, columns=(text,), rows=((text,),), note=text),)),),
     )  # fmt: skip

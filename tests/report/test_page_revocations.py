@@ -1,6 +1,7 @@
 """Pages that exist say when what they show is revoked, and stop saying so when that is taken back."""
 
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from marin.store.store import Store
 from tests.cli.test_cli import Command
 from tests.store.test_lineage import of
 from tests.support.project import Project
-from tests.support.toy import Join, Write, planned, run
+from tests.support.toy import Join, Write, planned, record_of, run
 
 WEB, MATH = Write(text="web", label="web"), Write(text="math", label="math")
 CLEAN, MIXED = Join(parts=(WEB, WEB), label="clean"), Join(parts=(WEB, MATH), label="mi<b>xed")
@@ -58,6 +59,20 @@ def test_a_page_that_is_written_after_the_revocation_has_the_banner_too(tmp_path
     assert "1 of 2 results" in page_of(prefix, "both")
     write_page(run(prefix, clean=CLEAN), Path("clean.py"), Scale.REHEARSAL, "x")
     assert "declared bad" not in page_of(prefix, "clean")
+
+
+def test_a_page_that_lists_whole_digests_as_earlier_ones_do_is_marked_too(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "store")
+    make_pages(prefix)
+    page = Path(prefix) / ".marin/pages/both-rehearsal.html"
+    records = [record_of(prefix, step) for step in (WEB, MATH, MIXED)]
+    outputs = [[record.name, record.identity, record.root] for record in records]
+    listing = json.dumps({"outputs": outputs, "results": {"mixed": MIXED.identity}}).replace("<", "\\u003c")
+    page.write_text(re.sub(r'(id="marin-shown">).*?(?=</script>)', lambda found: found[1] + listing, page.read_text()))
+    revoke(Store(prefix), of(prefix, MATH), "holds test items")
+    assert stamp_pages(Store(prefix)) == [".marin/pages/both-rehearsal.html"]
+    assert "On this page: toy-write/math, toy-join/mi&lt;b&gt;xed." in page.read_text()
+    assert "1 of 1 result must not" in page.read_text()
 
 
 def test_people_who_revoke_at_one_moment_are_all_on_the_page(tmp_path: Path) -> None:

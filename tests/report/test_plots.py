@@ -1,6 +1,7 @@
 import math
 import random
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ ARMS = ("Bison", "Mantis")
 @pytest.fixture(scope="module")
 def training() -> str:
     page = sample.page()
-    return plots.training_plot(page.runs, page.phases, page.arms)
+    made = plots.training_plots(page.runs, page.phases, page.arms)
+    return made.whole + made.part
 
 
 def test_training_names_phases_arms_events_and_both_axes(training: str) -> None:
@@ -37,7 +39,34 @@ def test_colours_come_from_the_page(training: str) -> None:
 def test_arms_differ_in_dash_too(training: str) -> None:
     styles = re.findall(r'style="([^"]*stroke: var\(--arm1\)[^"]*)"', training)
     assert styles
-    assert all("stroke-dasharray" in style for style in styles)
+    assert all("stroke-dasharray" in style for style in styles if "stroke-opacity" not in style)  # but the pale line
+
+
+def test_what_a_frame_cuts_off_is_said() -> None:
+    page = sample.page()
+    made = plots.training_plots(page.runs, page.phases, page.arms)
+    [loss] = [note for note in made.notes if note.startswith("Above the frame: the loss")]
+    first = page.runs[0]
+    assert f"{max(first.loss):.4g} at most, at step {first.step[list(first.loss).index(max(first.loss))]}" in loss
+    assert f"of {first.name} at " in loss
+    assert f"↑ {max(first.loss):.3g}" in Reading(made.whole).text
+    flat = replace(first, loss=[2.0 + step / 1e4 for step in first.step], grad_norm=(), learning_rate=())
+    assert not [note for note in plots.training_plots([flat], (), ()).notes if "Above" in note]
+
+
+def test_smoothing_keeps_the_level_and_the_gaps() -> None:
+    values = [3.0, 5.0] * 40
+    assert svg.window(80) == 5
+    assert svg.window(20) == 1
+    smooth = svg.running_mean(values, 5)
+    assert np.all(np.abs(smooth[2:-2] - 4.0) <= 0.2 + 1e-9)
+    values[10] = math.nan
+    assert [index for index, value in enumerate(svg.running_mean(values, 5)) if math.isnan(value)] == [10]
+    assert svg.running_mean([1.0, 2.0, 3.0], 3).tolist() == [1.5, 2.0, 2.5]
+
+
+def test_the_raw_line_stands_pale_behind_the_smooth_one(training: str) -> None:
+    assert "stroke: var(--arm0); stroke-opacity: 0.35" in training
 
 
 def test_thinning_keeps_the_extremes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
@@ -15,7 +16,10 @@ from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.decontamination import undecontaminated
-from marin.report.page.drawing import model, reports
+from marin.plan.drift import PACKAGE
+from marin.plan.missing import describe_fields
+from marin.plan.observed import UNSEEN
+from marin.report.page.drawing import model, reports, units
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.layout import LOG
@@ -37,6 +41,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     revision, dirty = git_revision(source.parent)
     trainings = [result for result in run.results.values() if result.step.work() is not None]
     arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
+    measured = [(result, _metrics(store, result)) for result in trainings]
     found = [_report(store, record) for record in _reports(run)]
     data = undecontaminated(result.step for result in trainings).sentence()
     trained = [made for result in trainings if (made := training_of(result.step)) is not None]
@@ -56,12 +61,12 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         headline=[line for each in found for line in reports.headline(each)],
         arms=arms,
         steps=[_row(run, result) for result in run.results.values()],
-        mixtures=[table for result in trainings if (table := _mixture(store, result, arms)) is not None],
-        runs=[curve for result in trainings if (curve := _curve(store, result, arms)) is not None],
+        mixtures=[table for each, rows in measured if (table := _mixture(run, each, rows, arms)) is not None],
+        runs=[curve for each, rows in measured if (curve := _curve(each, rows, arms)) is not None],
         phases=phases((result.step for result in trainings), arms),
+        settings=_settings(result.step for result in trainings),
         evaluations=[table for each in found for table in reports.evaluations(each)],
         evidence=[section for each in found for section in reports.evidence(each, data)],
-        timings=_timings(run),
         tokens=sum(made.work.tokens for made in trained) or None,
         flops=sum(made.work.flops for made in trained) or None,
         chip_hours=sum(hours) if hours else None,
@@ -72,14 +77,18 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
 
 def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
     """What a reader should know before relying on this output."""
-    decision, record = run.plan.of(result.step), result.record
-    found = [("drift", text) for text in decision.drift]
-    found += [("drift accepted" if "drift accepted" in text else "other", text) for text in decision.notes]
-    if record is not None and record.alias_of:
-        found.append(("alias", f"nothing ran: the bytes are those of {record.attempt}"))
+    decision, record, name = run.plan.of(result.step), result.record, result.step.name
+    yield from (model.TrustNote(name, "drift", text) for text in decision.drift)
+    for text in decision.notes:
+        if text.startswith(PACKAGE):
+            yield model.TrustNote(name, "other package version", text, is_general=True)
+        elif text.startswith(UNSEEN):
+            yield model.TrustNote(name, "not wholly observed", text, is_general=True)
+        else:
+            yield model.TrustNote(name, "drift accepted" if "drift accepted" in text else "note", text)
     if record is not None and (because := record.provenance.because):
-        found.append(("made again", f"{record.provenance.started} by {record.provenance.who}: {because}"))
-    return (model.TrustNote(step=result.step.name, kind=kind, text=text) for kind, text in found)
+        text = f"{record.provenance.started} by {record.provenance.who}: {because}"
+        yield model.TrustNote(name, "made again", text)
 
 
 def _row(run: Run, result: StepResult) -> model.StepRow:
@@ -89,12 +98,11 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         op=step.op,
         identity=step.identity,
         status=_status(result.status),
-        reason=result.reason,
+        reason=result.reason + (f"; the bytes of {record.attempt}" if record is not None and record.alias_of else ""),
         seconds=record.provenance.seconds if record is not None else result.seconds or None,
         inputs=[dependency.name for dependency in step.dependencies],
         output=f"{store.prefix}/{record.attempt}" if record is not None else "",
         facts=record.facts if record is not None else {},
-        notes=run.plan.of(step).notes,
         log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
     )
@@ -131,6 +139,13 @@ class _TrainingRun(Protocol):
     end_step: int
 
 
+@runtime_checkable
+class _ReadsSequences(Protocol):
+    """A step that says how many tokens a sequence has."""
+
+    seq_len: int
+
+
 def _span(step: ExecutorStep[Any]) -> tuple[int, int]:
     """(first, end) optimizer steps of a training run."""
     return (step.first_step, step.end_step) if isinstance(step, _TrainingRun) else (0, 0)
@@ -144,29 +159,36 @@ def _stages(step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
     return dict(sorted(active.items()))
 
 
-def _mixture(store: Store, result: StepResult, arms: list[str]) -> model.MixtureTable | None:
+def _mixture(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.MixtureTable | None:
     stages = _stages(result.step)
     if not stages or (not _arm(result.step, arms) and _span(result.step)[0] > 0):
         return None  # a later shared phase reads the mixture of the first
     shares = {first: mixture.by_name() for first, mixture in stages.items()}
-    return model.MixtureTable(arm=_arm(result.step, arms), stages=shares, use=_use(store, result))
+    return model.MixtureTable(arm=_arm(result.step, arms), stages=shares, use=_use(run, result, rows))
 
 
-def _use(store: Store, result: StepResult) -> dict[str, model.SourceUse]:
-    """What was really read of each source, where the run wrote it down."""
-    if result.record is None:
-        return {}
-    content = store.objects.read(f"{result.record.attempt}/sources.json")
-    rows: list[dict[str, Any]] = json.loads(content) if content is not None else []
-    return {row["name"]: model.SourceUse(sequences=row["drawn"], epochs=row["epochs"]) for row in rows}
+def _use(run: Run, result: StepResult, rows: list[dict[str, Any]]) -> dict[str, model.SourceUse]:
+    """What a training really read of each source, by its metrics."""
+    sequences = Counter[str]()
+    for row in rows:
+        sequences.update(row.get("sources", {}))
+    sizes = {step.label: record.facts for step in result.step.dependencies if (record := run.results[step].record)}
+    length = result.step.seq_len if isinstance(result.step, _ReadsSequences) else 0
+    return {
+        name: model.SourceUse(count, count * length / tokens if (tokens := sizes.get(name, {}).get("tokens")) else 0.0)
+        for name, count in sequences.items()
+    }
 
 
-def _curve(store: Store, result: StepResult, arms: list[str]) -> model.TrainingCurve | None:
-    record = result.record
-    content = store.objects.read(f"{record.attempt}/metrics.jsonl") if record is not None else None
-    if content is None:
+def _metrics(store: Store, result: StepResult) -> list[dict[str, Any]]:
+    """The lines of a training's metrics; none where it wrote none."""
+    content = store.objects.read(f"{result.record.attempt}/metrics.jsonl") if result.record is not None else None
+    return [json.loads(line) for line in content.splitlines()] if content is not None else []
+
+
+def _curve(result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.TrainingCurve | None:
+    if not rows:
         return None
-    rows: list[dict[str, Any]] = [json.loads(line) for line in content.splitlines()]
 
     def column(name: str) -> list[float]:
         if not all(name in row for row in rows):
@@ -185,6 +207,7 @@ def _curve(store: Store, result: StepResult, arms: list[str]) -> model.TrainingC
             added = sorted(source_name(source) for source in mixture.weights.keys() - previous.keys())
             events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
         previous = mixture.weights
+    resources = result.step.resources
     return model.TrainingCurve(
         name=result.step.label,
         step=[int(step) for step in column("step")],
@@ -193,8 +216,31 @@ def _curve(store: Store, result: StepResult, arms: list[str]) -> model.TrainingC
         learning_rate=column("learning_rate"),
         grad_norm=column("grad_norm"),
         tokens=[int(count) for count in column("tokens")],
+        tokens_per_second=column("tokens_per_second"),
+        seconds=math.fsum(column("seconds")),
+        hardware=resources.accelerator.name if resources.accelerator else f"{resources.cpus:g} CPU",
         events=events,
     )
+
+
+def _settings(trainings: Iterable[ExecutorStep[Any]]) -> list[model.Setting]:
+    """Fields of the runs but their data, which the mixtures show; of a field with fields, each by itself."""
+    found: dict[str, dict[str, str]] = {}
+    for step in trainings:
+        data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
+        for name, value in describe_fields(step).items():
+            for part, text in _flat(name, value) if name not in data else ():
+                found.setdefault(part, {})[step.label] = text
+    return [model.Setting(name, values) for name, values in found.items()]
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, Any]", value).items():
+            yield from _flat(f"{name}.{key}", each)
+    else:
+        text = "" if value is None else units.fact(value) if not isinstance(value, int) else str(value)
+        yield name.replace("_", " "), text.partition("#")[0]
 
 
 def phases(trainings: Iterable[ExecutorStep[Any]], arms: list[str]) -> list[model.Phase]:
@@ -230,14 +276,3 @@ def _report(store: Store, record: Record) -> dict[str, Any]:
     if content is None:
         raise CorruptRecord(f"{store.prefix}/{record.attempt}/report.json is missing; {store.remedy(record)}")
     return {"op": record.op, "headline": record.facts.get("headline", []), **json.loads(content)}
-
-
-def _timings(run: Run) -> list[model.StageTiming]:
-    spent: dict[str, list[float]] = {}
-    for result in run.results.values():
-        if result.record is not None:
-            spent.setdefault(result.step.op, []).append(result.record.provenance.seconds)
-    return [
-        model.StageTiming(stage=op, steps=len(seconds), seconds=sum(seconds))
-        for op, seconds in sorted(spent.items(), key=lambda item: -sum(item[1]))
-    ]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from marin.store.layout import PAGES, REVOCATIONS
-from marin.store.lineage import Output, read_lineage
+from marin.store.lineage import read_lineage
 from marin.store.revocation import revoked
 from marin.store.store import Store
 from marin.store.trust import Taint
@@ -20,17 +20,41 @@ from marin.store.trust import Taint
 if TYPE_CHECKING:
     from marin.executor.run_results import Run
 
+DIGITS = 12  # of a digest
 NAMED = 8  # outputs of one revocation that a banner names
 _SHOWN = re.compile(rb'<script type="application/json" id="marin-shown">(.*?)</script>', re.DOTALL)
 _BANNER = re.compile(rb"<!-- revoked -->.*?<!-- /revoked -->", re.DOTALL)
 
 
 def shown(run: Run) -> str:
-    """For a page's head: the outputs that it shows, and which of them are results."""
-    outputs = [[step.name, each.record.identity, each.record.root] for step, each in run.results.items() if each.record]
+    """For a page's head: the outputs that it shows, and which of them are results.
+
+    By operator: labels, and of each output DIGITS of its identity and DIGITS of its bytes' root, which together tell it
+    from any other. A page of ten thousand steps has room for no more.
+    """
+    outputs: dict[str, tuple[list[str], list[str]]] = {}
+    for step, each in run.results.items():
+        if each.record is not None:
+            labels, digests = outputs.setdefault(step.op, ([], []))
+            labels.append(step.label)
+            digests.append(each.record.identity[:DIGITS] + each.record.root[:DIGITS])
+    by_operator = {op: [labels, "".join(digests)] for op, (labels, digests) in outputs.items()}
     results = {name: step.identity for name, step in run.plan.experiment.results.items()}
-    content = json.dumps({"outputs": outputs, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
+    content = json.dumps({"outputs": by_operator, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="marin-shown">{content}</script>'
+
+
+def _outputs(shown: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(name, DIGITS of identity and of root) of every output on a page."""
+    outputs: Any = shown["outputs"]
+    if isinstance(outputs, list):  # as pages had it up to November 2026: [name, identity, root]
+        rows = cast("list[list[str]]", outputs)
+        yield from ((name, identity[:DIGITS] + root[:DIGITS]) for name, identity, root in rows)
+        return
+    for op, (labels, digests) in outputs.items():
+        for index, label in enumerate(labels):
+            digits = digests[2 * DIGITS * index :][: 2 * DIGITS]
+            yield f"{op}/{label or digits[:8]}", digits
 
 
 def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
@@ -75,14 +99,15 @@ def _stamp(store: Store, name: str, taint: Taint) -> bool:
 def _banner(shown: dict[str, Any], taint: Taint) -> str:
     by_reason: dict[str, list[str]] = {}
     refused: set[str] = set()
-    for name, identity, root in shown["outputs"]:
-        if (bad := taint.of(Output(identity, root))) is not None:
-            refused.add(identity)
+    distrusted = {output.identity[:DIGITS] + output.root[:DIGITS]: bad for output, bad in taint.found.items()}
+    for name, digits in _outputs(shown):
+        if (bad := distrusted.get(digits)) is not None:
+            refused.add(digits[:DIGITS])
             why = f"{bad.revocation.name} was {taint.revocations.describe(bad.revocation)}"
             by_reason.setdefault(why, []).append(name)
     if not by_reason:
         return ""
-    results = [name for name, identity in shown["results"].items() if identity in refused]
+    results = [name for name, identity in shown["results"].items() if identity[:DIGITS] in refused]
     return _html(by_reason, results, len(shown["results"]), len(refused))
 
 

@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.numbers import write_count, write_duration
-from marin.report.page.drawing import graph, tables, units
+from marin.report.page.drawing import folds, graph, metrics, tables, units
 from marin.report.page.drawing.model import ExperimentPage, Plot, Status
 
 
@@ -22,7 +23,11 @@ def render(page: ExperimentPage, head: str = "") -> str:
     arms = tables.arms_of(page.arms, page.mixtures, page.runs)
     counts = Counter(step.status for step in page.steps)
     shares = tables.share_columns(page.mixtures)
-    training, thinned = _training(page, arms)
+    training = _training(page, arms)
+    differing, common = tables.settings(page.settings, [run.name for run in page.runs])
+    apart = folds.apart(page.steps, page.trust)
+    folded = folds.fold(page.steps, apart)
+    same_inputs = folds.first_with_inputs(page.steps)
     return (
         _templates()
         .get_template("experiment.html")
@@ -36,13 +41,25 @@ def render(page: ExperimentPage, head: str = "") -> str:
             question=_paragraphs(page.question),
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
             contents=_contents(page, bool(training), bool(shares)),
-            failed=[step for step in page.steps if step.status is Status.FAILED],
+            failed=counts[Status.FAILED],
+            errors=folds.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
-            trust_kinds=list(Counter(note.kind for note in page.trust).items()),
+            trust=folds.shared(page.trust, page.steps),
+            named=partial(folds.named, steps=page.steps),
+            notes_of=folds.by_step(page.trust),
+            trusted_less=len({note.step for note in page.trust}),
+            trust_kinds=list(Counter(kind for kind, _ in {(note.kind, note.step): 0 for note in page.trust}).items()),
+            apart=apart,
+            folds=folded,
+            line=partial(folds.line, same=same_inputs),
+            same_inputs=same_inputs,
             training=training,
-            thinned=thinned,
+            differing=differing,
+            common=common,
             best_of=tables.best_of,
-            difference_of=tables.difference_of,
+            interval_of=tables.interval_of,
+            explained=metrics.explained,
+            legend=metrics.legend,
             run_cells=tables.run_cells,
             kinds=tables.kinds,
             arrows={"higher": "↑", "lower": "↓", "neither": ""},
@@ -55,7 +72,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
             picture=graph.draw(page.steps),
             below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
-            longest=max((timing.seconds for timing in page.timings), default=0.0) or 1.0,
+            longest=max((fold.seconds for fold in folded), default=0.0) or 1.0,
         )
     )
 
@@ -75,6 +92,7 @@ def _templates() -> Environment:
         count=write_count,
         fact=units.fact,
         breakable=_breakable,
+        tail=_tail,
         file_link=_file_link,
     )
     return environment
@@ -86,14 +104,14 @@ def _paragraphs(text: str) -> list[str]:
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 
-def _training(page: ExperimentPage, arms: Sequence[str]) -> tuple[Markup, bool]:
-    """The plot of the training curves, and whether a curve had to be thinned."""
+def _training(page: ExperimentPage, arms: Sequence[str]) -> dict[str, Any]:
+    """The plots of the training curves: the whole, the part where arms differ, notes on them; {} without a point."""
     if not any(len(run.step) for run in page.runs):
-        return Markup(""), False
-    from marin.report.page.drawing import plots, svg  # matplotlib: a second, and only pages with plots pay it
+        return {}
+    from marin.report.page.drawing import plots  # matplotlib: a second, and only pages with plots pay it
 
-    thinned = any(len(run.step) > svg.MOST_POINTS for run in page.runs)
-    return Markup(plots.training_plot(page.runs, page.phases, arms)), thinned
+    made = plots.training_plots(page.runs, page.phases, arms)
+    return {"whole": Markup(made.whole), "part": Markup(made.part), "notes": made.notes}
 
 
 def _draw(plot: Plot, arms: Sequence[str]) -> Markup:
@@ -115,6 +133,11 @@ def _below(path: str, prefix: str) -> str:
 def _breakable(name: str) -> Markup:
     """A step's name, escaped, that may wrap after each slash."""
     return Markup("/<wbr>").join(name.split("/"))
+
+
+def _tail(path: str) -> str:
+    """Of an output's path, what its operator and label do not say: identity, and the attempt if not the first."""
+    return path.rpartition("-")[2].rpartition("/")[2].removesuffix(".0001")
 
 
 def _contents(page: ExperimentPage, training: bool, mixtures: bool) -> list[tuple[str, str]]:

@@ -30,12 +30,12 @@ class Picture:
     grid: str
     trunk: str
     sources: int
-    boxes: int
+    by_operator: bool  # one box for all steps of an operator
 
 
 def anchors(steps: Sequence[StepRow]) -> dict[str, str]:
     """The id of each step's row on the page: safe whatever the step is called."""
-    return {step.name: f"step-{index}" for index, step in enumerate(steps)}
+    return {step.name: f"s{index}" for index, step in enumerate(steps)}
 
 
 def draw(steps: Sequence[StepRow]) -> Picture:
@@ -46,7 +46,7 @@ def draw(steps: Sequence[StepRow]) -> Picture:
         grid=_grid(folded, pen) if folded.lanes else "",
         trunk=_trunk(folded, pen) if folded.boxes else "",
         sources=sum(lane.sources for lane in folded.lanes),
-        boxes=len(folded.boxes),
+        by_operator=folded.by_operator,
     )
 
 

@@ -11,6 +11,8 @@ from marin.report.page.drawing.model import StepRow
 FEWEST_LANES = 3  # below this, a picture of boxes is clearer than a grid
 MOST_ROWS = 48  # beyond this, equal lanes share a row
 FEWEST_EQUAL = 5  # so many interchangeable trunk steps become one box
+MOST_BOXES = 150  # beyond this, there is one box an operator
+MOST_CELLS = 6000  # of rows by columns, likewise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,7 @@ class Folded:
     boxes: tuple[Box, ...]
     edges: tuple[tuple[int, int], ...]  # between boxes, by index, without those that a longer path implies
     column: tuple[int, ...]  # of each box, counted along these edges
+    by_operator: bool = False  # too many to draw: one box for all steps of an operator, edges only from earlier ones
 
 
 class _Graph:
@@ -101,11 +104,15 @@ def fold(steps: Sequence[StepRow]) -> Folded:
         _lane(graph, number, chain, feeds, into.get(number))
         for number, (chain, feeds) in enumerate(zip(chains, fed, strict=True))
     ]
+    rows = _bundle(rows) if len(rows) > MOST_ROWS else rows
+    groups = _alike(graph, trunk)
+    if len(groups) > MOST_BOXES or len(rows) * (len(columns) + len(gathers)) > MOST_CELLS:
+        return _by_operator(graph)
     beside = tuple(_beside(graph, lane_of, into, column) for column in columns)
-    boxes, edges, column = _boxes(graph, lane_of, trunk)
+    boxes, edges, column = _boxes(graph, lane_of, groups)
     return Folded(
         columns=columns,
-        lanes=tuple(_in_order(_bundle(rows) if len(rows) > MOST_ROWS else rows)),
+        lanes=tuple(_in_order(rows)),
         gathers=gathers,
         beside=beside,
         boxes=boxes,
@@ -280,22 +287,37 @@ def _bundle(lanes: Sequence[Lane]) -> list[Lane]:
     ]
 
 
-def _boxes(
-    graph: _Graph, lane_of: dict[str, int], trunk: Sequence[str]
-) -> tuple[tuple[Box, ...], tuple[tuple[int, int], ...], tuple[int, ...]]:
-    """Trunk steps as boxes, interchangeable ones in one, with the edges between boxes and their columns."""
+def _alike(graph: _Graph, trunk: Sequence[str]) -> list[list[str]]:
+    """Names of trunk steps, interchangeable ones together, inputs first."""
     alike: dict[tuple[str, frozenset[str], frozenset[str]], list[str]] = defaultdict(list)
     for name in trunk:
         alike[graph.steps[name].op, frozenset(graph.inputs[name]), frozenset(graph.consumers[name])].append(name)
     groups: list[list[str]] = []
     for names in alike.values():
         groups += [names] if len(names) >= FEWEST_EQUAL else [[name] for name in names]
-    groups.sort(key=lambda names: graph.depth[names[0]])
+    return sorted(groups, key=lambda names: graph.depth[names[0]])
+
+
+def _by_operator(graph: _Graph) -> Folded:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(graph.steps, key=lambda step: graph.depth[step]):
+        groups[graph.steps[name].op].append(name)
+    boxes, edges, column = _boxes(graph, {}, list(groups.values()))
+    return Folded(
+        columns=(), lanes=(), gathers=(), beside=(), boxes=boxes, edges=edges, column=column, by_operator=True
+    )
+
+
+def _boxes(
+    graph: _Graph, lane_of: dict[str, int], groups: Sequence[Sequence[str]]
+) -> tuple[tuple[Box, ...], tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Groups of steps as boxes, with the edges between boxes and their columns. groups: inputs first."""
     place = {name: index for index, names in enumerate(groups) for name in names}
     direct = _direct_inputs(graph)
-    edges = dict.fromkeys(
+    found = dict.fromkeys(
         (place[source], place[name]) for names in groups for name in names for source in direct[name] if source in place
     )
+    edges = [edge for edge in found if edge[0] < edge[1]]
     column = [0] * len(groups)
     for start, end in sorted(edges, key=lambda edge: edge[1]):  # groups are sorted by depth: inputs first
         column[end] = max(column[end], column[start] + 1)

@@ -49,7 +49,6 @@ class StepRow:
     inputs: Sequence[str] = ()
     output: str = ""  # path or URL
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
-    notes: Sequence[str] = ()  # drift, acceptance, revocation
     log: str = ""  # path or URL
     error: str = ""
 
@@ -60,10 +59,10 @@ class StepRow:
 
 
 class SourceUse(NamedTuple):
-    """How much of a source one arm reads, over all its stages."""
+    """How much of a source a run read."""
 
     sequences: int
-    epochs: float  # sequences over those available
+    epochs: float  # sequences over those that the source has
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +92,17 @@ class TrainingCurve:
     learning_rate: Sequence[float] = ()
     grad_norm: Sequence[float] = ()
     tokens: Sequence[int] = ()  # trained on so far, all phases
+    tokens_per_second: Sequence[float] = ()
+    seconds: float = 0.0  # all its steps, without what came before the first
+    hardware: str = ""
     events: Sequence[Event] = ()
+
+
+class Setting(NamedTuple):
+    """A field of training runs. values: by run, as texts."""
+
+    name: str
+    values: Mapping[str, str]
 
 
 class Phase(NamedTuple):
@@ -104,16 +113,26 @@ class Phase(NamedTuple):
     name: str
 
 
+class Difference(NamedTuple):
+    """One column minus the baseline, with its 95 % interval. value: None where the two cannot be compared."""
+
+    verdict: str
+    value: float | None = None
+    low: float = 0.0
+    high: float = 0.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One metric for several models. values: by column name."""
+    """One metric for several models. values, differences: by column name. role: what the experiment has it for."""
 
     name: str
     values: Mapping[str, float]
     better: Better = Better.NEITHER
     unit: str = ""
     digits: int = 3
-    note: str = ""
+    role: str = ""
+    differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +142,7 @@ class EvaluationTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[MetricRow]
+    baseline: str = ""  # the column that differences are to
     note: str = ""
 
 
@@ -204,20 +224,16 @@ class Evidence:
     plots: Sequence[Plot] = ()
 
 
-class StageTiming(NamedTuple):
-    """Cost of one stage of the pipeline in this run."""
-
-    stage: str
-    steps: int
-    seconds: float
-
-
 class TrustNote(NamedTuple):
-    """Why an output is not simply to be believed: drifted, revoked, accepted, unverified."""
+    """Why an output is not simply to be believed: drifted, revoked, accepted, unverified.
+
+    is_general: it says the same of any number of steps, and none of them stands apart for it.
+    """
 
     step: str
     kind: str
     text: str
+    is_general: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,9 +256,9 @@ class ExperimentPage:
     mixtures: Sequence[MixtureTable] = ()
     runs: Sequence[TrainingCurve] = ()
     phases: Sequence[Phase] = ()
+    settings: Sequence[Setting] = ()  # of the runs, without their data
     evaluations: Sequence[EvaluationTable] = ()
     evidence: Sequence[Evidence] = ()
-    timings: Sequence[StageTiming] = ()
     # What the experiment costs as planned, whoever paid for it; None: not known.
     tokens: int | None = None
     flops: float | None = None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
 from marin.report.page.drawing import svg, units
@@ -28,96 +28,133 @@ PANELS = (
 GAP = 24.0
 
 
-def training_plot(runs: Sequence[TrainingCurve], phases: Sequence[Phase], arms: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class TrainingPlots:
+    """Inline SVGs, and what a reader must know of them. whole: "" if no run has a point."""
+
+    whole: str = ""
+    part: str = ""  # where the arms differ, larger; "" where that is the whole
+    notes: tuple[str, ...] = ()
+
+
+def training_plots(runs: Sequence[TrainingCurve], phases: Sequence[Phase], arms: Sequence[str]) -> TrainingPlots:
     """Loss, learning rate and gradient norm of all runs: the whole of them, and the arms' part larger.
 
-    One axis in optimizer steps, a second in tokens. "" if no run has a point.
+    One axis in optimizer steps, a second in tokens.
     """
     runs = [run for run in runs if len(run.step)]
     if not runs:
-        return ""
+        return TrainingPlots()
     panels = [panel for panel in PANELS if panel[0] == "loss" or any(len(getattr(run, panel[0])) for run in runs)]
-    height = TOP + BOTTOM + sum(panel[2] for panel in panels) + GAP * (len(panels) - 1)
     apart = [run for run in runs if run.arm]
     zoom = len(apart) > 1 and len(apart) < len(runs)
-    out: list[str] = []
-    with svg.canvas(WIDE, height, "Training curves", out) as figure:
-        whole = (min(run.step[0] for run in runs), max(run.step[-1] for run in runs))
-        main = 0.6 if zoom else 0.92
-        _column(figure, runs, phases, arms, panels, (SIDE / WIDE, main - SIDE / WIDE), whole, ends=not zoom, left=True)
-        if zoom:
-            part = (min(run.step[0] for run in apart), max(run.step[-1] for run in apart))
-            _column(figure, apart, (), arms, panels, (main + 0.055, 0.93 - main - 0.055), part, ends=True, left=False)
-    return out[0]
+    whole, above = _column(runs, phases, arms, panels, WIDE * 0.6 if zoom else WIDE, names_ends=not zoom, is_whole=True)
+    part = _column(apart, (), arms, panels, WIDE * 0.37, names_ends=True, is_whole=False)[0] if zoom else ""
+    notes: list[str] = []
+    if smoothed := [run for run in runs if svg.window(len(run.loss)) > 1]:
+        windows = sorted({svg.window(len(run.loss)) for run in smoothed})
+        spans = " to ".join(f"{steps:,}" for steps in dict.fromkeys((windows[0], windows[-1])))
+        notes.append(f"Loss: mean over {spans} steps around each, over the pale line of every step.")
+    if any(len(run.step) > svg.MOST_POINTS for run in runs):
+        notes.append("Long curves are bucket means; the band runs from minimum to maximum.")
+    return TrainingPlots(whole, part, (*notes, *above))
 
 
 def _column(
-    figure: Figure,
     runs: Sequence[TrainingCurve],
     phases: Sequence[Phase],
     arms: Sequence[str],
     panels: Sequence[tuple[str, str, float]],
-    place: tuple[float, float],
-    span: tuple[float, float],
-    ends: bool,
-    left: bool,
-) -> None:
-    """One column of panels over the steps in span. place: left edge and width, as shares of the figure."""
-    total = figure.get_size_inches()[1] * 72
+    width: float,
+    *,
+    names_ends: bool,
+    is_whole: bool,
+) -> tuple[str, list[str]]:
+    """One column of panels over the steps of the runs, and what stands above its frames."""
+    total = TOP + BOTTOM + sum(panel[2] for panel in panels) + GAP * (len(panels) - 1)
+    span = (min(run.step[0] for run in runs), max(run.step[-1] for run in runs))
+    longest = max(len(run.arm or run.name) for run in runs)
+    room = 12 + (min(longest, 24) * 11 * svg.LETTER if names_ends else 0)
+    side = SIDE if is_whole else SIDE - 12
     y = total - TOP
     pad = (span[1] - span[0]) * 0.01 or 0.5
     axes = None
-    for index, (name, label, height) in enumerate(panels):
-        y -= height
-        axes = figure.add_axes((place[0], y / total, place[1], height / total))
-        y -= GAP
-        axes.set_xlim(span[0] - pad, span[1] + pad)
-        drawn = [run for run in runs if len(getattr(run, name))]
-        warm = span[0] + (span[1] - span[0]) * WARMING if left else -math.inf
-        axes.set_ylim(*svg.bounds([_after(run, name, warm) for run in drawn]))
-        if name == "grad_norm":
-            axes.set_ylim(bottom=0)
-        svg.shade_phases(axes, [(phase.first, phase.end, phase.name) for phase in phases], names=index == 0)
-        svg.plain_axes(axes, 8 if left else 6, 5 if index == 0 else 2)
-        if index:
-            axes.annotate(
-                label, (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points",
-                va="bottom", fontsize=10, color=svg.MUTED,
-            )  # fmt: skip
-        elif left:
-            axes.set_ylabel(label)
-        if name == "learning_rate":
-            axes.yaxis.set_major_formatter(FuncFormatter(_power))
-            axes.set_ylim(bottom=0)
-        for run in drawn:
-            colour, dash = _style(run.arm, arms)
-            svg.line(axes, run.step, getattr(run, name), colour, dash, 1.5 if index == 0 else 1.1)
-        if index == 0:
-            if ends:
-                last = [(float(r.step[-1]), _last(r.loss), r.arm or r.name, _style(r.arm, arms)[0]) for r in drawn]
-                svg.label_ends(axes, last)
-            if not left:
+    out: list[str] = []
+    above: list[str] = []
+    title = "Training curves" if is_whole else "Training curves where the arms differ"
+    with svg.canvas(width, total, title, out) as figure:
+        for index, (name, label, height) in enumerate(panels):
+            y -= height
+            axes = figure.add_axes((side / width, y / total, 1 - (side + room) / width, height / total))
+            y -= GAP
+            axes.set_xlim(span[0] - pad, span[1] + pad)
+            drawn = [run for run in runs if len(getattr(run, name))]
+            warm = span[0] + (span[1] - span[0]) * WARMING if is_whole else -math.inf
+            axes.set_ylim(*svg.bounds([_after(run, name, warm) for run in drawn]))
+            if name == "grad_norm":
+                axes.set_ylim(bottom=0)
+            svg.shade_phases(axes, [(phase.first, phase.end, phase.name) for phase in phases], names=index == 0)
+            svg.plain_axes(axes, 8 if is_whole else 6, 5 if index == 0 else 2)
+            if index:
                 axes.annotate(
-                    "where the arms differ", (0, 1), xycoords="axes fraction", xytext=(0, 5),
-                    textcoords="offset points", va="bottom", fontsize=11, fontweight="bold",
+                    label, (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points",
+                    va="bottom", fontsize=10, color=svg.MUTED,
                 )  # fmt: skip
-            # The larger picture of the arms' part names their events; here they would only crowd.
-            events = dict.fromkeys(
-                (event.step, "" if run.arm and left and not ends else event.text)
-                for run in runs
-                for event in run.events
-            )
-            svg.mark_events(axes, list(events))
-        else:
-            for step in dict.fromkeys(event.step for run in runs for event in run.events):
-                if span[0] <= step <= span[1]:
-                    axes.axvline(step, color=svg.MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-        if index < len(panels) - 1:
-            axes.xaxis.set_major_formatter(NullFormatter())
-            axes.tick_params(axis="x", length=0)
-    assert axes is not None
-    axes.set_xlabel("optimizer step" if not any(len(run.tokens) for run in runs) else "", labelpad=2)
-    _token_axis(axes, runs)
+            elif is_whole:
+                axes.set_ylabel(label)
+            if name == "learning_rate":
+                axes.yaxis.set_major_formatter(FuncFormatter(_power))
+                axes.set_ylim(bottom=0)
+            for run in drawn:
+                colour, dash = _style(run.arm, arms)
+                width_of = 1.7 if index == 0 else 1.1
+                svg.line(axes, run.step, getattr(run, name), colour, dash, width_of, smooth=index == 0)
+            above += _above(axes, drawn, name)
+            if index == 0:
+                if names_ends:
+                    last = [(float(r.step[-1]), _last(r.loss), r.arm or r.name, _style(r.arm, arms)[0]) for r in drawn]
+                    svg.label_ends(axes, last)
+                # The larger picture of the arms' part names their events; here they would only crowd.
+                events = dict.fromkeys(
+                    (event.step, "" if run.arm and is_whole and not names_ends else event.text)
+                    for run in runs
+                    for event in run.events
+                )
+                svg.mark_events(axes, list(events))
+            else:
+                for step in dict.fromkeys(event.step for run in runs for event in run.events):
+                    if span[0] <= step <= span[1]:
+                        axes.axvline(step, color=svg.MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+            if index < len(panels) - 1:
+                axes.xaxis.set_major_formatter(NullFormatter())
+                axes.tick_params(axis="x", length=0)
+        assert axes is not None
+        axes.set_xlabel("optimizer step" if not any(len(run.tokens) for run in runs) else "", labelpad=2)
+        _token_axis(axes, runs)
+    return out[0], above
+
+
+def _above(axes: Axes, runs: Sequence[TrainingCurve], name: str) -> list[str]:
+    """What the frame cuts off, said beside an arrow at its top and in a sentence."""
+    top = axes.get_ylim()[1]
+    told: list[str] = []
+    for run in runs:
+        values = getattr(run, name)
+        high = [(value, step) for step, value in zip(run.step, values, strict=True) if value > top]
+        if not high:
+            continue
+        most, at = max(high)
+        axes.annotate(
+            f"↑ {most:.3g}", (at, 1), xycoords=("data", "axes fraction"), xytext=(3, -3), zorder=5,
+            textcoords="offset points", va="top", fontsize=9, color=svg.MUTED,
+            bbox={"facecolor": svg.PAPER, "edgecolor": "none", "pad": 0.8},
+        )  # fmt: skip
+        words = {"grad_norm": "gradient norm", "learning_rate": "learning rate"}.get(name, name)
+        told.append(
+            f"Above the frame: the {words} of {run.arm or run.name} at {len(high):,} of {len(values):,} steps, "
+            f"{units.tick(most)} at most, at step {at:,}."
+        )
+    return told
 
 
 def _token_axis(axes: Axes, runs: Sequence[TrainingCurve]) -> None:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from marin.report.page.drawing.model import Better, EvaluationTable, Evidence, MetricRow
+from marin.report.page.drawing import metrics
+from marin.report.page.drawing.model import Better, Difference, EvaluationTable, Evidence, MetricRow
 
 
 def headline(report: dict[str, Any]) -> list[str]:
     """The comparison's answer and what it cannot say. Evidence has its own verdicts, which a page puts below."""
-    return [*report["answer"], report["note"]] if report["op"] == "compare" else []
+    if report["op"] != "compare":
+        return []
+    names = [row["metric"] for row in report["rows"]]
+    return [*(metrics.without_names(sentence, names) for sentence in report["answer"]), report["note"]]
 
 
 def evaluations(report: dict[str, Any]) -> list[EvaluationTable]:
-    """The comparison as a table of metrics by arm, with the verdict on each difference in the notes."""
+    """The comparison as a table of metrics by arm, with each difference to the baseline and its interval."""
     if report["op"] != "compare":
         return []
-    arms = [arm for arm in report["arms"] if arm != report["baseline"]]
-    roles = dict.fromkeys(report["guard"], "guard") | dict.fromkeys(report["primary"], "primary")
+    roles = dict.fromkeys(report["guard"], "guarded") | dict.fromkeys(report["primary"], "decides")
+    order = ("decides", "guarded", "")
     rows = [
         MetricRow(
             name=row["metric"],
@@ -25,12 +30,17 @@ def evaluations(report: dict[str, Any]) -> list[EvaluationTable]:
             better=_better(row),
             values=row["values"],
             digits=4,
-            note=_note(row, arms, roles.get(row["metric"], "")),
+            role=roles.get(row["metric"], ""),
+            differences={arm: _difference(each) for arm, each in row["differences"].items()},
         )
-        for row in sorted(report["rows"], key=lambda row: ("primary", "guard", "").index(roles.get(row["metric"], "")))
+        for row in sorted(report["rows"], key=lambda row: order.index(roles.get(row["metric"], "")))
     ]
-    title = f"Bits per byte and accuracy; differences are to {report['baseline']}"
-    return [EvaluationTable(title=title, columns=report["arms"], rows=rows, note=report["note"])]
+    title = f"Every metric by arm; differences are to {report['baseline']}, with 95 % intervals"
+    return [
+        EvaluationTable(
+            title=title, columns=report["arms"], rows=rows, baseline=report["baseline"], note=report["note"]
+        )
+    ]
 
 
 def _better(row: dict[str, Any]) -> Better:
@@ -40,17 +50,11 @@ def _better(row: dict[str, Any]) -> Better:
     return Better.HIGHER if row["higher_is_better"] else Better.LOWER
 
 
-def _note(row: dict[str, Any], arms: list[str], role: str) -> str:
-    """Each arm's verdict, with the difference to the baseline and its 95 % interval."""
-    verdicts: list[str] = []
-    for arm, difference in row["differences"].items():
-        verdict = difference["verdict"]
-        if not difference["contaminated"]:
-            value, low, high = (f"{difference[key]:+.4f}".replace("-", "−") for key in ("value", "low", "high"))
-            verdict += f"; {value} [{low}, {high}]"
-        verdicts.append(verdict if len(arms) == 1 else f"{arm}: {verdict}")
-    text = "; ".join(verdicts)
-    return f"{role}: {text}" if role else text
+def _difference(found: dict[str, Any]) -> Difference:
+    if found["contaminated"]:
+        return Difference(found["verdict"])
+    verdict = re.sub(r" by [\d.]+", "", found["verdict"])  # which stands beside it
+    return Difference(verdict, found["value"], found["low"], found["high"])
 
 
 def evidence(report: dict[str, Any], data: str = "") -> list[Evidence]:

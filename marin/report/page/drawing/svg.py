@@ -121,13 +121,44 @@ def thin(x: Sequence[float], y: Sequence[float]) -> tuple[np.ndarray, np.ndarray
 
 
 def line(
-    axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, dash: Any = "solid", width: float = 1.5
+    axes: Axes,
+    x: Sequence[float],
+    y: Sequence[float],
+    colour: str,
+    dash: Any = "solid",
+    width: float = 1.5,
+    *,
+    smooth: bool = False,
 ) -> None:
-    """A line, thinned if it is long, with the range of what was merged as a band."""
+    """A line, thinned if it is long, with the range of what was merged as a band.
+
+    smooth: as the mean over a window, with the line itself pale behind it.
+    """
     xs, mean, low, high = thin(x, y)
     if low is not None and high is not None:
         axes.fill_between(xs, low, high, color=colour, alpha=0.3, linewidth=0.5)
+    if smooth and window(len(y)) > 1:
+        if low is None:
+            axes.plot(xs, mean, color=colour, linewidth=0.8, alpha=0.35, solid_joinstyle="round")
+        xs, mean, _, _ = thin(x, running_mean(y, window(len(y))).tolist())
     axes.plot(xs, mean, color=colour, linestyle=dash, linewidth=width, solid_joinstyle="round")
+
+
+def window(count: int) -> int:
+    """Over how many values a curve of so many is smoothed: an odd number, 1 for a short curve."""
+    return 2 * max(2, count // 40) + 1 if count >= 24 else 1
+
+
+def running_mean(values: Sequence[float], over: int) -> np.ndarray:
+    """The mean of each value and its neighbours, of fewer at the ends; NaN where the value is none or infinite."""
+    array = np.asarray(values, float)
+    finite = np.isfinite(array)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(finite, array, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(finite)])
+    at = np.arange(len(array))
+    low, high = np.maximum(at - over // 2, 0), np.minimum(at + over // 2 + 1, len(array))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(finite, (sums[high] - sums[low]) / (counts[high] - counts[low]), np.nan)
 
 
 def spread_labels(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

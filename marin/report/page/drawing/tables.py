@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, median
 
-from marin.numbers import write_count
+from marin.numbers import write_count, write_duration
 from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Better, MetricRow, MixtureTable, Table, TrainingCurve
+from marin.report.page.drawing.model import Better, MetricRow, MixtureTable, Setting, Table, TrainingCurve
 
 COLOURS = 6  # arms that have a colour of their own on the page
 LONG = 28  # letters; longer texts wrap
@@ -48,10 +49,13 @@ def best_of(row: MetricRow) -> str:
     return "" if all(units.fixed(value, row.digits) == best for value in finite) else best
 
 
-def difference_of(row: MetricRow, arms: Sequence[str]) -> str:
-    """The last arm minus the first, where both have a value."""
-    first, last = row.values.get(arms[0], math.nan), row.values.get(arms[-1], math.nan)
-    return units.signed(last - first, row.digits) if math.isfinite(last - first) else ""
+def interval_of(row: MetricRow, column: str) -> tuple[str, str]:
+    """("−0.012", "[−0.020, −0.004]"): how far the column is from the baseline, and between what; dashes for unknown."""
+    found = row.differences.get(column)
+    if found is None or found.value is None:
+        return "—", ""
+    value, low, high = (units.signed(each, row.digits) for each in (found.value, found.low, found.high))
+    return value, f"[{low}, {high}]"
 
 
 @dataclass(frozen=True)
@@ -89,16 +93,31 @@ def largest_first(columns: Sequence[Shares]) -> list[str]:
 
 
 def run_cells(run: TrainingCurve) -> list[str]:
-    """Steps, tokens to its end, first loss, mean loss over the last twentieth, largest gradient norm."""
-    tail = _finite(run.loss[-max(1, len(run.loss) // 20) :])
+    """Steps, tokens to its end, first loss, final loss, largest gradient norm, median speed, time, hardware."""
+    tail, speeds = final_loss(run), _finite(run.tokens_per_second)
     norms = _finite(run.grad_norm)
     return [
         f"{run.step[0]:,}–{run.step[-1]:,}" if len(run.step) else "",
         write_count(run.tokens[-1]) if len(run.tokens) else "",
         units.fixed(run.loss[0], 3) if len(run.loss) else "",
-        units.fixed(math.fsum(tail) / len(tail), 3) if tail else "",
+        "" if tail is None else units.fixed(tail, 3),
         units.fixed(max(norms), 2) if norms else "",
+        write_count(float(f"{median(speeds):.3g}")) if speeds else "",
+        write_duration(run.seconds) if run.seconds else "",
+        run.hardware,
     ]
+
+
+def final_loss(run: TrainingCurve) -> float | None:
+    """The mean over the last twentieth of its steps."""
+    tail = _finite(run.loss[-max(1, len(run.loss) // 20) :])
+    return fmean(tail) if tail else None
+
+
+def settings(found: Sequence[Setting], runs: Sequence[str]) -> tuple[list[Setting], list[tuple[str, str]]]:
+    """(those in which the runs differ, those that all share as (name, value))."""
+    apart = [each for each in found if len({each.values.get(run, "") for run in runs}) > 1]
+    return apart, [(each.name, next(iter(each.values.values()), "")) for each in found if each not in apart]
 
 
 def _finite(values: Sequence[float]) -> list[float]:
