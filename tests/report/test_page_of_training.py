@@ -14,13 +14,13 @@ from tests.report.reading import Reading
 from tests.support.toy import checkpoint, run
 
 
-@value("toy-rates")
+@value("page-rates")
 class Rates:
     peak: float
     warmup: int
 
 
-class Make(ExecutorStep[Tokens], op="toy-tokens"):
+class Make(ExecutorStep[Tokens], op="page-tokens"):
     tokens: int
 
     def run(self, ctx: Context) -> Tokens:
@@ -28,7 +28,7 @@ class Make(ExecutorStep[Tokens], op="toy-tokens"):
         return Tokens(tokens=self.tokens, documents=1, vocabulary=9, tokenizer="t")
 
 
-class Learn(ExecutorStep[Checkpoint], op="toy-learn"):
+class Learn(ExecutorStep[Checkpoint], op="page-learn"):
     rates: Rates
     data: Stages[ExecutorStep[Tokens]]
     seq_len: int = 8
