@@ -51,7 +51,13 @@ HEAVY = {
     "torch",
     "transformers",
 }
-FILES = sorted(path for folder in MAY_IMPORT for path in (ROOT / folder).rglob("*.py"))
+WRITTEN_FOR_PEOPLE = ROOT / "marin/cli/project"  # what `marin new` writes, which is no part of marin
+FILES = sorted(
+    path
+    for folder in MAY_IMPORT
+    for path in (ROOT / folder).rglob("*.py")
+    if not path.is_relative_to(WRITTEN_FOR_PEOPLE)
+)
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 
 

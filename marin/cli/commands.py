@@ -19,6 +19,7 @@ from marin.cli.exits import Exit
 # Section → command → what it does, in one line. Help shows them in this order.
 COMMANDS: dict[str, dict[str, str]] = {
     "Before a run": {
+        "new": "A small project of your own, or another experiment in one.",
         "plan": "What would run, why, and what it costs.",
         "explain": "Everything known about a step: fields, inputs, code, what changed.",
         "diff": "What differs between two experiments, or two git revisions of one.",

@@ -146,7 +146,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
             experiment = experiment.only(options.only)
         store = open_store(options.prefix)
         plan = _planned(experiment, store, options)
-    say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url}", "bold")
+    say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url or experiment.issue}", "bold")
     runs = not options.runs_here and plan.having(Action.RUN, Action.RECHECK)
     cluster = named_cluster(options.address) if runs else None  # that somebody named
     terminal.print_plan(console, plan, every=options.every_step, where=cluster)

@@ -12,10 +12,12 @@ from marin.store.redaction import redacted
 PREFIX = "store"  # where commands look without --prefix
 
 
-def marin(*arguments: str, prefix: str = "") -> str:
-    """A ``marin`` command. prefix: of the store that it is about, "" if the arguments say it."""
+def marin(*arguments: str, prefix: str = "", folder: str = ".") -> str:
+    """A ``marin`` command. prefix: of the store that it is about, "" if the arguments say it. folder: where it is to be
+    typed.
+    """
     at = ["--prefix", prefix] if prefix and prefix != os.path.abspath(PREFIX) else []
-    return shlex.join([*_marin(), *arguments, *at])
+    return shlex.join([*_marin(folder), *arguments, *at])
 
 
 def same_command() -> str:
@@ -26,15 +28,17 @@ def same_command() -> str:
     return redacted(shlex.join([_short(sys.executable, "python", "python3"), program, *arguments]))
 
 
-def _marin() -> list[str]:
+def _marin(folder: str) -> list[str]:
     beside = os.path.join(os.path.dirname(sys.executable), "marin")
-    return [_short(beside, "marin")] if os.path.exists(beside) else [_short(sys.executable, "python"), "-m", "marin"]
+    if os.path.exists(beside):
+        return [_short(beside, "marin", folder=folder)]
+    return [_short(sys.executable, "python", folder=folder), "-m", "marin"]
 
 
-def _short(program: str, *names: str) -> str:
-    """A name that the shell finds it by, or its path from here."""
+def _short(program: str, *names: str, folder: str = ".") -> str:
+    """A name that the shell finds it by, or its path from the folder."""
     for name in names:
         if shutil.which(name) == program:
             return name
-    here = os.path.relpath(program)
+    here = os.path.relpath(program, folder)
     return program if here.startswith("..") else here

@@ -23,7 +23,7 @@ class Experiment:
     issue: int  # on GitHub
     question: str | None  # what it asks, usually ``__doc__``
     results: Mapping[str, ExecutorStep[Any]]  # the final steps, by what people call them
-    repository: str = "https://github.com/marin-community/marin"
+    repository: str = "https://github.com/marin-community/marin"  # of its issue; "" if that is nowhere on the web
     whole: bool = True  # False: only some of an experiment's results
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Experiment:
 
     @property
     def issue_url(self) -> str:
-        return f"{self.repository}/issues/{self.issue}"
+        return f"{self.repository}/issues/{self.issue}" if self.repository else ""
 
     def steps(self) -> list[ExecutorStep[Any]]:
         """Every step that the results need, each once, dependencies first."""

@@ -23,6 +23,7 @@ RUN = ("run", FILE, "--backend", "inline")
 ADOPT = ("adopt", "--label", "mine", "--because", "a test")
 # What is asked of a full store; all of it succeeds.
 CALLS: dict[str, list[tuple[str, ...]]] = {
+    "new": [],  # makes a folder: tests/cli/test_new.py
     "plan": [("plan", FILE), ("plan", FILE, "--every-step", "--json")],
     "explain": [("explain", FILE, "repeat"), ("explain", FILE, STEP, "--json")],
     "diff": [("diff", FILE, "exp2_other.py"), ("diff", FILE, "exp2_other.py", "--markdown")],
@@ -52,6 +53,12 @@ def misspelt(*call: str, says: str = "repeat/repeat") -> Wrong:
 
 
 WRONG: dict[str, list[Wrong]] = {
+    "new": [
+        (("new", "My-Study"), USAGE, "did you mean my_study?"),
+        (("new", "lib"), EXPERIMENT_ERROR, "exists already"),
+        misspelt("new", "experiment", "x", says="is no project"),
+        (("new",), USAGE, "PROJECT"),
+    ],
     "plan": [misspelt("plan", "exp1_toi.py", says=FILE), (("plan",), USAGE, "EXPERIMENT")],
     "explain": [misspelt("explain", FILE, "repaet")],
     "diff": [misspelt("diff", FILE, "exp3.py", says="exp3.py"), misspelt("diff", FILE, says="git")],
@@ -162,7 +169,7 @@ def test_no_store_and_an_empty_one(forks: Forks, lab: Path, command: str, empty:
     if empty:
         prefix.mkdir(exist_ok=True)
     for call in CALLS[command]:
-        if command in ("completion", "adopt") or call[0] == "run":
+        if command in ("new", "completion", "adopt") or call[0] == "run":
             continue
         asked = (*call, "--from" if command == "mirror" else "--prefix", str(prefix))
         ended = forks.marin(lab, *asked)

@@ -13,6 +13,7 @@ import pytest
 from marin.errors import BROUGHT_BY, extra_with
 from marin.training.process import Listeners, run_training
 from tests.support.project import EXPERIMENT, ROOT, Project
+from tests.test_layering import FILES
 from tests.training.runs import small_spec
 
 BLOCKER = """
@@ -39,13 +40,12 @@ BASE = {required(line) for line in PYPROJECT["dependencies"]} | {"markupsafe"}  
 def optional_modules() -> list[str]:
     """Everything that marin imports anywhere and that neither Python nor the light install holds."""
     found: set[str] = set()
-    for folder in ("marin", "marin_operators", "marin_infra", "marin_datasets", "experiments"):
-        for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Import):
-                    found |= {name.name.partition(".")[0] for name in node.names}
-                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    found.add(node.module.partition(".")[0])
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {name.name.partition(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
     own = {"marin", "marin_operators", "marin_infra", "marin_datasets", "experiments"}
     return sorted(found - own - set(sys.stdlib_module_names) - {name.replace("-", "_") for name in BASE})
 

@@ -1,11 +1,6 @@
-"""Exp 3: how much of my text is in short documents?
+"""DropShort: an operator of our own."""
 
-Question: what share of the documents, and of the bytes, has fewer than 50 words?
-"""
-
-from own_text import training
-
-from marin import Context, Documents, ExecutorStep, Experiment, Scale, executor_main
+from marin import Context, Documents, ExecutorStep
 from marin.data.documents import read_documents, write_documents
 from marin.errors import BadField
 
@@ -25,12 +20,3 @@ class DropShort(ExecutorStep[Documents], op="drop-short", version=1):
         kept = (document for document in given if len(document.text.split()) >= self.words)
         count, size, shards = write_documents(ctx.out, kept)
         return Documents(documents=count, bytes=size, shards=shards)
-
-
-def build(scale: Scale) -> Experiment:
-    long = DropShort(documents=training, label="own")
-    return Experiment(issue=3, question=__doc__, results={"all": training, "long": long})
-
-
-if __name__ == "__main__":
-    executor_main(build)

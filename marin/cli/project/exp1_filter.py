@@ -1,0 +1,28 @@
+"""Exp 1: does a quality filter help on my own text?
+
+Question: is held-out text predicted better by a model whose training text was filtered?
+Arms: all of the text; what the rules for prose keep of it.
+Decision: bits per byte of the held-out tenth.
+"""
+
+from marin import Experiment, Scale, executor_main
+from marin.text.presets import PROSE
+from marin_operators.compare import Compare
+from marin_operators.filter import Filter
+
+from my_project.own_text import REPOSITORY, OwnText
+
+
+def build(scale: Scale) -> Experiment:
+    own = OwnText(scale)
+    filtered = Filter(documents=own.training, quality=PROSE, max_removed=0.9, label="filtered")
+    arms = {
+        "all": own.score(own.train("all", own.training)),
+        "filtered": own.score(own.train("filtered", filtered)),
+    }
+    verdict = Compare(arms=arms, baseline="all", label="filter")
+    return Experiment(issue=1, repository=REPOSITORY, question=__doc__, results={**arms, "comparison": verdict})
+
+
+if __name__ == "__main__":
+    executor_main(build)

@@ -1,0 +1,57 @@
+"""The text, how a small model is trained on it, and how it is scored: what the experiments share."""
+
+from pathlib import Path
+
+from marin import BatchSchedule, Documents, ExecutorStep, Scale, Shuffle, Stages, mixture
+from marin.training.model import Llama
+from marin.training.optimizer import Adam
+from marin.training.schedule import Decay, Schedule
+from marin_operators.evaluate import Evaluate
+from marin_operators.split import Part, Split
+from marin_operators.text_files import TextFiles
+from marin_operators.tokenize import Tokenize
+from marin_operators.train import Train
+from marin_operators.train_tokenizer import TrainTokenizer
+
+from my_project.drop_short import DropShort
+
+REPOSITORY = ""  # where the issues are: https://github.com/OWNER/NAME
+FOLDER = str(Path(__file__).parents[1] / "text")
+TEXT = {Scale.REHEARSAL: FOLDER, Scale.FULL: FOLDER}  # .txt, .md, .jsonl, .jsonl.gz, .jsonl.zst or .parquet files
+STEPS = {Scale.REHEARSAL: 100, Scale.FULL: 10_000}  # optimizer steps of 16 sequences
+SEQ_LEN = 128  # tokens
+VOCABULARY = 2048
+
+
+class OwnText:
+    """Steps at one scale."""
+
+    def __init__(self, scale: Scale) -> None:
+        text = TextFiles(path=TEXT[scale], label="own")
+        documents = DropShort(documents=text, words=20, label="own")
+        self.training = Split(documents=documents, part=Part.TRAIN, holdout=0.1, label="training")
+        self.held_out = Split(documents=documents, part=Part.HELD_OUT, holdout=0.1, label="held out")
+        self.tokenizer = TrainTokenizer(documents=(self.training,), vocabulary=VOCABULARY, label="own")
+        self.steps = STEPS[scale]
+
+    def train(self, name: str, documents: ExecutorStep[Documents], *, lr: float = 5e-3, seed: int = 0) -> Train:
+        """A small Llama of these documents alone. lr: the learning rate after warmup, before it decays to zero."""
+        tokens = Tokenize(documents=documents, tokenizer=self.tokenizer, label=documents.label)
+        return Train(
+            label=name,
+            model=Llama(hidden=128, intermediate=384, layers=2, heads=4, kv_heads=2, seq_len=SEQ_LEN),
+            vocabulary=VOCABULARY,
+            optimizer=Adam(peak_lr=lr),
+            schedule=Schedule(warmup=self.steps // 10, decay=Decay(self.steps // 2, self.steps)),
+            data=Stages({0: mixture({tokens: 1.0})}),
+            batch=BatchSchedule({0: 16}),
+            seq_len=SEQ_LEN,
+            shuffle=Shuffle.FEISTEL,
+            seed=seed,
+            block=32,
+            end_step=self.steps,
+        )
+
+    def score(self, run: Train) -> Evaluate:
+        """How well the run predicts the held-out text."""
+        return Evaluate(label=run.label, checkpoint=run, tokenizer=self.tokenizer, domains={"own": self.held_out})

@@ -1,0 +1,27 @@
+"""A project that `marin new` made, and commands in it, as a person gives them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MARIN = Path(sys.executable).with_name("marin")
+
+
+def marin(folder: Path, *arguments: str, ends: int = 0) -> str:
+    """What the command says, which must end so. It finds marin where it is installed, and nothing else."""
+    return told(folder, str(MARIN), *arguments, ends=ends)
+
+
+def told(folder: Path, *command: str, ends: int = 0, **environment: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=folder, env={**kept, "COLUMNS": "160", **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == ends, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def new_project(folder: Path) -> Path:
+    marin(folder.parent, "new", folder.name)
+    return folder
