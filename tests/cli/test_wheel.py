@@ -1,0 +1,88 @@
+"""The wheel, installed in an environment of its own beside this one's packages, is all that a project needs."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from marin.cli.commands import LINES
+from marin.cli.new import FILES, project_files
+from tests.support.new_project import told
+from tests.support.project import ROOT
+
+DECOYS = ("experiments", "operators", "infra", "datasets")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scripts of an environment that holds the wheel, and sees this one's packages but not this one's marin."""
+    folder = tmp_path_factory.mktemp("installed") / "env"
+    venv.create(folder, symlinks=True)
+    purelib = sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)})
+    scripts = folder / "bin"
+    install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--no-deps", "--offline", "--python", str(folder)]
+    done = subprocess.run([*install, str(wheel)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    # A line of a .pth file adds a folder without reading the .pth files in it, of which one is our editable install.
+    Path(purelib, "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return scripts
+
+
+def test_every_name_that_it_installs_begins_with_marin(wheel: Path) -> None:
+    names = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in names if not name.startswith("marin")} == set()
+    assert {"marin", "marin_operators", "marin_infra", "marin_datasets"} <= names
+
+
+def test_it_holds_every_file_that_is_no_module(wheel: Path) -> None:
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    data = [path for path in (ROOT / "marin").rglob("*") if path.suffix in (".css", ".js", ".html", ".svg", ".j2")]
+    assert any(path.suffix == ".css" for path in data)
+    wanted = {str(path.relative_to(ROOT)) for path in data}
+    wanted |= {str((FILES / name).relative_to(ROOT)) for name in project_files()}
+    assert wanted - inside == set()
+    assert not [name for name in inside if "__pycache__" in name or ".ruff_cache" in name]
+
+
+def test_a_project_is_made_and_planned_from_it_among_packages_of_those_names(installed: Path, tmp_path: Path) -> None:
+    for decoy in DECOYS:
+        (tmp_path / decoy).mkdir()
+        (tmp_path / decoy / "__init__.py").write_text("raise RuntimeError('somebody else s')\n")
+    python = str(installed / "python")
+    where = told(
+        tmp_path, python, "-c", "import marin, marin_operators; print(marin.__path__, marin_operators.__path__)"
+    )
+    assert str(ROOT) not in where
+    assert where.count(str(installed.parent)) == 2
+    for way in ([str(installed / "marin")], [python, "-m", "marin"]):
+        name = f"study{len(way)}"
+        said = told(tmp_path, *way, "new", name)
+        [_, run] = re.findall(r"^next: (.*)$", said, re.MULTILINE)
+        project = tmp_path / name
+        for decoy in DECOYS:
+            (project / decoy).symlink_to(tmp_path / decoy)
+        shell = ["bash", "-c", f"{run} --dry-run"]
+        assert "13 steps: 13 run" in told(project, *shell, PATH=os.defpath)
+        assert "exp2_more.py" in told(project, *way, "new", "experiment", "more")
+        assert "run  compare/more" in " ".join(told(project, *way, "plan", "exp2_more.py").split(" "))
+
+
+def test_its_command_has_every_command(installed: Path, tmp_path: Path) -> None:
+    shown = told(tmp_path, str(installed / "marin"), "--help")
+    assert [name for name in LINES if f"  {name} " not in shown] == []
