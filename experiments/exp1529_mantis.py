@@ -31,7 +31,7 @@ def build(scale: Scale) -> Experiment:
     parent = run.pretrained(pretraining, until=START)
 
     def cooldown(name: str, shuffle: Shuffle, high_quality: dict[int, TokenMix]) -> Train:
-        """One arm: 70 % pretraining data, 30 % high quality, decayed to zero. Arms differ in these arguments alone."""
+        """One arm: 70 % pretraining data, 30 % high quality, decayed to a tenth. Arms differ in these alone."""
         return run.train(
             name,
             steps=(START, END),

@@ -4,23 +4,36 @@ Issues 1295 and 1395. Optimizer steps are counted over the whole run, as the ret
 https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.pipeline import Pipeline, TokenMix
 from marin import CPU, BatchSchedule, Checkpoint, ExecutorStep, Items, Resources, Scale, Shuffle, Stages, Tokens
-from marin.training.model import Architecture, ModelShape, Precision, Recompute
+from marin.training.model import Architecture, Llama3Rope, ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from marin_datasets import gsm8k, held_out
 from marin_infra.hardware import tpu
 from marin_operators.evaluate import Evaluate
 from marin_operators.exposure import Exposure
-from marin_operators.train import Fork, Milestone, Train, WarmStart, order_of
+from marin_operators.train import Fork, Milestone, OptimizerState, Train, WarmStart, order_of
 
 WARMUP = 10_000  # optimizer steps: a hundredth of the million that were planned, and never reached
 REWARMUP = 1_000  # after the switch of architecture
 QK_NORM_FROM = 80_000
+FLOOR = 0.1  # of the peak rate: where re-warmups begin and the cooldown ends
 BATCH = BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})
+UNCLIPPED = Adam(max_grad_norm=1.0, clip_update_norm=None)
+# Before QK-Norm: the machines, which the batch must fit, and the guards, by the step from which each held. Where the
+# sources differ: the configuration has a gradient norm of .2 throughout, the final retrospective 1.0 until 56,400; the
+# clip of updates came at 72,233 and was off from "about 74k" until 80,000.
+PHASES = {
+    0: (tpu("v5p-512", slices=4), UNCLIPPED),
+    18_500: (tpu("v5p-512", slices=3), UNCLIPPED),
+    21_010: (tpu("v4-2048"), UNCLIPPED),
+    56_400: (tpu("v4-2048"), Adam(clip_update_norm=None)),
+    72_233: (tpu("v4-2048"), Adam()),
+    74_000: (tpu("v4-2048"), Adam(clip_update_norm=None)),
+}
 # Held-out text that bits per byte are measured on.
 DOMAINS = {Scale.FULL: ("web", "prose"), Scale.REHEARSAL: ("web", "code", "prose", "reference", "math")}
 
@@ -56,6 +69,7 @@ class Size:
             heads=self.heads,
             kv_heads=self.kv_heads,
             seq_len=self.seq_len,
+            rope=Llama3Rope(),
         )
 
 
@@ -106,14 +120,32 @@ class Marin32B:
         return SIZES[self.data.scale]
 
     def llama(self, mix: TokenMix) -> Train:
-        """From scratch to the step at which QK-Norm came."""
-        return self.train(
-            "32b-llama", steps=(0, QK_NORM_FROM), data={0: mix}, architecture=Architecture.LLAMA, warmup=WARMUP
-        )
+        """From scratch to the step at which QK-Norm came: a run for each phase, which goes on from the one before.
+
+        A rehearsal is one phase: to start a trainer takes longer than the steps of most.
+        """
+        phases = PHASES if self.data.scale is Scale.FULL else {0: (self.size.resources, Adam())}
+        run = None
+        for (begin, (resources, recipe)), end in zip(phases.items(), [*list(phases)[1:], QK_NORM_FROM], strict=True):
+            run = self.train(
+                "32b-llama" if run is None else f"32b-llama-{begin}",
+                steps=(begin, end),
+                start=None if run is None else Fork(self.at(run, begin)),
+                data={0: mix},
+                architecture=Architecture.LLAMA,
+                warmup=WARMUP,
+                recipe=recipe,
+                resources=resources,
+            )
+        assert run is not None
+        return run
 
     def qwen3(self, mix: TokenMix, until: int) -> Train:
-        """Qwen3, which is Llama with QK-Norm, from Llama's weights; the learning rate is warmed up again."""
-        switched = WarmStart(self.at(self.llama(mix), QK_NORM_FROM))
+        """Qwen3, which is Llama with QK-Norm, from Llama's weights and optimizer; the learning rate is warmed up again.
+
+        The clip's history, which Llama did not keep at the end, begins anew; the original took that of an older one.
+        """
+        switched = WarmStart(self.at(self.llama(mix), QK_NORM_FROM), OptimizerState.KEPT)
         return self.train("32b-qwen3", steps=(QK_NORM_FROM, until), start=switched, data={0: mix}, warmup=WARMUP)
 
     def pretrained(self, mix: TokenMix, until: int) -> Milestone:
@@ -136,10 +168,12 @@ class Marin32B:
         warmup: int = 0,
         cooldown: bool = False,
         allow_starved: tuple[str, ...] = (),
+        recipe: Adam = Adam(),  # noqa: B008  # a frozen value
+        resources: Resources | None = None,
     ) -> Train:
         """steps: the first one, and the one before which it ends. data: mixtures by the step from which they are read.
 
-        cooldown: the learning rate decays to zero, with AdamC's weight decay.
+        cooldown: the learning rate decays to a tenth of its peak, with AdamC's weight decay.
         """
         size, (first, end) = self.size, map(self.size.step, steps)
         again = (Rewarmup(at=first, steps=max(1, size.step(REWARMUP))),) if isinstance(start, WarmStart) else ()
@@ -147,8 +181,13 @@ class Marin32B:
             label=name,
             model=size.model(architecture),
             vocabulary=self.data.vocabulary,
-            optimizer=Adam(peak_lr=size.peak_lr, adamc=cooldown),  # the recipe's table is Adam's defaults
-            schedule=Schedule(warmup=size.step(warmup), rewarmups=again, decay=Decay(first, end) if cooldown else None),
+            optimizer=replace(recipe, peak_lr=size.peak_lr, adamc=cooldown),
+            schedule=Schedule(
+                warmup=size.step(warmup),
+                rewarmups=again,
+                decay=Decay(first, end) if cooldown else None,
+                floor=FLOOR,
+            ),
             data=Stages({size.step(at): mix for at, mix in data.items()}),
             batch=BATCH.scaled(steps=size.steps, batch=size.batch),
             seq_len=size.seq_len,
@@ -162,7 +201,7 @@ class Marin32B:
             precision=size.precision,
             recompute=size.recompute,
             checkpoint_every=size.checkpoint_every,
-            resources=size.resources,
+            resources=resources or size.resources,
         )
 
     def score(self, name: str, checkpoint: ExecutorStep[Checkpoint], items: ExecutorStep[Items]) -> Evaluate:

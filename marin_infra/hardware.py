@@ -79,8 +79,8 @@ GPUS = {
 _CHIPS_PER_HOST = 4
 
 
-def tpu(name: str, *, region: str = "") -> Resources:
-    """A whole TPU slice, by the provider's name or with "v5e" for "v5litepod". region: as in Resources.
+def tpu(name: str, *, slices: int = 1, region: str = "") -> Resources:
+    """Whole TPU slices, by the provider's name or with "v5e" for "v5litepod". region: as in Resources.
 
     Raises BadField for an unknown generation, a malformed name and a size that is no slice.
     """
@@ -97,8 +97,16 @@ def tpu(name: str, *, region: str = "") -> Resources:
             f"tpu({name!r}): no {found[1]} slice has size {size} ({found[1]} names count {generation.names_count}); "
             f"nearest: {' and '.join(_nearest(found[1], generation, size))}"
         )
+    if slices < 1:
+        raise BadField(f"tpu({name!r}, slices={slices}): wanted at least 1")
     hosts = 1 if chips <= generation.single_host else chips // _CHIPS_PER_HOST
-    made = Accelerator(name=f"{generation.prefix}-{size}", chips=chips, hosts=hosts, peak_flops=generation.peak_flops)
+    made = Accelerator(
+        name=f"{generation.prefix}-{size}",
+        chips=chips * slices,
+        hosts=hosts * slices,
+        peak_flops=generation.peak_flops,
+        slices=slices,
+    )
     return Resources(accelerator=made, region=region)
 
 

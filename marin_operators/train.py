@@ -21,6 +21,7 @@ from marin import (
     Tokens,
     Work,
     execution,
+    since,
     value,
 )
 from marin.data.mixture import source_name
@@ -33,7 +34,12 @@ from marin.training.schedule import Schedule
 
 @value("fork_optimizer")
 class OptimizerState(Enum):
-    """What a fork does with the optimizer state and the moving average's history."""
+    """What a run does with the optimizer state of the checkpoint that it begins with.
+
+    KEPT: every array of it that this run's optimizer has, too: where a guard (clipping, skipping, the moving average)
+    is switched on or off, the rest is kept and that guard begins anew. What was kept, fresh and left out is in
+    warm_start.json, and in the log.
+    """
 
     _value_: str
     KEPT = "kept"
@@ -42,9 +48,10 @@ class OptimizerState(Enum):
 
 @value("warm_start")
 class WarmStart:
-    """Begin with the weights of another architecture; what it lacks (QK-Norm) and the optimizer are fresh."""
+    """Begin with the weights of another architecture; what it lacks (QK-Norm) and the moving average are fresh."""
 
     checkpoint: ExecutorStep[Checkpoint]
+    optimizer_state: OptimizerState = since(2, default=OptimizerState.FRESH)
 
 
 @value("fork")
@@ -64,8 +71,9 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     whether attention stops at document boundaries. checkpoint_every: steps between resumable
     checkpoints. recompute: what the backward pass computes again.
 
-    Output: the final checkpoint (marin.training.checkpoint), warm_start.json if it began from another
-    one, and below ``kept/`` the checkpoints that milestones asked for.
+    Output: the final checkpoint (marin.training.checkpoint); below ``kept/`` the checkpoints that milestones
+    asked for; warm_start.json if it began from another run's: what was taken from that, what is fresh or left
+    out, and what changed in the recipe.
     """
 
     model: ModelShape
@@ -109,6 +117,12 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 f"{self.called()}: begins at step {self.first_step} with nothing to begin from; "
                 "give start=WarmStart(…) or start=Fork(…), or first_step=0"
             )
+        if self.start is None and self.schedule.warmup >= self.end_step:
+            raise BadField(
+                f"{self.called()}: the warmup takes {self.schedule.warmup:,} steps and the run ends at step "
+                f"{self.end_step:,}, before it reaches its peak rate; shorten the one or lengthen the other"
+            )
+        self._check_batches()
         if self.start is not None:
             self._check_start(self.start)
 
@@ -179,6 +193,23 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             ctx.out.write_text("warm_start.json", ctx.state.read_text("warm_start.json"))
         return artifact_of(ctx.out)
 
+    def _check_batches(self) -> None:
+        """Every chip takes equally many sequences of a batch."""
+        accelerator = self.resources.accelerator
+        if accelerator is None:
+            return
+        for step, size in {
+            max(at, self.first_step): size for at, size in self.batch.at.items() if at < self.end_step
+        }.items():
+            if rest := size % accelerator.chips:
+                legal = [near for near in (size - rest, size - rest + accelerator.chips) if near]
+                raise BadField(
+                    f"{self.called()}: a batch of {size:,} sequences, from step {step:,} on, cannot be shared by the "
+                    f"{accelerator.chips:,} chips of {accelerator}. Nearest that can: "
+                    f"{' and '.join(f'{near:,}' for near in legal)}; or make those steps a run of its own on other "
+                    "chips, which begins with Fork(…)"
+                )
+
     def _check_start(self, start: WarmStart | Fork) -> None:
         source = start.checkpoint
         training = source.training if isinstance(source, Milestone) else source
@@ -187,7 +218,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         theirs, ours = training.model, self.model
         if isinstance(start, WarmStart):
             theirs = replace(theirs, architecture=ours.architecture)
-        if replace(theirs, seq_len=ours.seq_len, rope_theta=ours.rope_theta) != ours:
+        if replace(theirs, seq_len=ours.seq_len, rope_theta=ours.rope_theta, rope=ours.rope) != ours:
             remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
             raise BadField(f"{self.called()}: its model is not that of {training.called()}; {remedy}")
         if training.vocabulary != self.vocabulary:
@@ -195,11 +226,11 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 f"{self.called()}: vocabulary {self.vocabulary}, but it begins from one of {training.vocabulary}"
             )
         reached = source.step if isinstance(source, Milestone) else training.end_step
-        kept = isinstance(start, Fork) and start.optimizer_state is OptimizerState.KEPT
-        if kept and reached != self.first_step:
+        if start.optimizer_state is OptimizerState.KEPT and reached != self.first_step:
+            verb = "forks" if isinstance(start, Fork) else "starts"
             raise BadField(
-                f"{self.called()}: begins at step {self.first_step}, but forks from step {reached} with the "
-                "optimizer state; fork from that step or with OptimizerState.FRESH"
+                f"{self.called()}: begins at step {self.first_step}, but {verb} from step {reached} with the "
+                "optimizer state; begin at that step or with OptimizerState.FRESH"
             )
 
     def _spec(self, ctx: Context) -> Any:
@@ -214,8 +245,11 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 )
         start = None
         if self.start is not None:
-            modes = {OptimizerState.KEPT: StartMode.ALL, OptimizerState.FRESH: StartMode.WEIGHTS}
-            mode = modes[self.start.optimizer_state] if isinstance(self.start, Fork) else StartMode.WARM
+            modes = {
+                Fork: {OptimizerState.KEPT: StartMode.ALL, OptimizerState.FRESH: StartMode.WEIGHTS},
+                WarmStart: {OptimizerState.KEPT: StartMode.WARM_ALL, OptimizerState.FRESH: StartMode.WARM},
+            }
+            mode = modes[type(self.start)][self.start.optimizer_state]
             start = Start(mode=mode, checkpoint=ctx[self.start.checkpoint].directory.url)
         return TrainingSpec(
             model=self.model,

@@ -11,12 +11,16 @@ from marin.steps.value import value
 
 @value("accelerator", kw_only=True)
 class Accelerator:
-    """A slice of accelerators that is taken whole."""
+    """Slices of accelerators that are taken whole, each with a copy of the model where there are several."""
 
-    name: str  # the provider's word for it ("v4-2048")
-    chips: int
-    hosts: int
+    name: str  # the provider's word for one of them ("v4-2048")
+    chips: int  # of all slices together
+    hosts: int  # likewise
     peak_flops: float  # dense bf16 FLOP/s of one chip
+    slices: int = 1
+
+    def __str__(self) -> str:
+        return self.name if self.slices == 1 else f"{self.slices} × {self.name}"
 
 
 @value("resources", kw_only=True)

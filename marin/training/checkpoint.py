@@ -28,6 +28,8 @@ import xxhash
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training.model import ModelShape
+from marin.training.optimizer import Adam
+from marin.training.schedule import Schedule
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -44,7 +46,8 @@ class Facts:
 
     step: optimizer steps done, all phases. tokens: trained on so far, all phases. loss: of the last
     step. averaged: whether a moving average of the weights is stored. finite: whether every number was
-    looked at before it was written, and none was NaN or infinite; older checkpoints do not know.
+    looked at before it was written, and none was NaN or infinite. optimizer, schedule: with which it was
+    trained. Older checkpoints know none of the last three.
     """
 
     step: int
@@ -54,6 +57,8 @@ class Facts:
     vocabulary: int
     averaged: bool
     finite: bool = False
+    optimizer: Adam | None = None
+    schedule: Schedule | None = None
 
     @property
     def parameters(self) -> int:

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import haliax
 import jax
 import jax.numpy as jnp
-from levanter.checkpoint import load_checkpoint_or_initialize
-from levanter.checkpoint_manifest import read_manifest
+from levanter.checkpoint import load_checkpoint, load_checkpoint_or_initialize
 from levanter.trainer_state import TrainerState, saveable_training_mask
 
 from marin.errors import UnreadableCheckpoint
@@ -22,9 +21,9 @@ from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.levanter_model import array_shapes, build_model
 from marin.training.levanter_optimizer import with_count
 from marin.training.spec import StartMode, TrainingSpec
+from marin.training.transfer import Carried, Shapes, below, changes, stored_shapes, transfer_report
 
-Shapes = dict[str, tuple[int, ...]]
-WEIGHTS, AVERAGED = "model", "model_averaging/model"
+WEIGHTS, AVERAGED, OPTIMIZER = "model", "model_averaging/model", "opt_state"
 
 
 class InitialState:
@@ -50,22 +49,25 @@ class InitialState:
                 f"{source.url} has a vocabulary of {facts.vocabulary}, this run's tokens have {spec.vocabulary}; "
                 "start from a model that was trained with the same tokenizer"
             )
-        report = transfer_report(_stored_shapes(source), self._wanted_shapes(), source.url)
-        if spec.start.mode is StartMode.ALL:
+        mode, stored = spec.start.mode, stored_shapes(source)
+        report = transfer_report(below(WEIGHTS, stored), self._wanted_shapes(), source.url)
+        report["changed"] = changes(facts, spec)
+        if mode in (StartMode.ALL, StartMode.WEIGHTS):
             self._refuse_partial(report, source)
-            state = self._load(self._fresh, source, (self._model_key,))
-            if int(state.step) != spec.first_step:
-                raise UnreadableCheckpoint(
-                    f"{source.url} is at step {int(state.step)}, this run begins at step {spec.first_step}; "
-                    "fork from that step, or without the optimizer state"
-                )
-            return state, report
-        if spec.start.mode is StartMode.WEIGHTS:
-            self._refuse_partial(report, source)
+        if mode in (StartMode.ALL, StartMode.WARM_ALL) and facts.step != spec.first_step:
+            raise UnreadableCheckpoint(
+                f"{source.url} is at step {facts.step}, this run begins at step {spec.first_step}; "
+                "begin from that step, or without the optimizer state"
+            )
+        if mode is StartMode.ALL and stored == self._stored_as():
+            return self._load(self._fresh, source, (self._model_key,)), report
         model = self._load(self._build, source, (self._model_key,), subpath=WEIGHTS, partial=True)
         state = self._trainer.initial_state(self._training_key, model=model)
+        if mode in (StartMode.ALL, StartMode.WARM_ALL):
+            kept, report["optimizer_state"] = self._carried_over(state.opt_state, source, stored)
+            state = dataclasses.replace(state, opt_state=kept)
         if state.model_averaging is not None:
-            if spec.start.mode is StartMode.WEIGHTS and facts.averaged:
+            if mode in (StartMode.ALL, StartMode.WEIGHTS) and facts.averaged:
                 average = self._load(self._build, source, (self._model_key,), subpath=AVERAGED)
             else:
                 # A copy, because the training step gives up the buffers of model and average both.
@@ -133,6 +135,38 @@ class InitialState:
     def _wanted_shapes(self) -> Shapes:
         return array_shapes(eqx.filter_eval_shape(self._build, self._model_key))
 
+    def _stored_as(self) -> Shapes:
+        """What a checkpoint of this run holds."""
+        shape = eqx.filter_eval_shape(self._fresh, self._model_key)
+        return array_shapes(eqx.filter(shape, saveable_training_mask(shape)))
+
+    def _carried_over(self, fresh: Any, source: Directory, stored: Shapes) -> tuple[Any, dict[str, Any]]:
+        """The optimizer state with every array that the checkpoint holds for it, and the report on that."""
+        leaves, structure = jax.tree.flatten(fresh, is_leaf=haliax.is_named_array)
+        shapes = {f"{OPTIMIZER}/{path}": shape for path, shape in array_shapes(fresh).items()}
+        carried = Carried(wanted=shapes, stored={path: at for path, at in stored.items() if path.startswith(OPTIMIZER)})
+        if not any("/mu/" in path for path in carried.source):
+            raise UnreadableCheckpoint(
+                f"{source.url}: nothing of its optimizer state fits this run's optimizer; begin with "
+                "OptimizerState.FRESH"
+            )
+        exemplars = {
+            carried.source[path]: leaf for path, leaf in zip(shapes, leaves, strict=True) if path in carried.source
+        }
+        loaded = load_checkpoint(
+            exemplars, source.url, axis_mapping=self._trainer.parameter_axis_mapping, mesh=self._trainer.device_mesh
+        )
+        if found := non_finite_arrays(loaded):
+            raise UnreadableCheckpoint(
+                f"{source.url} holds {write_arrays(found)}; begin from an earlier checkpoint, or with "
+                "OptimizerState.FRESH"
+            )
+        merged = [
+            loaded[carried.source[path]] if path in carried.source else leaf
+            for path, leaf in zip(shapes, leaves, strict=True)
+        ]
+        return jax.tree.unflatten(structure, merged), carried.report()
+
     def _at_first_step(self, state: TrainerState) -> TrainerState:
         step = self._spec.first_step
         return dataclasses.replace(state, step=jnp.array(step), opt_state=with_count(state.opt_state, step))
@@ -143,31 +177,3 @@ class InitialState:
                 f"{source.url} holds another architecture: it lacks {sorted(report['fresh'])} and has no use for "
                 f"{sorted(report['dropped'])}; a fork needs the same model, use WarmStart for another"
             )
-
-
-def transfer_report(stored: Shapes, wanted: Shapes, where: str) -> dict[str, Any]:
-    """Which parameters are loaded, fresh (only wanted) and dropped (only stored), with shapes and counts.
-
-    Raises UnreadableCheckpoint if a parameter has one shape there and another here.
-    """
-    for path in sorted(stored.keys() & wanted.keys()):
-        if stored[path] != wanted[path]:
-            raise UnreadableCheckpoint(
-                f"{where}: {path} has shape {stored[path]}, the model wants {wanted[path]}; "
-                "start from a model with the same sizes"
-            )
-    groups = {
-        "loaded": {path: wanted[path] for path in wanted if path in stored},
-        "fresh": {path: wanted[path] for path in wanted if path not in stored},
-        "dropped": {path: stored[path] for path in stored if path not in wanted},
-    }
-    counts = {f"parameters_{name}": sum(math.prod(s) for s in shapes.values()) for name, shapes in groups.items()}
-    return {**counts, **{name: dict(sorted(shapes.items())) for name, shapes in groups.items()}}
-
-
-def _stored_shapes(source: Directory) -> Shapes:
-    manifest = read_manifest(source.url)
-    if manifest is None:
-        raise UnreadableCheckpoint(f"{source.url} has no manifest.json; rebuild the run that made it")
-    prefix = WEIGHTS + "/"
-    return {a.path.removeprefix(prefix): tuple(a.shape) for a in manifest.arrays if a.path.startswith(prefix)}

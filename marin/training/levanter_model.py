@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from levanter.layers.rotary import DefaultRotaryEmbeddingsConfig
+from levanter.layers.rotary import DefaultRotaryEmbeddingsConfig, Llama3RotaryEmbeddingsConfig
 from levanter.models.llama import LlamaConfig
 from levanter.models.qwen import Qwen3Config
 
@@ -30,8 +30,20 @@ def levanter_config(shape: ModelShape, recompute: Recompute = Recompute.NOTHING)
         head_dim=shape.head_width,
         layer_norm_epsilon=shape.norm_eps,
         tie_word_embeddings=shape.tied_embeddings,
-        rope=DefaultRotaryEmbeddingsConfig(theta=shape.rope_theta),
+        rope=_rotary(shape),
         gradient_checkpointing=GRADIENT_CHECKPOINTING[recompute],
+    )
+
+
+def _rotary(shape: ModelShape) -> Any:
+    if shape.rope is None:
+        return DefaultRotaryEmbeddingsConfig(theta=shape.rope_theta)
+    return Llama3RotaryEmbeddingsConfig(
+        theta=shape.rope_theta,
+        factor=shape.rope.factor,
+        low_freq_factor=shape.rope.low,
+        high_freq_factor=shape.rope.high,
+        original_max_position_embeddings=shape.rope.original,
     )
 
 

@@ -16,7 +16,7 @@ from levanter.optim.skipstep import SkipStepConfig
 from levanter.optim.util import log_norm_passthrough
 
 from marin.training.optimizer import Adam
-from marin.training.schedule import Schedule
+from marin.training.schedule import Schedule, Shape
 
 GRADIENT_NORM = "grad_norm"
 UPDATE_NORM = "update_norm"
@@ -35,14 +35,22 @@ class _ScheduledAdam(AdamConfig):
 def traced_learning_rate(schedule: Schedule, peak: float) -> Any:
     """``schedule.learning_rate`` as a function that JAX can trace. float32."""
     ramps = schedule.ramps()
-    starts = jnp.asarray(np.array([ramp.start for ramp in ramps], np.int32))
-    lengths = jnp.asarray(np.array([ramp.end - ramp.start for ramp in ramps], np.float32))
+    starts, ends = (jnp.asarray(np.array([ramp[i] for ramp in ramps], np.int32)) for i in (0, 1))
     first, last = (jnp.asarray(np.array([ramp[i] for ramp in ramps], np.float32)) for i in (2, 3))
+    shapes = jnp.asarray(np.array([list(Shape).index(ramp.shape) for ramp in ramps], np.int32))
 
     def rate(step: Any) -> Any:
         at = jnp.searchsorted(starts, step, side="right") - 1
-        done = jnp.where(lengths[at] > 0, jnp.clip((step - starts[at]) / jnp.maximum(lengths[at], 1), 0, 1), 1)
-        return peak * (first[at] + (last[at] - first[at]) * done)
+        a, b, start, end = first[at], last[at], starts[at], ends[at]
+        step = jnp.clip(step, start, end)
+        t = jnp.where(end > start, (step - start) / jnp.maximum(end - start, 1), 1)
+        by_shape = {
+            Shape.LINEAR: a + (b - a) * t,
+            Shape.COSINE: b + (a - b) * (1 + jnp.cos(jnp.pi * t)) / 2,
+            Shape.INVERSE: a / ((a / jnp.where(b > 0, b, 1) - 1) * t + 1),
+            Shape.INVERSE_SQRT: jnp.maximum(b, a * jnp.sqrt(start / jnp.maximum(step, 1))),
+        }
+        return peak * jnp.select([shapes[at] == number for number in range(len(Shape))], [by_shape[s] for s in Shape])
 
     return rate
 

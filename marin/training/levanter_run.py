@@ -35,6 +35,7 @@ from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averag
 from marin.training.metrics import MetricsLog, non_finite
 from marin.training.model import Precision
 from marin.training.spec import TrainingSpec
+from marin.training.transfer import describe
 
 POLICIES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "params=float32,compute=bfloat16,output=float32"}
 WARM_START = "warm_start.json"
@@ -170,6 +171,8 @@ class _Run:
                 + "\n".join(f"  step {step}: {why}" for step, why in sorted(bad.items()))
             )
         state, report = initial.begin()
+        for line in () if report is None else describe(report):
+            self._emit("note", text=line)
         if report is not None and self._leads:
             self._state_directory.write_text(WARM_START, json.dumps(report, indent=1))
         return state, MetricsLog(self._state_directory, checkpoint.METRICS, ())
@@ -259,6 +262,8 @@ class _Run:
                 vocabulary=spec.vocabulary,
                 averaged=spec.optimizer.ema is not None,
                 finite=True,
+                optimizer=spec.optimizer,
+                schedule=spec.schedule,
             )
             checkpoint.complete(target, facts)
             for old in checkpoint.complete_steps(self._checkpoints)[:-RECENT]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from marin.errors import BadField
-from marin.steps.value import value
+from marin.steps.value import since, value
 
 
 @value("architecture")
@@ -24,6 +24,25 @@ class Precision(Enum):
     BFLOAT16 = "bfloat16"
 
 
+@value("llama3_rope")
+class Llama3Rope:
+    """Llama 3's stretching of rotary positions: long wavelengths by ``factor``, short ones not at all.
+
+    Wavelengths below ``original`` / ``high`` tokens stay, those above ``original`` / ``low`` are stretched, and
+    between them it goes over smoothly. The defaults are Llama 3.1's and the 32B's; see Dubey et al. 2024,
+    arXiv 2407.21783.
+    """
+
+    factor: float = 8.0
+    low: float = 1.0
+    high: float = 4.0
+    original: int = 8192
+
+    def __post_init__(self) -> None:
+        if self.factor < 1 or not 0 < self.low < self.high or self.original < 1:
+            raise BadField(f"{self}: wanted a factor of at least 1, 0 < low < high, and original of at least 1 token")
+
+
 class Recompute(Enum):
     """What the backward pass computes again instead of keeping: memory for time, same result."""
 
@@ -37,7 +56,8 @@ class ModelShape:
     """A decoder-only transformer: RMS norm, rotary positions, gated SiLU, no biases.
 
     hidden, intermediate: widths. heads, kv_heads: query heads, and key/value heads that they share.
-    seq_len: longest sequence (tokens). head_width: per-head width, hidden / heads if None.
+    seq_len: longest sequence (tokens). head_width: per-head width, hidden / heads if None. rope: how rotary
+    positions are stretched, None for plain ones of base rope_theta.
     Raises BadField for sizes that do not fit together.
     """
 
@@ -52,6 +72,7 @@ class ModelShape:
     rope_theta: float = 500_000.0
     norm_eps: float = 1e-5
     tied_embeddings: bool = False
+    rope: Llama3Rope | None = since(2, default=None)
 
     def __post_init__(self) -> None:
         for name in ("hidden", "intermediate", "layers", "heads", "kv_heads", "seq_len"):
@@ -104,11 +125,12 @@ def Llama(
     kv_heads: int,
     seq_len: int,
     rope_theta: float = 500_000.0,
+    rope: Llama3Rope | None = None,
 ) -> ModelShape:
     """The backbone of the 32B's first 80,000 steps."""
     return ModelShape(
         architecture=Architecture.LLAMA, hidden=hidden, intermediate=intermediate, layers=layers, heads=heads,
-        kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta,
+        kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta, rope=rope,
     )  # fmt: skip
 
 
@@ -121,9 +143,10 @@ def Qwen3(
     kv_heads: int,
     seq_len: int,
     rope_theta: float = 500_000.0,
+    rope: Llama3Rope | None = None,
 ) -> ModelShape:
     """The same with QK-Norm: what the 32B switched to at step 80,000."""
     return ModelShape(
         architecture=Architecture.QWEN3, hidden=hidden, intermediate=intermediate, layers=layers, heads=heads,
-        kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta,
+        kv_heads=kv_heads, seq_len=seq_len, rope_theta=rope_theta, rope=rope,
     )  # fmt: skip

@@ -21,7 +21,9 @@ class ClipUpdateNorm:
 class SkipBadSteps:
     """Leave a step out if its loss or gradient norm exceeds mean + sigma · deviation of the last ``window``.
 
-    Nothing is skipped before half a window has been seen. Source: OLMo 2's skip-step optimizer.
+    Nothing is skipped before half a window has been seen. Source: OLMo 2's skip-step optimizer. Six sigma on loss and
+    gradient norm is what the 32B's configuration switched on (``skip_bad_steps=True`` of Levanter); its retrospective
+    says two sigma of the update norm, which is what the clip looks at.
     """
 
     sigma: float = 6.0
@@ -30,7 +32,7 @@ class SkipBadSteps:
 
 @value("adam")
 class Adam:
-    """AdamW. The defaults are the 32B's, steps 0 to 160,000.
+    """AdamW. The defaults are the 32B's from step 80,000 on.
 
     peak_lr: the schedule's 1.0. weight_decay: decoupled; norms and embeddings are exempt.
     max_grad_norm: global norm, None for no clipping. adamc: weight decay shrinks with the learning

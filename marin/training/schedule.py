@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
+from collections.abc import Iterator
+from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
 from marin.errors import BadField
-from marin.steps.value import value
+from marin.steps.value import since, value
+
+
+@value("ramp_shape")
+class Shape(Enum):
+    """How a rate goes from ``a`` to ``b`` in the share ``t`` of the way, 0 … 1. The names are Levanter's."""
+
+    _value_: str
+    LINEAR = "linear"  # a + (b - a)·t
+    COSINE = "cosine"  # b + (a - b)·(1 + cos πt)/2
+    INVERSE = "inv"  # a / ((a/b - 1)·t + 1); b must not be 0
+    INVERSE_SQRT = "inv_sqrt"  # a·√(first step / step), not below b; from step 1 on
 
 
 @value("rewarmup")
@@ -24,37 +38,79 @@ class Decay:
 
     start: int
     end: int
+    shape: Shape = since(2, default=Shape.LINEAR)
+
+
+@value("cycles")
+class Cycles:
+    """WSD-S: hold, then fall to the floor in the last ``decay`` steps of every ``length``, again and again.
+
+    until: the step before which the last cycle ends. rewarmup: steps back to the peak, 0 for a jump.
+    Source: Wen et al. 2024, arXiv 2410.05192; the 8B's first 660,000 steps.
+    """
+
+    length: int
+    decay: int
+    until: int
+    rewarmup: int = 0
+    shape: Shape = Shape.LINEAR
 
 
 class Ramp(NamedTuple):
-    """A straight line from step ``start`` to ``end``; its last value holds until the next ramp."""
+    """From step ``start`` to ``end``; its last value holds until the next ramp."""
 
     start: int
     end: int
     first: float
     last: float
+    shape: Shape = Shape.LINEAR
+
+    def rate(self, step: int) -> float:
+        if self.end <= self.start:
+            return self.last
+        done = min(max((step - self.start) / (self.end - self.start), 0.0), 1.0)
+        if self.shape is Shape.COSINE:
+            return self.last + (self.first - self.last) * (1 + math.cos(math.pi * done)) / 2
+        if self.shape is Shape.INVERSE:
+            return self.first / ((self.first / self.last - 1) * done + 1)
+        if self.shape is Shape.INVERSE_SQRT:
+            return max(self.last, self.first * math.sqrt(self.start / min(max(step, self.start), self.end)))
+        return self.first + (self.last - self.first) * done
 
 
 @value("schedule")
 class Schedule:
-    """Linear warmup, hold, re-warmups, linear decay, as fractions of the peak rate.
+    """Warmup, hold, cycles, re-warmups, decay, as fractions of the peak rate.
 
     warmup: steps from 0 to the peak. floor: lowest fraction, where re-warmups begin and the decay ends.
     Raises BadField for ramps that overlap.
+
+    WSD: ``Schedule(warmup, decay=Decay(start, end))``. Cosine, or inverse square root, after the warmup:
+    ``Decay(warmup, end, Shape.COSINE)``, ``Shape.INVERSE_SQRT``. WSD-S: ``cycles=Cycles(…)``.
     """
 
     warmup: int = 0
     rewarmups: tuple[Rewarmup, ...] = ()
     decay: Decay | None = None
     floor: float = 0.0
+    cycles: Cycles | None = since(2, default=None)
 
     def __post_init__(self) -> None:
         if self.warmup < 0 or not 0 <= self.floor <= 1:
             raise BadField(f"schedule: warmup {self.warmup} and floor {self.floor}; wanted >= 0 and 0 … 1")
+        if (made := self.cycles) is not None and not 0 < made.decay <= made.length - made.rewarmup <= made.length:
+            raise BadField(
+                f"schedule: cycles of {made.length} steps cannot hold {made.rewarmup} of rewarmup and {made.decay} of "
+                "decay; wanted a decay of at least 1, and both together no longer than a cycle"
+            )
         ramps = self.ramps()
         for ramp in ramps[1:]:
-            if ramp.end <= ramp.start:
+            if ramp.end < ramp.start or (ramp.end == ramp.start and ramp.first != ramp.last):
                 raise BadField(f"schedule: a ramp from step {ramp.start} to {ramp.end}; the end must come later")
+            if ramp.shape is Shape.INVERSE and not ramp.last:
+                raise BadField("schedule: an inverse decay never reaches 0; give a floor, 0.1 say")
+            if ramp.shape is Shape.INVERSE_SQRT and not ramp.start:
+                raise BadField("schedule: an inverse square root cannot begin at step 0; begin where a warmup ends")
         for earlier, later in pairwise(ramps):
             if later.start < earlier.end:
                 raise BadField(
@@ -64,15 +120,21 @@ class Schedule:
 
     def ramps(self) -> list[Ramp]:
         """All ramps in order; the first starts at step 0."""
-        made = [Ramp(0, self.warmup, 0.0 if self.warmup else 1.0, 1.0)]
+        made = [Ramp(0, self.warmup, 0.0 if self.warmup else 1.0, 1.0), *self._cycle_ramps()]
         made += [Ramp(again.at, again.at + again.steps, self.floor, 1.0) for again in self.rewarmups]
         if self.decay is not None:
-            made.append(Ramp(self.decay.start, self.decay.end, 1.0, self.floor))
+            made.append(Ramp(self.decay.start, self.decay.end, 1.0, self.floor, self.decay.shape))
         return made
+
+    def _cycle_ramps(self) -> Iterator[Ramp]:
+        if (made := self.cycles) is None:
+            return
+        for end in range(made.length, made.until + 1, made.length):
+            yield Ramp(end - made.decay, end, 1.0, self.floor, made.shape)
+            if end < made.until:
+                yield Ramp(end, end + made.rewarmup, self.floor if made.rewarmup else 1.0, 1.0)
 
     def learning_rate(self, step: int, peak: float) -> float:
         """The rate of the update that turns ``step`` steps done into ``step`` + 1."""
         ramps = self.ramps()
-        ramp = ramps[bisect_right([ramp.start for ramp in ramps], step) - 1]
-        done = min(max((step - ramp.start) / max(ramp.end - ramp.start, 1), 0.0), 1.0) if ramp.end > ramp.start else 1.0
-        return peak * (ramp.first + (ramp.last - ramp.first) * done)
+        return peak * ramps[bisect_right([ramp.start for ramp in ramps], step) - 1].rate(step)

@@ -18,6 +18,7 @@ class StartMode(Enum):
     """What is taken from another run's checkpoint."""
 
     WARM = "warm"  # weights with the same path; the rest is fresh, also optimizer and average
+    WARM_ALL = "warm_all"  # also the optimizer state of those weights, and its histories
     WEIGHTS = "weights"  # all weights and their average; a fresh optimizer
     ALL = "all"  # also the optimizer state
 

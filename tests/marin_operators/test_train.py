@@ -17,6 +17,7 @@ from marin.training.metrics import read_metrics
 from marin.training.model import Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
+from marin_infra.hardware import gpu, tpu
 from marin_operators.train import Fork, Milestone, OptimizerState, Train, WarmStart
 from tests.marin_operators.running import Given, RunningStep, run_step
 from tests.training.runs import LLAMA, QWEN3, SEQ_LEN, VOCABULARY
@@ -58,11 +59,32 @@ def changed(step: Train, **fields: Any) -> Train:
         ({"first_step": 4, "start": WarmStart(PRETRAIN.at(4)), "model": replace(QWEN3, hidden=64)}, "the same sizes"),
         ({"first_step": 4, "start": Fork(PRETRAIN.at(4)), "vocabulary": 80}, "begins from one of 64"),
         ({"checkpoint_every": 0}, "wanted at least 2 and 1"),
+        ({"schedule": Schedule(warmup=6)}, "the warmup takes 6 steps and the run ends at step 6, before it reaches"),
+        (
+            {"first_step": 3, "start": WarmStart(PRETRAIN.at(4), OptimizerState.KEPT)},
+            "begins at step 3, but starts from step 4",
+        ),
+        (
+            {"resources": gpu("h100", count=8)},
+            "a batch of 6 sequences, from step 2 on, cannot be shared by the 8 chips of h100. Nearest that can: 8;",
+        ),
+        (
+            {"batch": BatchSchedule({0: 7680}), "resources": tpu("v4-2048")},
+            "a batch of 7,680 sequences, from step 0 on, cannot be shared by the 1,024 chips of v4-2048. "
+            "Nearest that can: 7,168 and 8,192; or make those steps a run of its own",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_when_built(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadField, match=message):
         changed(PRETRAIN, **fields)
+
+
+def test_a_batch_counts_only_while_the_run_trains_with_it() -> None:
+    on = {"batch": BatchSchedule({0: 8192, 10: 7680, 20: 8192}), "block": 2048}
+    changed(PRETRAIN, **on, resources=tpu("v4-2048"))  # ends at step 6
+    changed(PRETRAIN, **on, first_step=10, end_step=20, start=Fork(PRETRAIN, OptimizerState.FRESH),
+            resources=tpu("v5p-512", slices=3))  # fmt: skip
 
 
 @pytest.mark.parametrize("step", [0, 7])

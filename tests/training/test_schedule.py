@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from marin.errors import BadField
 from marin.training.optimizer import Adam, ClipUpdateNorm
-from marin.training.schedule import Decay, Rewarmup, Schedule
+from marin.training.schedule import Cycles, Decay, Rewarmup, Schedule, Shape
 
 PEAK = 7e-4
-# The 32B: warmup 1 % of the first 80,000 steps, QK-Norm switch at 80,000, cooldown from 160,000 to 192,000.
+# As the 32B, to zero: QK-Norm switch at 80,000, cooldown from 160,000 to 192,000.
 MARIN_32B = Schedule(warmup=800, rewarmups=(Rewarmup(80_000, 1_000),), decay=Decay(160_000, 192_000))
 
 
@@ -30,7 +30,7 @@ MARIN_32B = Schedule(warmup=800, rewarmups=(Rewarmup(80_000, 1_000),), decay=Dec
         (200_000, 0.0),
     ],
 )
-def test_the_retrospectives_schedule(step: int, share: float) -> None:
+def test_warmup_rewarmup_and_decay(step: int, share: float) -> None:
     assert MARIN_32B.learning_rate(step, PEAK) == pytest.approx(PEAK * share, abs=1e-15)
 
 
@@ -54,6 +54,33 @@ def test_the_rate_stays_between_zero_and_the_peak(step: int) -> None:
 def test_it_never_jumps_except_at_the_switch(step: int) -> None:
     change = MARIN_32B.learning_rate(step + 1, PEAK) - MARIN_32B.learning_rate(step, PEAK)
     assert abs(change) <= PEAK / 800 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "shares"),
+    [
+        (Schedule(decay=Decay(0, 100, Shape.COSINE), floor=0.2), {0: 1.0, 50: 0.6, 100: 0.2, 500: 0.2}),
+        (Schedule(decay=Decay(0, 100, Shape.INVERSE), floor=0.1), {0: 1.0, 50: 1 / 5.5, 100: 0.1}),
+        (Schedule(warmup=100, decay=Decay(100, 900, Shape.INVERSE_SQRT)), {50: 0.5, 100: 1.0, 400: 0.5, 900: 1 / 3}),
+        (Schedule(cycles=Cycles(10, 4, until=30), floor=0.1), {6: 1.0, 8: 0.55, 10: 1.0, 19: 0.325, 20: 1.0, 30: 0.1}),
+        (
+            Schedule(cycles=Cycles(10, 4, until=25, rewarmup=2), floor=0.1),
+            {10: 0.1, 11: 0.55, 12: 1.0, 20: 0.1, 22: 1.0},
+        ),
+    ],
+    ids=["cosine", "inverse", "inverse square root", "cycles", "cycles with rewarmup"],
+)
+def test_shapes_and_cycles(schedule: Schedule, shares: dict[int, float]) -> None:
+    assert {step: schedule.learning_rate(step, 2.0) / 2 for step in shares} == pytest.approx(shares)
+
+
+def test_what_no_schedule_can_do_is_refused() -> None:
+    with pytest.raises(BadField, match=r"never reaches 0; give a floor"):
+        Schedule(decay=Decay(0, 10, Shape.INVERSE))
+    with pytest.raises(BadField, match="cannot begin at step 0"):
+        Schedule(decay=Decay(0, 10, Shape.INVERSE_SQRT))
+    with pytest.raises(BadField, match="cycles of 10 steps cannot hold 3 of rewarmup and 8 of decay"):
+        Schedule(cycles=Cycles(10, 8, until=30, rewarmup=3))
 
 
 def test_overlapping_ramps_are_refused() -> None:

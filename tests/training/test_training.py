@@ -21,6 +21,7 @@ from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS, read_metrics
+from marin.training.optimizer import ClipUpdateNorm
 from marin.training.process import Listeners, Timings, compiled_folder, run_training
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from marin.training.spec import Start, StartMode, TrainingSpec, to_json
@@ -150,6 +151,102 @@ def test_a_fork_with_the_optimizer_state_goes_on_as_if_nothing_had_happened(runs
     spec = runs.named("fork", first_step=KEPT, start=Start(mode=StartMode.ALL, checkpoint=source.url))
     runs.train(spec)
     assert runs.rows(spec) == runs.rows(runs.spec)[KEPT:]
+    assert "optimizer_state" not in report_of(spec)  # all of it was read as it is
+
+
+def report_of(spec: TrainingSpec) -> dict[str, Any]:
+    return json.loads(Directory(spec.state).read_text("warm_start.json"))
+
+
+def alike(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> bool:
+    """Up to the rounding of another program."""
+    numbers = ("step", "loss", "learning_rate", "grad_norm", "update_norm")
+    return [[row[name] for name in numbers] for row in rows] == [
+        pytest.approx([other[name] for name in numbers], rel=1e-4) for other in others
+    ]
+
+
+def test_guards_are_switched_off_and_on_without_losing_the_moments(runs: Runs) -> None:
+    """None of them triggers in so few steps: what is trained is what the uninterrupted run trained."""
+    source, whole = runs.checkpoint(runs.spec, KEPT), runs.rows(runs.spec)
+    unguarded = dataclasses.replace(runs.spec.optimizer, clip_update_norm=None, skip_bad_steps=None, ema=None)
+    off = runs.named(
+        "off", first_step=KEPT, end_step=KEPT + 2, optimizer=unguarded,
+        start=Start(mode=StartMode.ALL, checkpoint=source.url), keep_steps=(),
+    )  # fmt: skip
+    notes = runs.train(off).notes
+    assert alike(runs.rows(off), whole[KEPT : KEPT + 2])
+    carried = report_of(off)["optimizer_state"]
+    assert carried["fresh"] == {}
+    assert {path.split("/")[-1].removeprefix("_skipstep_") for path in carried["dropped"]} == {
+        "update_norms", "losses", "grad_norms", "valid_mask", "current_idx", "count",
+    }  # fmt: skip
+    assert "optimizer state: " in notes[1]
+    assert "changed since that checkpoint: optimizer.ema 0.8 → None" in notes
+
+    on = runs.named(
+        "on", first_step=KEPT + 2, start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(off, KEPT + 2).url)
+    )
+    runs.train(on)
+    assert alike(runs.rows(on), whole[KEPT + 2 :])
+    again = report_of(on)["optimizer_state"]
+    assert (again["fresh"].keys(), again["dropped"]) == (carried["dropped"].keys(), {})
+    assert report_of(on)["changed"]["optimizer.skip_bad_steps.window"] == [None, 128]
+
+
+def test_moments_are_kept_though_a_guard_before_them_is_gone(runs: Runs) -> None:
+    """Without clipping of gradients every place in the optimizer's chain is another one."""
+    spec = runs.named(
+        "unclipped", first_step=KEPT, end_step=KEPT + 1,
+        optimizer=dataclasses.replace(runs.spec.optimizer, max_grad_norm=None),
+        start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(runs.spec, KEPT).url), keep_steps=(),
+    )  # fmt: skip
+    runs.train(spec)
+    carried = report_of(spec)["optimizer_state"]
+    assert (carried["fresh"], carried["dropped"]) == ({}, {})
+    [row], whole = runs.rows(spec), runs.rows(runs.spec)[KEPT]
+    # Adam's first update from empty moments would be as long as the rate for every weight.
+    assert row["loss"] == pytest.approx(whole["loss"], rel=1e-5)
+    assert row["update_norm"] == pytest.approx(whole["update_norm"], rel=0.2)
+
+
+def test_a_guard_with_another_window_begins_its_history_anew(runs: Runs) -> None:
+    clip = ClipUpdateNorm(window=8)
+    spec = runs.named(
+        "window", first_step=KEPT, end_step=KEPT + 1,
+        optimizer=dataclasses.replace(runs.spec.optimizer, clip_update_norm=clip),
+        start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(runs.spec, KEPT).url), keep_steps=(),
+    )  # fmt: skip
+    runs.train(spec)
+    fresh = report_of(spec)["optimizer_state"]["fresh"]
+    assert {path.split("/")[-1] for path in fresh} == {"update_norms", "valid_mask", "current_idx", "count"}
+
+
+def test_a_warm_start_can_keep_the_optimizer_state_of_what_it_takes_over(runs: Runs) -> None:
+    source, whole = runs.checkpoint(runs.spec, KEPT), runs.rows(runs.spec)
+    updates: dict[StartMode, float] = {}
+    for mode in (StartMode.WARM, StartMode.WARM_ALL):
+        spec = runs.named(
+            f"kept {mode.value}", model=QWEN3, first_step=KEPT, end_step=KEPT + 1, keep_steps=(),
+            start=Start(mode=mode, checkpoint=source.url),
+        )  # fmt: skip
+        runs.train(spec)
+        [row] = runs.rows(spec)
+        updates[mode] = row["update_norm"]
+    carried = report_of(spec)["optimizer_state"]
+    assert {path.split("/")[-2] for path in carried["fresh"]} == {"q_norm", "k_norm"}
+    assert sum("/mu/" in path for path in carried["fresh"]) == 2
+    assert carried["dropped"] == {}
+    near = whole[KEPT]["update_norm"]
+    assert abs(updates[StartMode.WARM_ALL] - near) < abs(updates[StartMode.WARM] - near)
+
+
+def test_an_optimizer_state_of_another_step_is_refused(runs: Runs) -> None:
+    spec = runs.named(
+        "step", first_step=KEPT + 1, start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(runs.spec, KEPT).url)
+    )
+    with pytest.raises(UnreadableCheckpoint, match=f"is at step {KEPT}, this run begins at step {KEPT + 1}"):
+        runs.train(spec)
 
 
 def test_llama_warm_starts_qwen3(runs: Runs) -> None:
@@ -159,7 +256,7 @@ def test_llama_warm_starts_qwen3(runs: Runs) -> None:
         start=Start(mode=StartMode.WARM, checkpoint=source.url), keep_steps=(),
     )  # fmt: skip
     runs.train(spec)
-    report = json.loads(Directory(spec.state).read_text("warm_start.json"))
+    report = report_of(spec)
     attention = "transformer/layers/stacked/self_attn"
     assert report["fresh"] == {f"{attention}/k_norm/weight": [2, 8], f"{attention}/q_norm/weight": [2, 8]}
     assert report["dropped"] == {}

@@ -174,7 +174,7 @@ def ray_options(resources: Resources) -> dict[str, Any]:
     if resources.memory_gib:
         options["memory"] = int(resources.memory_gib * 2**30)
     if resources.accelerator is not None:
-        options["resources"] = {f"{resources.accelerator.name}-head": 1}
+        options["resources"] = {f"{resources.accelerator.name}-head": resources.accelerator.slices}
     return options
 
 

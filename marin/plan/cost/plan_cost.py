@@ -175,7 +175,7 @@ def training_of(step: ExecutorStep[Any]) -> Training | None:
         return None
     return Training(
         work=work,
-        accelerator=accelerator.name if accelerator else "cpu",
+        accelerator=str(accelerator) if accelerator else "cpu",
         chips=accelerator.chips if accelerator else 0,
         chip_hours=training_cost(work.flops, accelerator) if accelerator else None,
     )

@@ -218,7 +218,7 @@ def _curve(result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> m
         tokens=[int(count) for count in column("tokens")],
         tokens_per_second=column("tokens_per_second"),
         seconds=math.fsum(column("seconds")),
-        hardware=resources.accelerator.name if resources.accelerator else f"{resources.cpus:g} CPU",
+        hardware=str(resources.accelerator) if resources.accelerator else f"{resources.cpus:g} CPU",
         events=events,
     )
 

@@ -1,0 +1,148 @@
+"""What a run takes from another run's checkpoint, array by array, and the report on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
+from marin.training.checkpoint import Facts
+from marin.training.spec import TrainingSpec
+
+type Shapes = dict[str, tuple[int, ...]]
+CHAIN = re.compile(r"(.*/inner_state)/(\d+)/(.*)")  # the place of a transformation in an optax chain
+SKIP_HISTORY, CLIP_HISTORY = "_skipstep_", "update_norms"
+
+
+def stored_shapes(source: Directory) -> Shapes:
+    """Shape of every array of a checkpoint, by its path. Raises UnreadableCheckpoint."""
+    from levanter.checkpoint_manifest import read_manifest
+
+    manifest = read_manifest(source.url)
+    if manifest is None:
+        raise UnreadableCheckpoint(f"{source.url} has no manifest.json; rebuild the run that made it")
+    return {array.path: tuple(array.shape) for array in manifest.arrays}
+
+
+def below(part: str, shapes: Shapes) -> Shapes:
+    """Those of one part of a checkpoint, by their paths in it."""
+    return {path.removeprefix(f"{part}/"): shape for path, shape in shapes.items() if path.startswith(f"{part}/")}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Carried:
+    """Which arrays of one optimizer's state another one goes on with.
+
+    An array is known by the transformation that it belongs to, not by that one's place in the chain, which moves when
+    a guard before it is switched on or off. The history of a guard is carried over whole or not at all.
+    """
+
+    wanted: Shapes  # of the new optimizer, by path
+    stored: Shapes  # of the old one
+
+    @functools.cached_property
+    def source(self) -> dict[str, str]:
+        """Path in the checkpoint of each array that is carried over, by its path in the new state."""
+        there, keys = {key: path for path, key in _keys(self.stored).items()}, _keys(self.wanted)
+        found = {
+            path: there[key]
+            for path, key in keys.items()
+            if key in there and self.stored[there[key]] == self.wanted[path]
+        }
+        torn = {_history(keys[path]) for path in self.wanted.keys() - found.keys()} - {""}
+        return {path: at for path, at in found.items() if _history(keys[path]) not in torn}
+
+    def report(self) -> dict[str, Shapes]:
+        """kept, fresh, dropped: shape by path, in the new state, for dropped in the old one."""
+        return {
+            "kept": {path: self.wanted[path] for path in sorted(self.source)},
+            "fresh": {path: self.wanted[path] for path in sorted(self.wanted.keys() - self.source.keys())},
+            "dropped": {path: self.stored[path] for path in sorted(self.stored.keys() - set(self.source.values()))},
+        }
+
+
+def _keys(paths: Iterable[str]) -> dict[str, str]:
+    """For each path one that names its transformation by the fields of its state."""
+    found = {path: CHAIN.fullmatch(path) for path in paths}
+    fields: dict[tuple[str, str], set[str]] = {}
+    for match in filter(None, found.values()):
+        fields.setdefault((match[1], match[2]), set()).add(match[3].partition("/")[0])
+    return {
+        path: path if match is None else f"{match[1]}/{'+'.join(sorted(fields[match[1], match[2]]))}/{match[3]}"
+        for path, match in found.items()
+    }
+
+
+def _history(key: str) -> str:
+    """Which guard's history an array is part of; "" for none."""
+    return next((name for name in (SKIP_HISTORY, CLIP_HISTORY) if name in key), "")
+
+
+def transfer_report(stored: Shapes, wanted: Shapes, where: str) -> dict[str, Any]:
+    """Which parameters are loaded, fresh (only wanted) and dropped (only stored), with shapes and counts.
+
+    Raises UnreadableCheckpoint if a parameter has one shape there and another here, or if none is common.
+    """
+    for path in sorted(stored.keys() & wanted.keys()):
+        if stored[path] != wanted[path]:
+            raise UnreadableCheckpoint(
+                f"{where}: {path} has shape {stored[path]}, the model wants {wanted[path]}; "
+                "start from a model with the same sizes"
+            )
+    if not stored.keys() & wanted.keys():
+        raise UnreadableCheckpoint(
+            f"{where}: not one of its {len(stored)} parameters is one of this model's {len(wanted)}; start from a "
+            "checkpoint of a related architecture"
+        )
+    groups = {
+        "loaded": {path: wanted[path] for path in wanted if path in stored},
+        "fresh": {path: wanted[path] for path in wanted if path not in stored},
+        "dropped": {path: stored[path] for path in stored if path not in wanted},
+    }
+    counts = {f"parameters_{name}": sum(math.prod(s) for s in shapes.values()) for name, shapes in groups.items()}
+    return {**counts, **{name: dict(sorted(shapes.items())) for name, shapes in groups.items()}}
+
+
+def changes(facts: Facts, spec: TrainingSpec) -> dict[str, list[Any]]:
+    """What model, recipe and schedule were and are now, by field: ``{"optimizer.max_grad_norm": [1.0, 0.2]}``."""
+    found: dict[str, list[Any]] = {}
+    for name, then, now in (
+        ("model", facts.model, spec.model),
+        ("optimizer", facts.optimizer, spec.optimizer),
+        ("schedule", facts.schedule, spec.schedule),
+    ):
+        if then is not None:
+            before, after = dict(_flat(name, then)), dict(_flat(name, now))
+            for field in sorted(before.keys() | after.keys()):
+                if before.get(field) != after.get(field):
+                    found[field] = [before.get(field), after.get(field)]
+    return found
+
+
+def _flat(name: str, held: Any) -> Iterator[tuple[str, Any]]:
+    if dataclasses.is_dataclass(held):
+        for field in dataclasses.fields(held):
+            yield from _flat(f"{name}.{field.name}", getattr(held, field.name))
+    elif isinstance(held, tuple):
+        for number, item in enumerate(held):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            yield from _flat(f"{name}.{number}", item)
+    else:
+        yield name, getattr(held, "value", held)
+
+
+def describe(report: Mapping[str, Any]) -> Iterator[str]:
+    """The report in lines for a log."""
+    yield (
+        f"begins with {report['parameters_loaded']:,} parameters of another run's checkpoint, "
+        f"{report['parameters_fresh']:,} fresh, {report['parameters_dropped']:,} left out"
+    )
+    if carried := report.get("optimizer_state"):
+        kept, fresh, dropped = (len(carried[part]) for part in ("kept", "fresh", "dropped"))
+        yield f"optimizer state: {kept} arrays kept, {fresh} fresh, {dropped} left out"
+    for field, (then, now) in report["changed"].items():
+        yield f"changed since that checkpoint: {field} {then} → {now}"
