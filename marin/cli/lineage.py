@@ -13,19 +13,16 @@ from marin.cli.completions import complete_field, complete_output, complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import PREFIX, echo_json, ends, existing_store, experiment_in, scale_option
 from marin.errors import BadField
-from marin.numbers import counted
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
-from marin.store.lineage import Output, output_of, read_lineage
-from marin.store.lookup import hint, origin, outputs_named, outputs_of
-from marin.store.record import Record
+from marin.store.lineage import output_of, read_lineage
+from marin.store.lookup import hint, outputs_named, outputs_of
 from marin.store.revocation import revoked
 
 DEPTH = 12  # levels; what is deeper is counted, and --json has it all
-NAMES = 3  # of a folded line
 COLUMNS = (
     Column(heading="output"),
     Column(heading="identity"),
@@ -111,7 +108,7 @@ def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> 
     for record in records:
         output = output_of(record)
         marks = tree.marks[output]
-        trust = [f"{mark.kind}: {mark.text}" for mark in marks] + _same_bytes(tree, [output])
+        trust = [f"{mark.kind}: {mark.text}" for mark in marks] + tree.same_bytes([output])
         style = _style(marks[0].kind) if marks else ""
         made = record.provenance
         rows.append(
@@ -135,10 +132,10 @@ def _print_tree(console: Console, tree: LineageTree, depth: int, *, every: bool)
     for root in roots:
         drawn: list[Tree] = []  # the last one of each level
         for level, node in walk([root]):
-            (name, about), *marks = _lines(tree, node)
-            label = Text.assemble((name, "bold"), "  ", (about, "dim"))
-            for text, style in marks:
-                label.append(f"\n{text}", style=style)
+            about = tree.about(node)
+            label = Text.assemble((about.name, "bold"), "  ", (about.text, "dim"))
+            for text, kind in about.marks:
+                label.append(f"\n{text}", style=_style(kind))
             branch = drawn[level - 1].add(label) if level else Tree(label, guide_style="dim")
             drawn[level:] = [branch]
         console.print(drawn[0])
@@ -157,8 +154,9 @@ def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: b
     else:
         roots, further = tree.tree(depth=depth, every=every)
     for level, node in walk(roots):
-        (name, about), *marks = ((_escaped(text), _escaped(about)) for text, about in _lines(tree, node))
-        yield f"{'  ' * level}- **{name}** {about}" + "".join(f"<br>*{text}*" for text, _ in marks)
+        about = tree.about(node)
+        marks = "".join(f"<br>*{_escaped(text)}*" for text, _ in about.marks)
+        yield f"{'  ' * level}- **{_escaped(about.name)}** {_escaped(about.text)}{marks}"
     if further:
         yield f"- {further} more are further away"
     yield ""
@@ -169,55 +167,9 @@ def _escaped(text: str) -> str:
     return "".join(f"\\{letter}" if letter in r"\`*_{}[]<>#|~" else letter for letter in text)
 
 
-def _lines(tree: LineageTree, node: Node) -> list[tuple[str, str]]:
-    """(name, about), then (mark, style) of each mark."""
-    output, lineage = node.outputs[0], tree.lineage
-    record = lineage.records.get(output)
-    marks = tree.marks[output]
-    kind = f"{record.kind}, " if record is not None else ""
-    aliases = sum(len(tree.aliases.get(each, ())) for each in node.outputs)
-    further = f" · {counted(aliases, 'alias', 'aliases')}" if aliases else ""
-    further += f" · and {node.nearer} shown nearer to the start" if node.nearer else ""
-    if len(node.outputs) > 1:
-        op = record.op if record is not None else lineage.name_of(output)
-        labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
-        lines = [(f"{op}/… × {len(node.outputs)}", f"{kind}{_few(labels)}{further}")]
-        for mark in marks:
-            shared = all(mark in tree.marks[each] for each in node.outputs)
-            lines.append((f"{mark.kind}: {mark.text}" if shared else f"all of them {mark.kind}", _style(mark.kind)))
-    else:
-        lines = [(lineage.name_of(output), f"{output.identity[:12]}  {kind}{_made(tree, output)}{further}")]
-        lines += [(f"{mark.kind}: {mark.text}", _style(mark.kind)) for mark in marks]
-    return [*lines, *((text, "dim") for text in _same_bytes(tree, node.outputs))]
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
-
-
-def _made(tree: LineageTree, output: Output) -> str:
-    """When; by whom and for what only where it is not as at the start."""
-    record, start = tree.lineage.records.get(output), tree.lineage.records.get(tree.starts[0])
-    if record is None:
-        return ""
-    if start is None or output in tree.starts or _by(record) != _by(start):
-        return origin(record)
-    return record.provenance.started[:16]
-
-
-def _by(record: Record) -> tuple[str, str]:
-    return record.provenance.who, record.provenance.experiment
-
-
-def _same_bytes(tree: LineageTree, outputs: list[Output]) -> list[str]:
-    """Other names of these bytes, in a line."""
-    names = {tree.lineage.name_of(output) for output in outputs}
-    aliases = {tree.lineage.name_of(alias): alias for output in outputs for alias in tree.aliases.get(output, ())}
-    others = [f"{name} {alias.identity[:12]}" for name, alias in aliases.items() if name not in names]
-    return [f"the same bytes: {_few(others)}"] if others else []
-
-
-def _style(kind: AnnotationKind) -> str:
+def _style(kind: AnnotationKind | None) -> str:
+    if kind is None:
+        return "dim"
     if kind in BAD:
         return "red bold" if kind is AnnotationKind.REVOKED else "red"
     return "dim" if kind in (AnnotationKind.SUPERSEDED, AnnotationKind.ALIAS) else "yellow"

@@ -120,6 +120,18 @@ def audit_store(store: Store, days: int = DAYS) -> Audit:
     return audit
 
 
+def audit_record(store: Store, lineage: Lineage, record: Record, days: int = DAYS) -> list[Claim]:
+    """What one record tells of its output, worst first, beside its annotations. Reads no file of the output."""
+    output = output_of(record)
+    audit = Audit(lineage, frozenset([output]))
+    if not lineage.is_superseded(output):
+        _about_verification(store, audit, {output: record}, days)
+    for claim in _about_making(record):
+        audit.add(claim, [output])
+    _about_code(store, audit, {output: record})
+    return [claim for grade in Grade for claim in audit.of(grade)]
+
+
 def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)

@@ -57,7 +57,7 @@ def contents(inventory: Inventory, record: Record, *, whole: bool) -> Contents:
     if record.kind == "documents":
         return Contents(Form.TEXTS, facts["documents"], lambda first: _documents(directory, first))
     if record.kind == "tokens":
-        tokenizer = _tokenizer_of(inventory, record)
+        tokenizer = tokenizer_of(inventory, record)
         return Contents(
             Form.TEXTS, facts["documents"], lambda first: _token_documents(directory, tokenizer, first, whole)
         )
@@ -128,7 +128,7 @@ def _token_documents(directory: Directory, tokenizer: Directory | None, first: i
         yield Entry(data, f"document {number} · {end - start:,} tokens{more}", text)
 
 
-def _tokenizer_of(inventory: Inventory, record: Record) -> Directory | None:
+def tokenizer_of(inventory: Inventory, record: Record) -> Directory | None:
     """The output that the tokens were made with, or another with the same tokenizer; None if the store has none."""
     there = inventory.records
     read = [there[each.identity] for each in record.inputs if each.identity in there]

@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
+from marin.numbers import counted
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.store.lineage import PINNED, Lineage, Output
+from marin.store.lookup import origin
 from marin.store.record import Record
 
 FOLD_FROM = 4
+NAMES = 3  # of a folded line
 
 
 class Direction(StrEnum):
@@ -29,6 +32,14 @@ class Node:
     outputs: list[Output]
     children: list[Node] = field(default_factory=list["Node"])
     nearer: int = 0  # how many of the next ones stand nearer to the start
+
+
+class About(NamedTuple):
+    """What people read of a node."""
+
+    name: str
+    text: str
+    marks: list[tuple[str, AnnotationKind | None]]  # one line each; None: not about trust
 
 
 def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
@@ -118,6 +129,43 @@ class LineageTree:
             level = below
         return roots, len({self.original(output) for output in self.found} - shown)
 
+    def about(self, node: Node) -> About:
+        output, lineage = node.outputs[0], self.lineage
+        record = lineage.records.get(output)
+        marks = self.marks[output]
+        kind = f"{record.kind}, " if record is not None else ""
+        aliases = sum(len(self.aliases.get(each, ())) for each in node.outputs)
+        further = f" · {counted(aliases, 'alias', 'aliases')}" if aliases else ""
+        further += f" · and {node.nearer} shown nearer to the start" if node.nearer else ""
+        lines: list[tuple[str, AnnotationKind | None]] = []
+        if len(node.outputs) > 1:
+            op = record.op if record is not None else lineage.name_of(output)
+            labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
+            name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{_few(labels)}{further}"
+            for mark in marks:
+                shared = all(mark in self.marks[each] for each in node.outputs)
+                lines.append((f"{mark.kind}: {mark.text}" if shared else f"all of them {mark.kind}", mark.kind))
+        else:
+            name, text = lineage.name_of(output), f"{output.identity[:12]}  {kind}{self._made(output)}{further}"
+            lines += [(f"{mark.kind}: {mark.text}", mark.kind) for mark in marks]
+        return About(name, text, [*lines, *((same, None) for same in self.same_bytes(node.outputs))])
+
+    def same_bytes(self, outputs: list[Output]) -> list[str]:
+        """Other names of these bytes, in a line."""
+        names = {self.lineage.name_of(output) for output in outputs}
+        aliases = {self.lineage.name_of(alias): alias for output in outputs for alias in self.aliases.get(output, ())}
+        others = [f"{name} {alias.identity[:12]}" for name, alias in aliases.items() if name not in names]
+        return [f"the same bytes: {_few(others)}"] if others else []
+
+    def _made(self, output: Output) -> str:
+        """When; by whom and for what only where it is not as at the start."""
+        record, start = self.lineage.records.get(output), self.lineage.records.get(self.starts[0])
+        if record is None:
+            return ""
+        if start is None or output in self.starts or _by(record) != _by(start):
+            return origin(record)
+        return record.provenance.started[:16]
+
     def to_json(self) -> dict[str, Any]:
         return {
             "direction": self.direction.value,
@@ -158,3 +206,11 @@ def described(record: Record) -> dict[str, Any]:
         "alias_of": record.alias_of,
         **asdict(record.provenance),
     }
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
+
+
+def _by(record: Record) -> tuple[str, str]:
+    return record.provenance.who, record.provenance.experiment

@@ -50,6 +50,12 @@ def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatu
     return [found.status(step.identity, step.name) for step in every]
 
 
+def status_of(store: Store, identity: str) -> StepStatus:
+    """Of one step, of which the store may know nothing."""
+    found = _Found(store, [identity], queued_steps(store))
+    return found.status(identity, found.name_of(identity))
+
+
 def store_statuses(store: Store) -> list[StepStatus]:
     """Of everything in the store that runs, died or failed; what is well and committed is left to ``ls``."""
     queued = queued_steps(store)

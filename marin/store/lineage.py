@@ -113,9 +113,13 @@ class Lineage:
 @paused()
 def read_lineage(store: Store, *, every_lease: bool = False) -> Lineage:
     """Every record of the store: a few listings, and concurrent reads. every_lease: see Inventory."""
-    inventory = Inventory(store, every_lease=every_lease)
+    return lineage_of(Inventory(store, every_lease=every_lease))
+
+
+def lineage_of(inventory: Inventory) -> Lineage:
+    """Of an inventory of the whole store, with what rebuilds replaced: one more listing, and reads side by side."""
     replaced = [inventory.visible[identity] for identity in inventory.invisible if identity in inventory.visible]
-    superseded, unreadable = read_superseded(store)
+    superseded, unreadable = read_superseded(inventory.store)
     return Lineage([*replaced, *superseded], inventory.records, [*inventory.damage.values(), *unreadable])
 
 
