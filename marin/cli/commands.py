@@ -40,6 +40,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "The store": {
         "ls": "Committed outputs: name, size, when, by whom.",
         "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
+        "serve": "The store in a browser: runs, steps, documents, dropped text, tokens, curves.",
         "mirror": "Copy outputs to another store, every byte verified.",
         "verify": "Compare committed outputs with their manifests, byte by byte.",
         "gc": "What nothing needs any more, and what deleting it would free.",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, Any
@@ -82,11 +83,14 @@ def read_documents(directory: Directory) -> Iterator[Document]:
 
 
 def read_documents_from(directory: Directory, first: int) -> Iterator[Document]:
-    """Every document but the first so many; shards before them are not read."""
+    """Every document but the first so many; shards before them are not read. Raises TruncatedShard."""
     for name in shard_names(directory):
-        with directory.open(name, "rb") as handle:
-            rows = pq.ParquetFile(handle).metadata.num_rows
-        if first < rows:
+        rows = 0
+        if first:
+            # What is broken is named by whoever reads on.
+            with suppress(pa.ArrowException, OSError), directory.open(name, "rb") as handle:
+                rows = pq.ParquetFile(handle).metadata.num_rows
+        if not rows or first < rows:
             yield from islice(read_shard(directory, name), first, None)
         first = max(first - rows, 0)
 

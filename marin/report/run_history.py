@@ -67,7 +67,7 @@ def run_called(store: Store, name: str) -> PastRun:
     names = run_names(store)
     if not names:
         raise UnknownStep(f"nothing was ever run on the store {store.prefix}")
-    experiments = {each: _experiment(each) for each in names}
+    experiments = {each: experiment_of(each) for each in names}
     found = [each for each in names if each.startswith(name)]
     if name == "latest":
         found = names[-1:]
@@ -80,7 +80,8 @@ def run_called(store: Store, name: str) -> PastRun:
     return past_runs(store, found)[0]
 
 
-def _experiment(name: str) -> str:
+def experiment_of(name: str) -> str:
+    """The experiment that a run's name tells of."""
     return name.partition("-")[2].rpartition("-")[0]
 
 
@@ -98,7 +99,7 @@ def _parse(name: str, content: bytes) -> PastRun:
     outcome, about = _outcome(began, over, steps)
     return PastRun(
         name=name,
-        experiment=_experiment(name),
+        experiment=experiment_of(name),
         began=str(began.get("when", "")),
         who=str(began.get("who", "")),
         command=redacted(str(began.get("command", ""))),

@@ -38,6 +38,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "adopt": [(*ADOPT, "words.txt", "--kind", "raw_files")],
     "ls": [("ls",), ("ls", "--files"), ("ls", "--json")],
     "cat": [("cat", "repeat"), ("cat", "repeat", "--file", "text.txt"), ("cat", "repeat", "--json")],
+    "serve": [],  # goes on until it is ended: tests/report/serve
     "mirror": [("mirror", "repeat", "--to", "other", "--dry-run")],
     "verify": [("verify",), ("verify", "--json")],
     "gc": [("gc",), ("gc", "--json")],
@@ -86,6 +87,10 @@ WRONG: dict[str, list[Wrong]] = {
     ],
     "ls": [misspelt("ls", "repaet"), misspelt("ls", "--kind", "toy-blub", says="toy-blob")],
     "cat": [misspelt("cat", "repaet"), misspelt("cat", "repeat", "--file", "text.tx", says="text.txt")],
+    "serve": [
+        (("serve", "--port", "99999"), USAGE, "65535"),
+        (("serve", "--prefix", "nowhere"), STORE_ERROR, "there is no store at"),
+    ],
     "mirror": [misspelt("mirror", "repaet", "--to", "other"), (("mirror", "repeat"), USAGE, "--to")],
     "verify": [misspelt("verify", "repaet"), (("verify", "--bytes", "--sizes-only"), USAGE, "--bytes")],
     "gc": [misspelt("gc", "--experiment", "exp1_toi.py", says=FILE), (("gc", "--only", "x"), USAGE, "expired")],

@@ -1,0 +1,53 @@
+"""``marin serve``."""
+
+from __future__ import annotations
+
+import signal
+
+import click
+
+from marin.cli.exits import Exit
+from marin.cli.options import PREFIX, ends, existing_store
+from marin.executor.signals import SIGNALS
+from marin.report.table import open_console, say
+
+PORT = 8642
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Where on this machine; 0 for any that is free.",
+)
+@PREFIX
+@ends
+def command(port: int, prefix: str) -> int:
+    """The store in a browser: experiments, runs, steps, documents, dropped text, tokens, loss curves.
+
+    Prints its address, which holds a secret, and answers until Ctrl-C; only this machine, and only to be read. From
+    another machine: ssh -L 8642:127.0.0.1:8642 HOST.
+    """
+    from marin.report.serve.server import Server
+
+    store = existing_store(prefix)
+    try:
+        server = Server(store, port)
+    except OSError as error:
+        way_on = "give another --port, or --port 0 for any that is free"
+        raise click.UsageError(f"port {port} cannot be had on this machine ({error.strerror}); {way_on}") from error
+    console = open_console()
+    say(console, f"store {store.prefix}", "dim")
+    say(console, server.address, "bold")
+    say(console, "open that in a browser on this machine; Ctrl-C ends it", "dim")
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        if SIGNALS.number is not signal.SIGINT:
+            raise
+        say(console, "ended", "dim")
+    finally:
+        server.server_close()
+    return Exit.OK

@@ -1,0 +1,114 @@
+"""What a stage removed, with the reason and the text that its input still holds, beside what it kept."""
+
+# pyright: basic
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from marin.errors import MarinError
+from marin.report.contents import contents
+from marin.report.serve.looked import Looked
+from marin.report.serve.texts import Page, Shown, page_of, shown
+from marin.store.files.directory import Directory
+from marin.store.lineage import Output
+from marin.store.record import Record
+
+PAIRS = 10  # documents of each kind on a page
+LOOK_SECONDS = 5.0  # in which the removed texts are looked for in the input
+
+
+@dataclass(frozen=True)
+class DroppedDocument:
+    reason: str
+    detail: str  # JSON, "" for none
+    id: str
+    text: Shown | None  # None: not found, see DroppedPage.missing
+    copied: Shown | None  # of a near duplicate: the document that it is a copy of
+
+
+@dataclass(frozen=True)
+class DroppedPage:
+    reason: str  # that all of them have; "" for any
+    first: int
+    total: int  # removed for that reason
+    documents: list[DroppedDocument]
+    input: str  # name of the step that it was removed from; "" if none held documents
+    missing: str  # why a text is not shown
+    kept: Page
+
+
+def removed_by_reason(record: Record) -> dict[str, int]:
+    """How many documents a stage removed; empty where it removes none."""
+    counts: dict[str, int] = record.facts.get("dropped") or {} if record.kind == "documents" else {}
+    return counts
+
+
+def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_first: int) -> DroppedPage:
+    """reason: only what was removed for it. first: so many of those are left out; kept_first: of the kept ones."""
+    output = looked.store.output(record)
+    rows = list(itertools.islice(_rows(output, reason), first, first + PAIRS))
+    counts = removed_by_reason(record)
+    source = _input(looked, record)
+    wanted = {identifier for _, identifier, _, detail in rows for identifier in (identifier, _copied(detail))} - {""}
+    texts, missing = dict[str, str](), "" if source is not None else "no input of it holds documents"
+    if source is not None:
+        try:
+            texts, missing = _texts(looked.store.output(source), wanted, {name for name, *_ in rows})
+        except (MarinError, OSError) as error:
+            missing = f"{source.name} cannot be read: {error}"
+
+    def text_of(identifier: str) -> Shown | None:
+        return shown(0, identifier, texts[identifier]) if identifier in texts else None
+
+    documents = [
+        DroppedDocument(
+            why, "" if detail == "{}" else detail, identifier, text_of(identifier), text_of(_copied(detail))
+        )
+        for _, identifier, why, detail in rows
+    ]
+    total = counts.get(reason, 0) if reason else sum(counts.values())
+    kept = page_of(contents(looked.inventory, record, whole=False), kept_first, most=PAIRS)
+    return DroppedPage(reason, first, total, documents, source.name if source is not None else "", missing, kept)
+
+
+def _rows(output: Directory, reason: str) -> Iterator[tuple[str, str, str, str]]:
+    """(shard, id of the document, why it was removed, evidence as JSON)"""
+    from marin.data.documents import read_rows, shard_names
+    from marin.data.dropped import FOLDER, SCHEMA
+
+    for name in shard_names(output / FOLDER):
+        for identifier, why, detail in read_rows(output / FOLDER, name, SCHEMA):
+            if not reason or why == reason:
+                yield name, identifier, why, detail
+
+
+def _input(looked: Looked, record: Record) -> Record | None:
+    """The documents that it was made from."""
+    read = (looked.lineage.records.get(Output(each.identity, each.root)) for each in record.inputs)
+    return next((each for each in read if each is not None and each.kind == "documents"), None)
+
+
+def _texts(folder: Directory, wanted: set[str], first: set[str]) -> tuple[dict[str, str], str]:
+    """(texts by id; why some were not found). first: shards to begin with: stages name theirs like their input's."""
+    from marin.data.documents import read_keyed, shard_names
+
+    until, found = time.monotonic() + LOOK_SECONDS, dict[str, str]()
+    for name in sorted(shard_names(folder), key=lambda name: (name not in first, name)):
+        for identifier, document in read_keyed(folder, name):
+            if identifier in wanted:
+                found[identifier] = document.text
+            if len(found) == len(wanted):
+                return found, ""
+            if time.monotonic() > until:
+                return found, f"not found in {LOOK_SECONDS:.0f} s of reading {folder.url}"
+    return found, f"not in {folder.url}"
+
+
+def _copied(detail: str) -> str:
+    """The id of the document that a near duplicate is a copy of."""
+    copied = json.loads(detail).get("of", "")
+    return copied if isinstance(copied, str) else ""

@@ -1,0 +1,138 @@
+"""What there is in a store: experiments, runs, steps at work, outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from marin.report.annotations import BAD
+from marin.report.run_history import PastRun, experiment_of, past_runs, run_names
+from marin.report.serve.looked import Looked, Warning
+from marin.report.status import StepStatus, store_statuses
+from marin.store.layout import PAGES, slug
+from marin.store.lineage import output_of
+from marin.store.record import Record
+
+RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
+
+
+@dataclass(frozen=True)
+class ExperimentRow:
+    name: str
+    runs: int
+    last: PastRun | None
+    outputs: int
+    untrusted: int  # of them
+    pages: list[str]
+
+
+@dataclass(frozen=True)
+class Home:
+    experiments: list[ExperimentRow]
+    pages: list[str]  # of no experiment that is known
+    runs: list[PastRun]  # newest first
+    all_runs: int
+    at_work: list[StepStatus]  # what runs, died or failed
+    kinds: Mapping[str, int]  # outputs of each kind
+
+
+def home(looked: Looked) -> Home:
+    names = run_names(looked.store)
+    last = {experiment_of(name): name for name in names}
+    runs = {run.name: run for run in past_runs(looked.store, sorted({*last.values(), *names[-RUNS:]}))}
+    records = looked.inventory.newest_first()
+    counts = Counter(record.provenance.experiment for record in records)
+    marks = looked.marks([output_of(record) for record in records])
+    untrusted = Counter(
+        record.provenance.experiment for record in records if any(mark.kind in BAD for mark in marks[output_of(record)])
+    )
+    experiments = sorted({*last, *counts} - {""}, key=lambda name: last.get(name, ""), reverse=True)
+    pages = pages_of(looked, experiments)
+    how_often = Counter(map(experiment_of, names))
+    rows = [
+        ExperimentRow(name, how_often[name], runs.get(last.get(name, "")), counts[name], untrusted[name], pages[name])
+        for name in experiments
+    ]
+    recent = [runs[name] for name in reversed(names[-RUNS:])]
+    kinds = dict(sorted(Counter(record.kind for record in records).items()))
+    return Home(rows, pages[""], recent, len(names), store_statuses(looked.store), kinds)
+
+
+def pages_of(looked: Looked, experiments: list[str]) -> dict[str, list[str]]:
+    """Names of pages by the experiment that each is of; "" for none of these."""
+    found: dict[str, list[str]] = {name: [] for name in ("", *experiments)}
+    for page in looked.store.objects.list(PAGES):
+        if page.endswith(".html"):
+            fitting = [name for name in experiments if page.startswith(f"{slug(name)}-")]
+            found[max(fitting, key=len, default="")].append(page)
+    return found
+
+
+def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[PastRun], str]:
+    """(newest first, of one experiment or "" for all; the one from which the next page goes on, "" at the end)."""
+    names = [
+        name
+        for name in reversed(run_names(looked.store))
+        if (not before or name < before) and (not experiment or experiment_of(name) == experiment)
+    ]
+    runs = {run.name: run for run in past_runs(looked.store, names[:RUNS])}
+    return [runs[name] for name in names[:RUNS]], names[RUNS - 1] if len(names) > RUNS else ""
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    when: str
+    status: str
+    step: str
+    identity: str
+    seconds: float
+    why: str
+
+
+def events_of(run: PastRun) -> tuple[list[StepEvent], int]:
+    """(the last event of each step, the latest first; how many are left out)."""
+    last = {str(event.get("identity")): event for event in run.events if "step" in event}
+    rows = [
+        StepEvent(
+            when=str(event.get("when", ""))[11:],
+            status=str(event.get("status", "")) if event.get("event") == "ended" else str(event.get("event", "")),
+            step=str(event["step"]),
+            identity=identity[:12],
+            seconds=event.get("seconds", 0.0),
+            why=str(event.get("error") or event.get("reason", "")),
+        )
+        for identity, event in last.items()
+    ]
+    rows.sort(key=lambda row: row.when, reverse=True)
+    return rows[:STEPS], max(len(rows) - STEPS, 0)
+
+
+@dataclass(frozen=True)
+class OutputsPage:
+    rows: list[tuple[Record, list[Warning]]]
+    first: int
+    total: int
+    kinds: list[str]  # of all outputs
+    experiments: list[str]
+
+
+def outputs_page(looked: Looked, words: str, kind: str, experiment: str, first: int) -> OutputsPage:
+    """words: part of a name, or the first digits of an identity."""
+    every = looked.inventory.newest_first()
+    found = [
+        record
+        for record in every
+        if (not words or words in record.name or record.identity.startswith(words))
+        and (not kind or record.kind == kind)
+        and (not experiment or record.provenance.experiment == experiment)
+    ]
+    shown = found[first : first + OUTPUTS]
+    warnings = looked.warnings(shown)
+    return OutputsPage(
+        rows=[(record, warnings[output_of(record)]) for record in shown],
+        first=first,
+        total=len(found),
+        kinds=sorted({record.kind for record in every}),
+        experiments=sorted({record.provenance.experiment for record in every} - {""}),
+    )

@@ -1,0 +1,127 @@
+"""The store as it was a moment ago: read once for all views, and again when that is too long ago."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from marin.errors import MarinError, UnknownStep
+from marin.numbers import counted
+from marin.report.annotations import BAD, Annotation, Annotations
+from marin.store.files.verify import Check
+from marin.store.inventory import Inventory
+from marin.store.lineage import Output, lineage_of, output_of
+from marin.store.lookup import SHORTEST
+from marin.store.record import Record
+from marin.store.revocation import revoked
+from marin.store.store import Store
+
+STALE_SECONDS = 2.0  # a look is used so long at least,
+STALE_SHARE = 10  # and so many times as long as it took: a large store is not read without end
+SHOWN_FAULTS = 5
+ALARMING = (*BAD, "damaged")
+
+
+class Warning(NamedTuple):
+    """Why an output is not simply to be believed."""
+
+    kind: str
+    text: str
+
+    @property
+    def is_bad(self) -> bool:
+        """Must it not be used?"""
+        return self.kind in ALARMING
+
+
+class Looked:
+    """What is committed, what was made from what, what is revoked: all of one moment."""
+
+    def __init__(self, store: Store) -> None:
+        began = time.monotonic()
+        self.when = time.strftime("%H:%M:%S")
+        self.store = store
+        self.inventory = Inventory(store, every_lease=not store.objects.is_remote)
+        self.lineage = lineage_of(self.inventory)
+        self._annotations, self._lock = Annotations(store, self.lineage, revoked(store)), threading.Lock()
+        self.until = time.monotonic() + max(STALE_SECONDS, STALE_SHARE * (time.monotonic() - began))
+
+    @property
+    def unreadable(self) -> list[str]:
+        return self.lineage.unreadable
+
+    def marks(self, outputs: Iterable[Output]) -> dict[Output, list[Annotation]]:
+        """Worst first."""
+        with self._lock:
+            return self._annotations.of(outputs)
+
+    def annotations(self) -> Annotations:
+        """For a reader of its own, in its own thread."""
+        return Annotations(self.store, self.lineage, self._annotations.revocations)
+
+    def find(self, identity: str) -> tuple[str, Record | None]:
+        """A step by the first digits of its identity: the whole identity, and its record, also one that was replaced or
+        taken away; None where the step has no output. Raises UnknownStep for what names none, or several."""
+        if len(identity) < SHORTEST or not set(identity) <= set("0123456789abcdef"):
+            raise UnknownStep(f"{identity[:80]!r} is no identity: wanted at least {SHORTEST} of its digits, 0-9a-f")
+        former = {output.identity: record for output, record in self.lineage.records.items()}
+        records = {**former, **self.inventory.records}
+        known = records.keys() | self.inventory.leased | self.inventory.damage.keys()
+        found = sorted(each for each in known if each.startswith(identity))
+        if len(found) != 1:
+            advice = "give more digits" if found else "the list of outputs has those that there are"
+            raise UnknownStep(f"{identity} begins the identity of {counted(len(found), 'step')} here; {advice}")
+        return found[0], records.get(found[0])
+
+    def is_committed(self, record: Record) -> bool:
+        """Rather than replaced or taken away."""
+        return self.inventory.records.get(record.identity) is record
+
+    def warnings(self, records: Iterable[Record], *, thorough: bool = False) -> dict[Output, list[Warning]]:
+        """What nobody who looks at these outputs may miss. Reads none of their files.
+
+        thorough: also of outputs in a bucket, where looking at their files is a round trip each.
+        """
+        found: dict[Output, list[Warning]] = {}
+        by_output = {output_of(record): record for record in records}
+        for output, marks in self.marks(by_output).items():
+            record = by_output[output]
+            committed = self.is_committed(record)
+            found[output] = [Warning(mark.kind, mark.text) for mark in marks if mark.kind in BAD or not committed]
+            if committed and (thorough or not self.store.objects.is_remote):
+                found[output] += self._faults(record)
+        return found
+
+    def _faults(self, record: Record) -> Iterator[Warning]:
+        """As far as names, sizes and times tell."""
+        try:
+            output = self.store.output(record)
+            stamp = output.stamp() if output.is_local and record.stamp else ""
+            if stamp and stamp == record.stamp:
+                return
+            found = self.store.verify(record, Check.SIZES)
+            if stamp and not found and stamp != self.store.stamp(record):
+                compare = f"`marin verify {record.identity[:12]}` compares the bytes"
+                yield Warning("not compared", f"its files were touched or copied since they were committed: {compare}")
+        except (MarinError, OSError) as error:
+            found = [str(error)]
+        yield from (Warning("damaged", fault) for fault in found[:SHOWN_FAULTS])
+        if len(found) > SHOWN_FAULTS:
+            yield Warning("damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin verify` lists them")
+
+
+class Freshly:
+    """Gives a look that is not too old, to any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._looked: Looked | None = None
+        self._lock = threading.Lock()
+
+    def look(self) -> Looked:
+        with self._lock:
+            if self._looked is None or time.monotonic() > self._looked.until:
+                self._looked = Looked(self.store)
+            return self._looked

@@ -1,0 +1,249 @@
+"""From an address to a page: which view it means, and what it may do in the browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from importlib import resources
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from marin.errors import BadField, MarinError, UnknownStep
+from marin.numbers import counted, write_bytes, write_duration
+from marin.report.contents import Contents, contents, contents_of_file
+from marin.report.run_history import run_called, run_names
+from marin.report.serve import curves, dropped, listing, step, texts, tokens
+from marin.report.serve.looked import Freshly, Looked
+from marin.report.terminal import describe_facts
+from marin.store.layout import PAGES
+from marin.store.lineage import output_of
+from marin.store.record import Record
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+LOG = logging.getLogger(__name__)
+DRAWING = "marin.report.page.drawing"
+# No script runs on these pages, nothing is fetched from elsewhere, no frame holds them.
+CLOSED = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
+POLICY = f"{CLOSED}; style-src 'self'; img-src data:; form-action 'self'"
+PLOTS = "; style-src-attr 'unsafe-inline'"  # the lines of a plot
+LARGEST_FILE = 64 << 20  # bytes of a file that is read as a whole; Parquet and JSON lines are read bit by bit
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: bytes
+    status: int = HTTPStatus.OK
+    kind: str = "text/html; charset=utf-8"
+    policy: str = CLOSED
+
+
+class Query:
+    """What stands behind the question mark of an address."""
+
+    def __init__(self, values: Mapping[str, list[str]]) -> None:
+        self.values = values
+
+    def text(self, name: str) -> str:
+        return self.values.get(name, [""])[-1]
+
+    def number(self, name: str, default: int = 0) -> int:
+        """At least 0. Raises BadField."""
+        given = self.text(name)
+        if given and not re.fullmatch(r"\d{1,15}", given, re.ASCII):
+            raise BadField(f"{name} is {given[:40]!r}; wanted a whole number from 0 on")
+        return int(given) if given else default
+
+
+class Site:
+    """base: what every address begins with, ``/<secret>/``. Answers any thread."""
+
+    def __init__(self, store: Store, base: str) -> None:
+        self.store, self.base = store, base
+        self._fresh = Freshly(store)
+        loader = ChoiceLoader([PackageLoader("marin.report.serve"), PackageLoader(DRAWING)])
+        self._templates = Environment(
+            loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        filters: dict[str, Any] = self._templates.filters
+        filters.update(
+            address=_address,
+            wanted=_wanted,
+            bytes=write_bytes,
+            duration=write_duration,
+            facts=describe_facts,
+            counted=counted,
+        )
+
+    def answer(self, parts: list[str], query: Mapping[str, list[str]]) -> Answer:
+        """parts: of the path below base. Every failure is a page that says what is wrong."""
+        try:
+            return self._answer(parts, Query(query))
+        except MarinError as error:
+            status = HTTPStatus.NOT_FOUND if isinstance(error, UnknownStep) else HTTPStatus.INTERNAL_SERVER_ERROR
+            status = HTTPStatus.BAD_REQUEST if isinstance(error, BadField) else status
+            return self._error(status, str(error))
+        except Exception as error:  # a fault of one view must not be the end of the others
+            LOG.error(redacted(traceback.format_exc()).replace(self.base, "/…/"))
+            return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+
+    def _error(self, status: HTTPStatus, text: str) -> Answer:
+        return self._page("error.html", status=status, title=status.phrase, text=redacted(text))
+
+    def _page(self, template: str, status: int = HTTPStatus.OK, policy: str = POLICY, **values: Any) -> Answer:
+        html = self._templates.get_template(template).render(base=self.base, prefix=self.store.prefix, **values)
+        return Answer(html.encode(errors="backslashreplace"), status=status, policy=policy)
+
+    def _answer(self, parts: list[str], query: Query) -> Answer:
+        match parts:
+            case [] | [""]:
+                looked = self._fresh.look()
+                return self._page("home.html", look=looked, home=listing.home(looked))
+            case ["style.css"]:
+                css = "".join(self._templates.get_template(name).render() for name in ("page.css", "serve.css"))
+                return Answer(css.encode(), kind="text/css; charset=utf-8")
+            case ["page", name]:
+                return self._experiment_page(name)
+            case ["runs"]:
+                runs, before = listing.runs_of(self._fresh.look(), query.text("experiment"), query.text("before"))
+                return self._page("runs.html", look=self._fresh.look(), runs=runs, before=before, query=query)
+            case ["run", name]:
+                if name not in run_names(self.store):
+                    raise UnknownStep(f"no run is called {name!r}; the list of runs has those that there are")
+                run = run_called(self.store, name)
+                events, left_out = listing.events_of(run)
+                return self._page("run.html", look=self._fresh.look(), run=run, events=events, left_out=left_out)
+            case ["outputs"]:
+                asked = query.text("q"), query.text("kind"), query.text("experiment")
+                page = listing.outputs_page(self._fresh.look(), *asked, query.number("from"))
+                return self._page("outputs.html", look=self._fresh.look(), page=page, query=query)
+            case ["curves"]:
+                return self._curves(query)
+            case ["step", identity]:
+                looked = self._fresh.look()
+                return self._page("step.html", look=looked, step=step.step_page(looked, identity))
+            case ["step", identity, view, *path]:
+                return self._step(identity, view, "/".join(path), query)
+            case _:
+                raise UnknownStep("there is no such page; the top of this one leads to all that there are")
+
+    def _step(self, identity: str, view: str, path: str, query: Query) -> Answer:
+        """What a step made, seen in one way or another."""
+        looked = self._fresh.look()
+        whole, record = looked.find(identity)
+        if view == "log" and not path:
+            log, cut = step.log_text(self.store, step.status_of(self.store, whole).log)
+            name = record.name if record is not None else whole[:12]
+            return self._page("text.html", look=looked, record=record, title=f"{name}: log", text=log, cut=cut)
+        if record is None or not (looked.is_committed(record) or view == "record"):
+            raise UnknownStep(f"nothing that can be read is committed of {whole[:12]} now; its own page says more")
+        known: dict[str, Any] = {
+            "look": looked,
+            "record": record,
+            "warnings": self._warnings(looked, record),
+            "query": query,
+        }
+        match view, path:
+            case "record", "":
+                text, rest = step.record_text(record)
+                return self._page("text.html", **known, title=f"{record.name}: record", text=text, cut=rest > 0)
+            case "tokens", "" if record.kind == "tokens":
+                page = tokens.tokens_page(looked, record, query.number("from"), query.number("length", tokens.LENGTH))
+                return self._page("tokens.html", **known, page=page)
+            case "dropped", "" if removed := dropped.removed_by_reason(record):
+                asked = query.text("reason"), query.number("from"), query.number("kept")
+                page = dropped.dropped_page(looked, record, *asked)
+                return self._page("dropped.html", **known, page=page, removed=removed)
+            case "contents", "":
+                return self._contents(contents(looked.inventory, record, whole="at" in query.values), path, known)
+            case "file", path if path:
+                self._must_be_small(record, path)
+                return self._contents(contents_of_file(looked.inventory, record, path), path, known)
+            case _:
+                raise UnknownStep(f"{record.name} has no such view")
+
+    def _contents(self, found: Contents, path: str, known: dict[str, Any]) -> Answer:
+        query: Query = known["query"]
+        if "at" in query.values:
+            entry = texts.entry_at(found, query.number("from"), query.number("at"))
+            return self._page("entry.html", **known, path=path, entry=entry)
+        page = texts.page_of(found, query.number("from"), query.text("q"))
+        most = texts.ENTRIES[found.form]
+        return self._page("contents.html", **known, path=path, page=page, most=most, seconds=texts.SEARCH_SECONDS)
+
+    def _must_be_small(self, record: Record, path: str) -> None:
+        """Raises BadField for a file that can only be read as a whole, and is too large for that."""
+        size = next((entry.size for entry in self.store.manifest(record) if entry.path == path), 0)
+        if size > LARGEST_FILE and not re.search(r"\.(parquet|jsonl|ndjson)(\.(gz|zst|zstd))?$", path):
+            raise BadField(
+                f"{path} has {write_bytes(size)}; files up to {write_bytes(LARGEST_FILE)} are shown here. It lies at "
+                f"{self.store.prefix}/{record.attempt}/{path}"
+            )
+
+    def _warnings(self, looked: Looked, record: Record) -> list[Any]:
+        return looked.warnings([record], thorough=True)[output_of(record)]
+
+    def _curves(self, query: Query) -> Answer:
+        looked = self._fresh.look()
+        known = curves.trainings(looked)
+        since = query.text("since")
+        asked = curves.Asked(
+            runs=query.values.get("run", []),
+            metric=query.text("metric") or "loss",
+            x="tokens" if query.text("x") == "tokens" else "step",
+            log_x=query.text("scale_x") == "log",
+            log_y=query.text("scale_y") == "log",
+            window=query.number("window"),
+            since=query.number("since") if since else float("-inf"),
+        )
+        page = curves.curves_page(looked, known, asked)
+        plots = [Markup(plot) for plot in page.plots]
+        return self._page(
+            "curves.html", policy=POLICY + PLOTS, look=looked, known=known, asked=asked, page=page, plots=plots,
+            chosen={run[:12] for run in asked.runs},
+        )  # fmt: skip
+
+    def _experiment_page(self, name: str) -> Answer:
+        """A page as a run wrote it, with links to its steps. What a store holds may be anybody's: only our own script
+        may run, and nothing in the page can have the browser tell others this address."""
+        if name not in self.store.objects.list(PAGES):
+            raise UnknownStep(f"no page is called {name!r}; the list of experiments has those that there are")
+        page = (self.store.objects.read(f"{PAGES}/{name}") or b"").decode(errors="replace")
+        known = {identity[:12] for identity in self._fresh.look().inventory.records}
+        page = re.sub(r"(?i)<meta|referrerpolicy", "<x-gone", page)
+        page = re.sub(r"<code>([0-9a-f]{12})</code>", lambda code: _linked(code, known), page)
+        page = page.replace("<header>", '<header><p><a href="../">← the store</a></p>', 1)
+        policy = f"{CLOSED}; form-action 'none'; style-src 'unsafe-inline'; script-src {self._script}"
+        return Answer(page.encode(), policy=policy)
+
+    @cached_property
+    def _script(self) -> str:
+        """The script of pages, as a source that a policy allows."""
+        script = "\n" + resources.files(DRAWING).joinpath("templates/page.js").read_text()
+        return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _wanted(query: Mapping[str, object]) -> str:
+    """As it stands behind a question mark; what is empty is left out."""
+    return urlencode({name: str(value) for name, value in query.items() if value not in ("", None)}, errors="replace")
+
+
+def _address(value: object, **query: object) -> str:
+    """A part of a path, or a path; with a query whose empty values are left out."""
+    asked = _wanted(query)
+    path = quote(str(value), safe="/", errors="surrogateescape")
+    return f"{path}?{asked}" if asked else path
+
+
+def _linked(code: re.Match[str], known: set[str]) -> str:
+    return f'<a href="../step/{code[1]}">{code[0]}</a>' if code[1] in known else code[0]

@@ -1,0 +1,153 @@
+"""Everything that the store tells of one step: how it was made, what from, what of it, and whether to trust it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from msgspec.structs import asdict
+
+from marin.errors import MarinError
+from marin.report.audit import Claim, audit_record
+from marin.report.lineage_tree import About, Direction, LineageTree, walk
+from marin.report.serve.curves import CHECKPOINT
+from marin.report.serve.dropped import removed_by_reason
+from marin.report.serve.looked import Looked, Warning
+from marin.report.status import StepStatus, status_of
+from marin.store.files.manifest import FileEntry
+from marin.store.lineage import output_of
+from marin.store.record import Record
+from marin.store.redaction import redacted, without_credentials
+from marin.store.store import Store
+from marin.store.verifications import last_verified
+
+INPUTS, FILES, NODES = 200, 300, 200  # that are listed
+DEPTH = 6  # levels of a lineage
+LINE, LONGEST_VALUE = 140, 4_000  # characters of a field on one line, and at all
+LONGEST_RECORD = 400_000
+LOG_BYTES = 400_000  # from its end
+LAST_LINES = 30  # of the log, on the page of the step
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_REFERENCE = re.compile(r"#([0-9a-f]{12})\b")  # how a record's fields name another step
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A line of a lineage. identity: "" where the line stands for several."""
+
+    level: int
+    about: About
+    identity: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPage:
+    """Of a step without an output: only how it stands, and its log."""
+
+    name: str
+    identity: str
+    status: StepStatus
+    log: str
+    record: Record | None = None
+    is_committed: bool = False
+    warnings: Sequence[Warning] = ()
+    notes: Sequence[Warning] = ()  # what else is known of how it came about
+    claims: Sequence[Claim] = ()
+    verified: str = ""  # when `marin verify` found its bytes right; "" if it never did
+    views: Sequence[tuple[str, str]] = ()  # (address below the step, what is there)
+    fields: Sequence[tuple[str, str, str]] = ()  # name, value, identity of the step that the value names
+    files: Sequence[FileEntry] = ()
+    up: Sequence[Branch] = ()
+    down: Sequence[Branch] = ()
+
+
+def step_page(looked: Looked, identity: str) -> StepPage:
+    """identity: or its first digits. Raises UnknownStep."""
+    identity, record = looked.find(identity)
+    store, status = looked.store, status_of(looked.store, identity)
+    log = "\n".join(log_text(store, status.log)[0].splitlines()[-LAST_LINES:])
+    if record is None:
+        return StepPage(name=status.step, identity=identity, status=status, log=log)
+    output, is_committed = output_of(record), looked.is_committed(record)
+    warnings = looked.warnings([record], thorough=True)[output]
+    notes = [Warning(mark.kind, mark.text) for mark in looked.marks([output])[output]]
+    files: list[FileEntry] = []
+    with suppress(MarinError):  # a warning says so
+        files = store.manifest(record) if is_committed else []
+    return StepPage(
+        name=record.name,
+        identity=identity,
+        status=status,
+        log=log,
+        record=record,
+        is_committed=is_committed,
+        warnings=warnings,
+        notes=[note for note in notes if note not in warnings],
+        claims=audit_record(store, looked.lineage, record),
+        verified=last_verified(store).get(record.attempt, ""),
+        views=_views(record) if is_committed else (),
+        fields=[(name, *_value(value)) for name, value in without_credentials(record.config).items()],
+        files=files,
+        up=_lineage(looked, record, Direction.UP),
+        down=_lineage(looked, record, Direction.DOWN),
+    )
+
+
+def _views(record: Record) -> list[tuple[str, str]]:
+    """What this kind of output can be looked at as."""
+    found = [("contents", {"tokens": "documents, decoded"}.get(record.kind, record.kind))]
+    if record.kind == "tokens":
+        found.insert(0, ("tokens", "sequences, token by token"))
+    if removed := sum(removed_by_reason(record).values()):
+        found.append(("dropped", f"kept and dropped, side by side ({removed:,} dropped)"))
+    if record.kind == CHECKPOINT:
+        found.append((f"../../curves?run={record.identity[:12]}", "loss curve"))
+    return found
+
+
+def _value(value: object) -> tuple[str, str]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) > LINE and not isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False, default=str, indent=1)
+    named = _REFERENCE.search(text) if isinstance(value, str) else None
+    short = text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} … {len(text) - LONGEST_VALUE:,} more"
+    return short, named[1] if named else ""
+
+
+def _lineage(looked: Looked, record: Record, direction: Direction) -> list[Branch]:
+    tree = LineageTree(direction, [output_of(record)], looked.lineage, looked.annotations())
+    roots, further = tree.tree(depth=DEPTH, every=False)
+    found = [
+        Branch(level, tree.about(node), node.outputs[0].identity if len(node.outputs) == 1 else "")
+        for level, node in walk(roots)
+        if level
+    ]
+    more = max(len(found) - NODES, 0) + further
+    if more:
+        command = f"marin lineage {direction} {record.identity[:12]} --depth 99"
+        found[NODES:] = [Branch(1, About(f"and {more:,} more", command, []), "")]
+    return found
+
+
+def log_text(store: Store, name: str) -> tuple[str, bool]:
+    """The end of a log, without colours and credentials; True if that is not all of it."""
+    if not name:
+        return "", False
+    start = 0
+    if not store.objects.is_remote:
+        try:
+            start = max(store.directory.size(name) - LOG_BYTES, 0)
+        except OSError:
+            return "", False
+    content = store.objects.read_log(name, start)
+    cut = start > 0 or len(content) > LOG_BYTES
+    return redacted(_COLOUR.sub("", content[-LOG_BYTES:].decode(errors="replace"))), cut
+
+
+def record_text(record: Record) -> tuple[str, int]:
+    """The record as JSON, and how many characters of it are left out."""
+    text = json.dumps(without_credentials(asdict(record)), indent=1, ensure_ascii=False, default=str)
+    return text[:LONGEST_RECORD], max(len(text) - LONGEST_RECORD, 0)

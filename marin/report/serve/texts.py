@@ -1,0 +1,111 @@
+"""One page of what an output or a file of it holds: so many entries from one on, or those that hold some words."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+from marin.report.contents import Contents, Entry, Form
+
+ENTRIES = {Form.TEXTS: 20, Form.ROWS: 50, Form.SAMPLED: 100, Form.LINES: 500}  # of one page
+SEARCH_SECONDS = 4.0  # after which a page shows what was found, and says how far it came
+CUT = 3000  # characters of a text in a page of many
+PART = 200_000  # of a text that has a page of its own
+BEFORE = 300  # what is shown before the words that were found
+CELL, COLUMNS = 300, 24  # characters of a cell, columns of a table
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An entry, or a part of it."""
+
+    number: int  # from 0
+    title: str
+    pieces: list[tuple[str, bool]]  # text, and whether it is what was searched for
+    start: int  # characters before the first one shown,
+    rest: int  # and after the last one
+    cells: Mapping[str, str] = MappingProxyType({})  # of a row
+
+
+@dataclass(frozen=True)
+class Page:
+    form: Form
+    total: int | None  # entries in all; None: only reading would tell
+    first: int
+    entries: list[Shown]
+    looked_through: int  # entries
+    following: int | None  # where the next page begins; None at the end
+    out_of_time: bool
+    columns: list[str]  # of rows
+
+
+def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> Page:
+    """words: only entries that hold them, in whatever case, with title and metadata; as many as are found in time.
+
+    most: entries, where not as many as usual.
+    """
+    wanted, until = words.casefold(), time.monotonic() + SEARCH_SECONDS
+    most, found = most or ENTRIES[contents.form], list[Shown]()
+    number, following, out_of_time = first, None, False
+    for number, entry in enumerate(contents.read(first), start=first):
+        if len(found) == most or (number > first and time.monotonic() > until):
+            following, out_of_time = number, len(found) < most
+            break
+        text = _text(contents.form, entry)
+        if wanted in f"{entry.title}\n{text}".casefold():
+            found.append(shown(number, entry.title, text, words, _cells(entry)))
+        number += 1
+    columns = list(dict.fromkeys(name for row in found for name in row.cells))[:COLUMNS]
+    return Page(contents.form, contents.total, first, found, number - first, following, out_of_time, columns)
+
+
+def entry_at(contents: Contents, number: int, start: int = 0) -> Shown | None:
+    """One entry, a long text from this character on; None if there is no such entry."""
+    entry = next(contents.read(number), None)
+    if entry is None:
+        return None
+    text = _text(contents.form, entry, indent=1)
+    part = text[start : start + PART]
+    return Shown(number, entry.title, [(part, False)], start, max(len(text) - start - PART, 0))
+
+
+def _text(form: Form, entry: Entry, indent: int | None = None) -> str:
+    """Of a row, its JSON."""
+    if form in (Form.TEXTS, Form.LINES):
+        return entry.text
+    return json.dumps(entry.data, ensure_ascii=False, indent=indent, default=str)
+
+
+def shown(
+    number: int, title: str, text: str, words: str = "", cells: Mapping[str, str] = MappingProxyType({})
+) -> Shown:
+    """A text as it stands among others: its beginning, or what is around the words."""
+    found = re.search(re.escape(words), text, re.IGNORECASE) if words else None
+    start = max(found.start() - BEFORE, 0) if found is not None and found.end() > CUT else 0
+    part = text[start : start + CUT]
+    return Shown(number, title, _marked(part, words), start, len(text) - start - len(part), cells)
+
+
+def _marked(text: str, words: str) -> list[tuple[str, bool]]:
+    """The text in pieces; True for each that is these words, in whatever case."""
+    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
+    return [(part, index % 2 == 1) for index, part in enumerate(parts) if part]
+
+
+def _cells(entry: Entry) -> dict[str, str]:
+    if not isinstance(entry.data, dict):
+        return {}
+    row = cast("dict[Any, Any]", entry.data)
+    return {str(name)[:CELL]: _cell(value) for name, value in list(row.items())[:COLUMNS]}
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= CELL else f"{text[:CELL]}…"

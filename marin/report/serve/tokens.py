@@ -1,0 +1,97 @@
+"""Sequences of a token store as a training run reads them: every token by itself, and where documents end."""
+
+# pyright: basic
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from marin.errors import BadField
+from marin.numbers import write_bytes
+from marin.report.contents import tokenizer_of
+from marin.report.serve.looked import Looked
+from marin.store.record import Record
+
+SEQUENCES, LENGTH = 4, 256  # of one page; tokens of a sequence, unless somebody asks for another length
+SHORTEST, LONGEST = 8, 8192
+DOWNLOADED = 1 << 30  # bytes; a larger token store in a bucket is not fetched to be looked at
+
+
+@dataclass(frozen=True)
+class Token:
+    """Or the several that make one character together."""
+
+    ids: list[int]
+    text: str
+    ends: int | None  # the document that ends here
+
+
+@dataclass(frozen=True)
+class Sequence:
+    number: int
+    document: int  # that holds its first token,
+    token: int  # which is this one of the document
+    tokens: list[Token]
+
+
+@dataclass(frozen=True)
+class TokensPage:
+    length: int
+    first: int
+    total: int  # sequences
+    sequences: list[Sequence]
+    decoded: bool  # False where the store holds no tokenizer that made them
+
+
+def tokens_page(looked: Looked, record: Record, first: int, length: int) -> TokensPage:
+    """Raises BadField for a store that would have to be downloaded at length."""
+    import numpy as np
+    from tokenizers.decoders import DecodeStream
+
+    from marin.data.token_store import TokenStore
+    from marin.data.tokenizer import load_tokenizer
+
+    output = looked.store.output(record)
+    if not output.is_local and record.bytes > DOWNLOADED:
+        raise BadField(
+            f"{record.name} is {write_bytes(record.bytes)} in a bucket, and its tokens are read from a copy on this "
+            f"machine; up to {write_bytes(DOWNLOADED)} are fetched to be looked at. `marin cat {record.identity[:12]}` "
+            "fetches all of it"
+        )
+    store, folder = TokenStore.open(output), tokenizer_of(looked.inventory, record)
+    length = min(max(length, SHORTEST), LONGEST)
+    total = -(-store.meta.tokens // length)  # the last one may be short
+    first = min(first, max(total - 1, 0))
+    tokenizer = load_tokenizer(folder).tokenizer if folder is not None else None
+    sequences: list[Sequence] = []
+    for number in range(first, min(first + SEQUENCES, total)):
+        start = number * length
+        ids = [int(token) for token in store.tokens[start : start + length]]
+        document = int(store.document_of(np.array([start]))[0])
+        begun = start - int(store.offsets[document])
+        ends = {int(end) - 1 - start: number for number, end in _ends(store, document, start + length)}
+        stream = DecodeStream(skip_special_tokens=False) if tokenizer is not None else None
+        sequences.append(Sequence(number, document, begun, _tokens(ids, ends, stream, tokenizer)))
+    return TokensPage(length, first, total, sequences, tokenizer is not None)
+
+
+def _ends(store: Any, document: int, before: int) -> list[tuple[int, int]]:
+    """(document, position after its last token) of those that end before a position, from one document on."""
+    found = []
+    while document < store.meta.documents and (end := int(store.offsets[document + 1])) <= before:
+        found.append((document, end))
+        document += 1
+    return found
+
+
+def _tokens(ids: list[int], ends: dict[int, int], stream: Any, tokenizer: Any) -> list[Token]:
+    """Text as a reader would stream it: a token that ends inside a character stands with those that complete it."""
+    found: list[Token] = []
+    waiting: list[int] = []
+    for position, token in enumerate(ids):
+        text = f"{token} " if stream is None else stream.step(tokenizer, token)
+        waiting.append(token)
+        if text is not None or position in ends or position + 1 == len(ids):
+            found.append(Token(waiting, text if text is not None else "\N{REPLACEMENT CHARACTER}", ends.get(position)))
+            waiting = []
+    return found

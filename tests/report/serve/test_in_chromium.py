@@ -1,0 +1,95 @@
+"""What a real browser makes of the pages: hostile text stays text, and of scripts only our own runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from marin.store.layout import PAGES
+from marin.store.store import Store
+from tests.report.serve.browsing import Browser, served
+from tests.report.serve.test_views import HOSTILE, STORIES, at
+from tests.support.project import Project
+from tests.support.toy import run
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
+)
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="no chromium on this machine: apt-get install chromium")
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp("chromium") / "project")
+    project.run()
+    run(str(project.store), end=STORIES)
+    return project
+
+
+@pytest.fixture(scope="module")
+def browser(project: Project) -> Iterator[Browser]:
+    with served(str(project.store)) as browser:
+        yield browser
+
+
+def page_of(browser: Browser) -> str:
+    [page] = re.findall(r'href="[^"]*/(page/exp1[^"]+)"', browser.get().text)
+    return page
+
+
+def dom(browser: Browser, path: str, folder: Path) -> str:
+    """The document after everything ran that may run."""
+    command = [CHROMIUM, *QUIET, f"--user-data-dir={folder}", "--virtual-time-budget=2000", "--dump-dom"]
+    done = subprocess.run([*command, browser.address + path], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def test_only_our_script_may_run_and_nothing_tells_others_the_address(browser: Browser, project: Project) -> None:
+    store, name = Store(str(project.store)), page_of(browser)
+    own = browser.get(name)
+    assert "sha256-" in own.headers["Content-Security-Policy"]
+    assert "unsafe-inline" not in own.headers["Content-Security-Policy"].partition("script-src")[2]
+    assert own.text.count('href="../step/') >= 2
+    evil = (
+        '<meta name="referrer" content="unsafe-url"><META http-equiv=refresh content="0;url=//x"><a referrerPolicy=x>'
+    )
+    store.objects.write(f"{PAGES}/evil.html", f"<html><header>{evil}{HOSTILE}".encode())
+    page = browser.get("page/evil.html").text.lower()
+    assert "<meta" not in page
+    assert "referrerpolicy" not in page
+
+
+@needs_chromium
+def test_hostile_text_stays_text(browser: Browser, tmp_path: Path) -> None:
+    for view in ("", "contents?from=62"):
+        seen = dom(browser, at(STORIES, view), tmp_path)
+        assert "<title>pwned" not in seen
+        assert "&lt;script&gt;document.title='pwned'&lt;/script&gt;" in seen
+        assert "<script" not in seen
+
+
+@needs_chromium
+def test_the_page_of_an_experiment_works_and_a_page_of_anybody_runs_nothing(
+    browser: Browser, project: Project, tmp_path: Path
+) -> None:
+    seen = dom(browser, page_of(browser), tmp_path)
+    assert re.search(r'<html[^>]* class="js"', seen), "our own script did not run"
+    Store(str(project.store)).objects.write(
+        f"{PAGES}/evil.html", f"<html><title>calm</title><header>{HOSTILE}".encode()
+    )
+    assert "<title>calm" in dom(browser, "page/evil.html", tmp_path)

@@ -1,0 +1,388 @@
+"""What the pages of a served store show: of a store that steps made, over HTTP."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from marin import Context, Documents, ExecutorStep
+from marin.data.documents import Document, write_documents
+from marin.report.serve import looked, texts
+from marin.store.layout import state_name
+from marin.store.revocation import revoke
+from marin.store.store import Store
+from marin.text.presets import SHORT
+from marin_operators.exact_dedup import ExactDedup
+from marin_operators.filter import Filter
+from marin_operators.near_dedup import NearDedup
+from marin_operators.tokenize import Tokenize
+from marin_operators.train_tokenizer import TrainTokenizer
+from tests.cli.test_cli_store import Learnt
+from tests.report.serve.browsing import Browser, served
+from tests.support.project import Project, gated, wait_for
+from tests.support.toy import Fail, Write, record_of, run
+
+HOSTILE = "</pre></body><script>document.title='pwned'</script><img src=x onerror=alert(1)>"
+LONG = "x" * 10_000_000 + " needle at the end of a long line"
+
+
+class Stories(ExecutorStep[Documents], op="toy-stories"):
+    """Documents of every troublesome kind, in two shards. long: with a line of ten megabytes at the end."""
+
+    long: bool = False
+
+    def run(self, ctx: Context) -> Documents:
+        rows = [
+            Document(f"Story {number} is about a fox, {number} hens and the wolf of the wood.") for number in range(45)
+        ]
+        words = [f"word{number}" for number in range(200)]
+        rows += [Document(" ".join([*words[:number], "other", *words[number:]])) for number in range(0, 200, 15)]
+        rows += [rows[7], Document("too short"), Document("story\u202e 46 \x1b[31m\x00 with Needle and ümlaut\n" * 3)]
+        rows += [Document(HOSTILE * 2, HOSTILE, {HOSTILE: [HOSTILE]})]
+        rows += [Document(LONG)] if self.long else []
+        documents, size, shards = write_documents(ctx.out, rows, 2)
+        return Documents(documents=documents, bytes=size, shards=shards)
+
+
+STORIES = Stories(label=HOSTILE[:60])
+LINES = Stories(long=True, label="lines")
+DISTINCT = ExactDedup(documents=STORIES, label="distinct")
+FILTERED = Filter(documents=DISTINCT, quality=SHORT, max_removed=1.0, label="filtered")
+NEAR = NearDedup(documents=FILTERED, max_removed=1.0, label="near")
+TOKENIZER = TrainTokenizer(documents=(NEAR,), vocabulary=300, label="toy")
+TOKENS = Tokenize(documents=NEAR, tokenizer=TOKENIZER, label="tokens")
+LEARNT = {f"learnt-{steps}": Learnt(steps=steps, label=f"learnt-{steps}") for steps in (40, 100)}
+
+
+def made(prefix: str) -> None:
+    run(prefix, tokens=TOKENS, lines=LINES, giant=Write(text="y" * 3_000_000, label="giant"), **LEARNT)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    prefix = str(tmp_path_factory.mktemp("views") / "store")
+    made(prefix)
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def browser(store: str) -> Iterator[Browser]:
+    with served(store) as browser:
+        yield browser
+
+
+@pytest.fixture
+def copy(store: str, tmp_path: Path) -> str:
+    """To be spoilt."""
+    shutil.copytree(store, tmp_path / "copy")  # with its times
+    return str(tmp_path / "copy")
+
+
+def started(project: Project) -> subprocess.Popen[bytes]:
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(project.command(), env=project.environment(), stdout=nothing, stderr=nothing)
+
+
+def at(step: ExecutorStep[object], view: str = "") -> str:
+    return f"step/{step.identity[:12]}" + (f"/{view}" if view else "")
+
+
+def test_every_link_leads_to_a_page_whose_tags_balance_and_where_nothing_runs(browser: Browser) -> None:
+    pages = browser.crawl(most=150)
+    assert {at(STORIES), at(FILTERED, "dropped"), at(TOKENS, "tokens"), "curves", "outputs"} <= pages.keys()
+    for path, reply in pages.items():
+        assert len(reply.text) < 1_000_000, path
+        if path != "style.css":
+            tags = {tag for tag, _ in reply.read.tags}
+            assert not tags & {"script", "img", "iframe", "object"}, path
+            assert not any(name.startswith("on") for _, given in reply.read.tags for name in given), path
+
+
+def test_a_store_of_any_kind_is_served(any_prefix: str) -> None:
+    made(any_prefix)
+    with served(any_prefix) as browser:
+        assert "toy-learnt/learnt-40" in browser.get().text or "checkpoint" in browser.get().text
+        for step, view in (
+            (STORIES, "contents"),
+            (FILTERED, "dropped"),
+            (TOKENS, "tokens"),
+            (TOKENS, ""),
+            (STORIES, "log"),
+        ):
+            browser.get(at(step, view))
+        assert "<svg" in browser.get(f"curves?run={LEARNT['learnt-40'].identity[:12]}").text
+
+
+class TestTexts:
+    def test_documents_twenty_a_page(self, browser: Browser) -> None:
+        first = browser.get(at(STORIES, "contents")).read.text
+        assert "Entries 0 to 19 of 63" in first
+        assert "Story 19 is" in first
+        assert "Story 20 is" not in first
+        assert "Story 20 is" in browser.get(at(STORIES, "contents?from=20")).read.text
+        assert "Nothing more is there" in browser.get(at(STORIES, "contents?from=999")).read.text
+
+    def test_hostile_text_is_shown_as_text(self, browser: Browser) -> None:
+        page = browser.get(at(STORIES, "contents?from=62")).read
+        assert HOSTILE * 2 in page.text
+        assert STORIES.name in page.text
+
+    def test_a_line_of_ten_megabytes_is_cut_and_can_be_read_on(self, browser: Browser) -> None:
+        page = browser.get(at(LINES, "contents?from=63"))
+        assert len(page.text) < 50_000
+        assert f"{len(LONG) - texts.CUT:,} more characters" in page.read.text
+        end = browser.get(at(LINES, f"contents?from=63&at={len(LONG) - 1000}"))
+        assert "needle at the end" in end.read.text
+        assert len(browser.get(at(LINES, "contents?from=63&at=0")).text) < 1_000_000
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [("NEEDLE", 2), ("story 3 is", 1), ("STORY", 46), ("ÜMLAUT", 1), ("<script>", 1), ("nowhere", 0)],
+    )
+    def test_a_search_says_what_it_looked_through(self, browser: Browser, words: str, found: int) -> None:
+        page = browser.get(at(LINES, f"contents?q={quote(words)}")).read
+        shown = min(found, 20)
+        assert re.search(rf"{shown} of these \d+ holds? “{re.escape(words)}”", page.text), page.text[:600]
+        marks = [tag for tag, _ in page.tags if tag == "mark"]
+        assert len(marks) >= shown
+        assert ("next" in page.text) == (found > 20)
+
+    def test_a_search_that_takes_too_long_says_how_far_it_came(
+        self, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(texts, "SEARCH_SECONDS", 0.0)
+        looked_at, path = 0, at(LINES, "contents?q=needle")
+        for _ in range(80):
+            reply = browser.get(path)
+            if "Not everything was looked through" not in reply.text:
+                break
+            assert "were looked through" in reply.text
+            following = re.search(r"contents\?(from=\d+&amp;q=needle)\">Go on", reply.text)
+            assert following is not None
+            path, looked_at = at(LINES, f"contents?{following[1].replace('&amp;', '&')}"), looked_at + 1
+        assert looked_at == 63  # one more each time, never none
+
+    def test_files_and_records_are_texts_too(self, browser: Browser) -> None:
+        learnt = LEARNT["learnt-40"]
+        assert "0.25" in browser.get(at(learnt, "file/metrics.jsonl")).read.text
+        assert "is not text" in browser.get(at(learnt, "file/weights.bin")).read.text
+        assert "{'web" not in browser.get(at(learnt, "contents")).text
+
+
+class TestDropped:
+    def test_each_text_with_its_reason_beside_what_was_kept(self, browser: Browser) -> None:
+        page = browser.get(at(DISTINCT, "dropped")).read
+        assert page.row("duplicate_document")[1:] == ["1", "1.59 %"]
+        assert page.row("kept")[1:] == ["62", "98.41 %"]
+        dropped, kept = page.text.split("Kept", 1)
+        assert "Story 7 is about" in dropped
+        assert "Story 8 is about" in kept
+
+    def test_one_reason_alone_and_further_pages(self, store: str, browser: Browser) -> None:
+        reason, count = next(iter(record_of(store, FILTERED).facts["dropped"].items()))
+        page = browser.get(at(FILTERED, f"dropped?reason={reason}")).read.text
+        assert page.count(f". {reason}") == min(count, 10)
+        more = browser.get(at(NEAR, "dropped?from=10&kept=3")).read.text
+        assert "11. near_duplicate" in more
+        assert "It is a copy of:" in more
+
+    def test_without_its_input_the_reason_is_still_there(self, copy: str) -> None:
+        shutil.rmtree(Path(copy) / record_of(copy, DISTINCT).attempt)
+        with served(copy) as browser:
+            page = browser.get(at(FILTERED, "dropped")).read.text
+        assert "No text:" in page
+        assert "cannot be read" in page
+
+
+class TestTokens:
+    def test_the_boxes_make_up_the_documents_and_say_where_they_end(self, browser: Browser) -> None:
+        cat = browser.get(at(TOKENS, "contents")).read.text
+        assert "tokens" in cat
+        page = browser.get(at(TOKENS, "tokens?length=64"))
+        boxes = re.findall(r'<span title="[\d ]+"(?: class="several")?>(.*?)</span>', page.text, re.DOTALL)
+        assert "".join(boxes).startswith("Story 0 is about a fox, 0 hens and the wolf")
+        assert "document 0 ends" in page.text
+        ends = [int(number) for number in re.findall(r"document (\d+) ends", page.text)]
+        assert ends == list(range(len(ends)))
+
+    def test_a_length_and_a_place_of_ones_own(self, browser: Browser) -> None:
+        page = browser.get(at(TOKENS, "tokens?length=1&from=5")).read.text
+        assert "Sequences 5 to 8" in page
+        total = re.search(r"of ([\d,]+), in the order", page)
+        assert total is not None
+        last = browser.get(at(TOKENS, "tokens?from=99999999")).read.text
+        assert "Sequence " in last
+
+
+class TestCurves:
+    def test_several_runs_over_one_another(self, browser: Browser) -> None:
+        runs = "&".join(f"run={step.identity[:12]}" for step in LEARNT.values())
+        page = browser.get(f"curves?{runs}")
+        assert page.text.count("<svg") == 2  # for wide and narrow windows
+        assert [page.read.row(f"toy-learnt/{name}")[1] for name in LEARNT] == ["40", "100"]
+        assert "unsafe-inline" in page.headers["Content-Security-Policy"]
+        assert "<svg" in browser.get(f"curves?{runs}&scale_x=log&scale_y=log&window=9&since=3").text
+        assert "has no loss by tokens" in browser.get(f"curves?{runs}&x=tokens").read.text
+        assert "has no grace by step: step, loss" in browser.get(f"curves?{runs}&metric=grace").read.text
+
+    def test_a_training_that_still_runs(self, copy: str, tmp_path: Path) -> None:
+        project, gate = gated(tmp_path)
+        process = started(project)
+        wait_for(Path(f"{gate}.started"))
+        [lease] = (project.store / ".marin/leases").iterdir()
+        state = project.store / state_name(lease.stem)
+        state.mkdir(parents=True)
+        (state / "metrics.jsonl").write_text('{"step": 0, "loss": 3.5}\n{"step": 1, "loss": null}\n{"step": 2, "lo')
+        try:
+            with served(str(project.store)) as browser:
+                assert ["say/say", "running"] in [
+                    [row[1].split()[0], *row[2].split()] for row in browser.get("curves").read.rows[1:]
+                ]
+                page = browser.get(f"curves?run={lease.stem[:12]}").read
+                assert page.row("say/say")[1:4] == ["2", "3.5", "1"]
+        finally:
+            gate.touch()
+            process.wait()
+
+
+class TestTrust:
+    def test_what_is_revoked_says_so_on_every_view(self, copy: str) -> None:
+        revoke(Store(copy), record_of(copy, DISTINCT), "holds <b>test</b> items")
+        with served(copy) as browser:
+            for step, kind in ((DISTINCT, "REVOKED"), (FILTERED, "UNTRUSTED"), (TOKENS, "UNTRUSTED")):
+                for view in (
+                    "",
+                    "contents",
+                    "record",
+                    "tokens" if step is TOKENS else "dropped",
+                    "contents?from=0&at=0",
+                ):
+                    page = browser.get(at(step, view))
+                    assert f"✕ {kind}" in page.text, (step.name, view)
+                    assert "holds &lt;b&gt;test&lt;/b&gt; items" in page.text
+            assert "✕ revoked" in browser.get("outputs").text
+            assert "REVOKED" not in browser.get(at(STORIES)).text
+
+    def test_what_is_damaged_says_so_on_every_view(self, copy: str) -> None:
+        shard = Path(copy) / record_of(copy, STORIES).attempt / "shard-00001-of-00002.parquet"
+        shard.write_bytes(shard.read_bytes()[:-100])
+        with served(copy) as browser:
+            for view in ("", "record", "contents"):
+                page = browser.get(at(STORIES, view))
+                assert "✕ DAMAGED" in page.text
+                assert "truncated: shard-00001-of-00002.parquet" in page.text
+            assert "✕ damaged" in browser.get("outputs").text
+            assert "expected" in browser.get(at(STORIES, "contents?from=40"), expect=500).read.text
+
+    def test_bytes_that_were_touched_are_not_called_right(self, copy: str) -> None:
+        shard = Path(copy) / record_of(copy, STORIES).attempt / "shard-00000-of-00002.parquet"
+        shard.write_bytes(shard.read_bytes())
+        with served(copy) as browser:
+            page = browser.get(at(STORIES)).text
+        assert "NOT COMPARED" in page
+        assert "its files are those of its manifest" not in page
+
+    def test_a_record_that_cannot_be_read_is_named_on_every_page(self, copy: str) -> None:
+        (Path(copy) / f".marin/records/{NEAR.identity}.json").write_text("{")
+        with served(copy) as browser:
+            for path in ("", "outputs", "curves", at(STORIES)):
+                assert "1 record cannot be read" in browser.get(path).text
+            assert "corrupt" in browser.get(at(NEAR)).text
+
+    def test_an_output_that_is_deleted_meanwhile(self, copy: str) -> None:
+        with served(copy) as browser:
+            assert "Story 0" in browser.get(at(STORIES, "contents")).text
+            shutil.rmtree(Path(copy) / record_of(copy, STORIES).attempt)
+            assert "✕ DAMAGED" in browser.get(at(STORIES)).text
+            browser.get(at(STORIES, "contents"), expect=500)
+            assert "STORE" not in browser.get("outputs").text
+
+
+def test_a_step_that_is_at_work_has_failed_or_was_made_a_moment_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looked, "STALE_SECONDS", 0.0)
+    monkeypatch.setattr(looked, "STALE_SHARE", 0)
+    project, gate = gated(tmp_path)
+    process = started(project)
+    wait_for(Path(f"{gate}.started"))
+    with served(str(project.store)) as browser:
+        [lease] = (project.store / ".marin/leases").iterdir()
+        assert browser.get().read.row("running")[1] == "say/say"
+        assert "running" in browser.get(f"step/{lease.stem[:12]}").text
+        assert "exp1_toy" in browser.get("runs").text
+        gate.touch()
+        assert process.wait() == 0
+        assert browser.get().read.row("exp1_toy")[1] == "done"
+        pages = browser.crawl()
+        assert any(path.startswith("page/") for path in pages)
+        assert any(path.startswith("run/") for path in pages)
+        assert "HELLO!!" in pages[f"step/{lease.stem[:12]}/file/text.txt"].text
+    run(str(project.store), failed=Fail(source=Write(text="a", label="a"), label="bad"))
+    with served(str(project.store)) as browser:
+        row = browser.get().read.row("failed")
+        assert row[1] == "toy-fail/bad"
+        assert "disk of dreams" in row[2]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("nothing", 404),
+        ("step/zzzzzz", 404),
+        ("step/0123456789ab", 404),
+        ("step/a", 404),
+        ("step/../../etc/passwd", 404),
+        ("page/..%2f..%2fetc%2fpasswd", 404),
+        ("run/latest", 404),
+        ("run/%2e%2e%2f", 404),
+        ("outputs?from=-1", 400),
+        ("outputs?from=x", 400),
+        ("curves?window=1e99", 400),
+        (f"{'x' * 30_000}", 404),
+        ("step/%ff%00", 404),
+        ("outputs?q=%ff%00%f0", 200),
+        ("outputs?kind=%3Cscript%3E", 200),
+        ("curves?run=%3Cscript%3E&metric=%3Cscript%3E", 200),
+        ("runs?experiment=%3Cscript%3E", 200),
+    ],
+)
+def test_an_address_that_nobody_offered(browser: Browser, path: str, status: int) -> None:
+    reply = browser.get(path, expect=status)
+    assert "<script" not in reply.text
+    assert "Traceback" not in reply.text
+
+
+@pytest.mark.parametrize(
+    "path", ["../../record.json", "..%2f..%2fx", "/etc/passwd", ".marin/record.json", "%00", "a//b"]
+)
+def test_no_file_outside_an_output_is_read(browser: Browser, path: str) -> None:
+    assert "has no file" in browser.get(at(STORIES, f"file/{path}"), expect=404).read.text
+
+
+def test_a_giant_record_does_not_make_a_giant_page(browser: Browser) -> None:
+    giant = next(path for path in browser.crawl("outputs?q=giant", most=20) if re.fullmatch(r"step/\w{12}", path))
+    assert len(browser.get(giant).text) < 40_000
+    record = browser.get(f"{giant}/record")
+    assert "This is not all of it" in record.text
+    assert len(record.text) < 1_000_000
+
+
+def test_many_browsers_at_once(browser: Browser) -> None:
+    run_ids = "&".join(f"run={step.identity[:12]}" for step in LEARNT.values())
+    paths = ["", "outputs", f"curves?{run_ids}", at(TOKENS, "tokens"), at(NEAR, "dropped"), at(STORIES)] * 4
+    with ThreadPoolExecutor(12) as pool:
+        replies = list(pool.map(browser.get, paths))
+    for path, reply in zip(paths, replies, strict=True):
+        assert without_time(reply.text) == without_time(replies[paths.index(path)].text)
+
+
+def without_time(text: str) -> str:
+    return re.sub(r"\d\d:\d\d:\d\d", "", text)
