@@ -9,6 +9,7 @@ from enum import Enum
 from marin import Checkpoint, Context, Documents, ExecutorStep, Items, Scores, Tokenizer, value
 from marin.errors import BadField
 from marin.evaluation.formats import Format
+from marin_operators.train import Milestone, Train
 
 
 @value("evaluated_weights")
@@ -55,6 +56,12 @@ class Evaluate(ExecutorStep[Scores], op="evaluate", version=1, isolated=True):
             raise BadField("Evaluate.formats is empty; wanted at least one prompt format for the items")
         if not 1 <= self.stride < self.window:
             raise BadField(f"Evaluate: stride {self.stride} and window {self.window}; wanted 1 <= stride < window")
+        training = self.checkpoint.training if isinstance(self.checkpoint, Milestone) else self.checkpoint
+        if isinstance(training, Train) and self.window > training.model.seq_len:
+            raise BadField(
+                f"Evaluate: window is {self.window} tokens, {training.called()} is shaped for {training.model.seq_len}"
+                "; wanted at most as many"
+            )
         for name in ("choices", "bytes_per_document", "bytes_per_domain", "items_per_task", "batch"):
             if getattr(self, name) < 1:
                 raise BadField(f"Evaluate.{name} is {getattr(self, name)}; wanted at least 1")

@@ -30,6 +30,8 @@ from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
+from marin_operators.tokenize import Tokenize
+from marin_operators.train_tokenizer import TrainTokenizer
 
 
 @value("fork_optimizer")
@@ -123,6 +125,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 f"{self.end_step:,}, before it reaches its peak rate; shorten the one or lengthen the other"
             )
         self._check_batches()
+        self._check_vocabulary()
         if self.start is not None:
             self._check_start(self.start)
 
@@ -208,6 +211,16 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                     f"{accelerator.chips:,} chips of {accelerator}. Nearest that can: "
                     f"{' and '.join(f'{near:,}' for near in legal)}; or make those steps a run of its own on other "
                     "chips, which begins with Fork(…)"
+                )
+
+    def _check_vocabulary(self) -> None:
+        """As far as the tokenizer is known before it is made; the tokens are checked when the run begins."""
+        for tokens in self.data.sources:
+            tokenizer = tokens.tokenizer if isinstance(tokens, Tokenize) else None
+            if isinstance(tokenizer, TrainTokenizer) and tokenizer.vocabulary > self.vocabulary:
+                raise BadField(
+                    f"{self.called()}: vocabulary is {self.vocabulary:,}, the tokenizer of {tokens.name} may have "
+                    f"{tokenizer.vocabulary:,} entries; wanted at least as many"
                 )
 
     def _check_start(self, start: WarmStart | Fork) -> None:

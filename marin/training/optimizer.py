@@ -53,18 +53,18 @@ class Adam:
     ema: float | None = 0.995
 
     def __post_init__(self) -> None:
-        for name, good in (
-            ("peak_lr", self.peak_lr > 0),
-            ("weight_decay", self.weight_decay >= 0),
-            ("beta1", 0 <= self.beta1 < 1),
-            ("beta2", 0 <= self.beta2 < 1),
-            ("eps", self.eps > 0),
-            ("max_grad_norm", self.max_grad_norm is None or self.max_grad_norm > 0),
-            ("z_loss", self.z_loss >= 0),
-            ("ema", self.ema is None or 0 < self.ema < 1),
+        for name, good, wanted in (
+            ("peak_lr", self.peak_lr > 0, "more than 0"),
+            ("weight_decay", self.weight_decay >= 0, "0 or more"),
+            ("beta1", 0 <= self.beta1 < 1, "0 or more, below 1"),
+            ("beta2", 0 <= self.beta2 < 1, "0 or more, below 1"),
+            ("eps", self.eps > 0, "more than 0"),
+            ("max_grad_norm", self.max_grad_norm is None or self.max_grad_norm > 0, "more than 0, or None"),
+            ("z_loss", self.z_loss >= 0, "0 or more"),
+            ("ema", self.ema is None or 0 < self.ema < 1, "between 0 and 1, or None"),
         ):
             if not good:
-                raise BadField(f"adam: {name} is {getattr(self, name)!r}, outside its range")
+                raise BadField(f"Adam.{name} is {getattr(self, name)!r}; wanted {wanted}")
         for guard in (self.clip_update_norm, self.skip_bad_steps):
             if guard is not None and (guard.sigma <= 0 or guard.window < 2):
-                raise BadField(f"adam: {guard} needs a positive sigma and a window of at least 2 steps")
+                raise BadField(f"Adam: {guard} needs a positive sigma and a window of at least 2 steps")

@@ -96,6 +96,11 @@ MISTAKES = {
     # trainings
     "train(end_step=0)": ("Train 'run': cannot train from step 0 to 0", "end must come later"),
     "train(seq_len=4096)": ("seq_len is 4096, the model was shaped for 128", "shorten the one"),
+    "train(schedule=Schedule(warmup=10))": ("the warmup takes 10 steps and the run ends at step 10", "shorten the one"),
+    "train(vocabulary=100)": ("vocabulary is 100, the tokenizer of tokenize/", "may have 300 entries"),
+    "train(resources=tpu('v4-64'))": ("cannot be shared by the 32 chips of v4-64", "Nearest that can: 32"),
+    "Adam(ema=1.0)": ("Adam.ema is 1.0", "wanted between 0 and 1, or None"),
+    "Adam(beta2=float('nan'))": ("Adam.beta2 is nan", "wanted 0 or more, below 1"),
     "train(first_step=5)": ("begins at step 5 with nothing to begin from", "start=WarmStart(…) or start=Fork(…)"),
     "train(start=Fork(run.at(10)), first_step=5)": ("forks from step 10", "OptimizerState.FRESH"),
     "train(start=WarmStart(run.at(10)), first_step=10, end_step=20, vocabulary=301)": (
@@ -125,6 +130,10 @@ MISTAKES = {
     # evaluation and the experiment
     "Compare(arms={'a': score}, baseline='a')": ("Compare.arms holds only a", "another arm to compare with"),
     "Compare(arms={'a': score, 'b': score}, baseline='c')": ("Compare.baseline is 'c'", "wanted one of a, b"),
+    "Evaluate(checkpoint=run.at(5), tokenizer=tokenizer, domains={'own': text}, window=256)": (
+        "window is 256 tokens, Train 'run' is shaped for 128",
+        "wanted at most as many",
+    ),
     "Evaluate(checkpoint=run, tokenizer=tokenizer)": ("nothing to score", "give domains, tasks or references"),
     "Evaluate(checkpoint=run, tokenizer=tokenizer, domains={'own': text}, window=64, stride=128)": (
         "stride 128 and window 64",
