@@ -3,13 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.project import Project
+from tests.support.project import MARIN, Project
 
 OK, FAILED, USAGE, DRIFT, EXPERIMENT_ERROR, STORE_ERROR = 0, 1, 2, 3, 4, 5  # docs/exit-codes.md
 
@@ -21,17 +20,14 @@ class Command:
         self.project = project
 
     def __call__(self, *arguments: str, expect: int = OK, cwd: Path | None = None) -> str:
-        program = [*self.program(), *arguments]
-        done = subprocess.run(
-            program, capture_output=True, text=True, env=self.project.environment(), cwd=cwd, check=False
-        )
-        assert done.returncode == expect, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stdout if expect in (OK, DRIFT) else done.stdout + done.stderr
+        ended = self.project.started([*self.program(), *arguments], cwd=cwd)
+        assert ended.code == expect, ended.said
+        assert "Traceback" not in ended.stderr
+        return ended.stdout if expect in (OK, DRIFT) else ended.said
 
     @staticmethod
     def program() -> list[str]:
-        return [str(Path(sys.executable).with_name("marin"))]
+        return [MARIN]
 
     def on(self, command: str, *arguments: str, expect: int = OK) -> str:
         return self(command, str(self.project.file), *arguments, "--prefix", str(self.project.store), expect=expect)

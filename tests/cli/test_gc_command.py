@@ -4,8 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from marin.cli.commands import main
 from marin.cli.exits import Exit
 from marin.store.store import Store
 from tests.support.aging import age, tree
-from tests.support.project import Project
+from tests.support.project import MARIN, Project
 from tests.support.toy import Fail, Join, Write, run
 from tests.support.visible import visible
 
@@ -93,19 +91,12 @@ def test_an_experiment_keeps_its_steps_at_both_scales(tmp_path: Path) -> None:
     other.store = project.store
     other.run()
     age(project.store, 40)
-    asked = ["gc", "--prefix", str(project.store), "--experiment", str(project.file), "--unreachable", "--json"]
-    environment = {**project.environment(), "PYTHONPATH": project.environment()["PYTHONPATH"]}
+    asked = [MARIN, "gc", "--prefix", str(project.store), "--experiment", str(project.file), "--unreachable", "--json"]
 
     def told(*more: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "marin", *asked, *more],
-            capture_output=True,
-            text=True,
-            env=environment,
-            check=True,
-            cwd=project.folder,
-        )
-        goes = json.loads(done.stdout)["goes"]
+        ended = project.started([*asked, *more], cwd=project.folder)
+        assert ended.code == 0, ended.said
+        goes = json.loads(ended.stdout)["goes"]
         return sorted(each["name"] for each in goes if each["kind"] == "unreachable")
 
     assert told() == ["repeat/repeat", "say/say"], "the other project's"

@@ -66,14 +66,8 @@ def test_status_of_an_experiment_calls_it_committed(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.run()
     interrupt(str(project.store))
-    done = subprocess.run(
-        [*project.command()[:1], "-m", "marin", "status", str(project.file), "--json", "--prefix", project.store],
-        capture_output=True,
-        text=True,
-        env=project.environment(),
-        check=True,
-    )
-    assert [row["status"] for row in json.loads(done.stdout)] == ["committed", "committed"]
+    rows = json.loads(project.marin("status", "--json"))
+    assert [row["status"] for row in rows] == ["committed", "committed"]
 
 
 def test_a_cached_run_finishes_it_and_so_does_one_of_a_part(tmp_path: Path) -> None:

@@ -188,17 +188,9 @@ def place(project: Project, name: str) -> Path:
 
 
 def run(project: Project, *arguments: str, expect: int, cwd: Path | None = None, **environment: str) -> str:
-    done = subprocess.run(
-        project.command(*arguments),
-        capture_output=True,
-        text=True,
-        env={**project.environment(), **environment},
-        cwd=cwd or project.folder,
-        check=False,
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == expect, said
-    return said
+    ended = project.started(project.command(*arguments), cwd=cwd or project.folder, environment=environment)
+    assert ended.code == expect, ended.said
+    return ended.said
 
 
 def stopped(said: str) -> list[str]:

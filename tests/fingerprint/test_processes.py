@@ -18,7 +18,8 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")
 
 
-def test_a_changed_helper_in_another_module_stops_the_run_and_names_it(project: Project) -> None:
+def test_a_changed_helper_in_another_module_stops_the_run_and_names_it(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project", new_interpreters=True)
     project.run()
     assert project.ran() == ["say/say", "repeat/repeat"]
     project.edit("MARK * times", "MARK * times * 2")
@@ -32,9 +33,10 @@ def test_a_changed_helper_in_another_module_stops_the_run_and_names_it(project: 
 
 
 def test_an_edit_that_python_overlooks_is_said_and_nothing_is_made_by_the_old_code(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python takes bytecode for a file's where its size and whole second of its time are the same."""
+    project = Project(tmp_path / "project", new_interpreters=True)
     keeps = {**project.environment(), "PYTHONPYCACHEPREFIX": str(project.folder / "compiled")}
     del keeps["PYTHONDONTWRITEBYTECODE"]
     monkeypatch.setattr(project, "environment", lambda: keeps)

@@ -2,14 +2,12 @@
 while run() is at work, so that a change of it, and of nothing else, is drift of the step that read it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fingerprint.test_observed import TAIL, Idiom
-from tests.support.project import Project
+from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
@@ -175,9 +173,8 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     for idiom in IDIOMS.values():
         file = place(project, idiom.file)
         file.write_text(file.read_text().replace("1", "2") if file.exists() else "1")
-    call = [sys.executable, "-m", "marin", "plan", str(project.file), "--prefix", str(project.store), "--json"]
-    done = subprocess.run(call, capture_output=True, text=True, env=project.environment(), check=False)
-    steps = json.loads(done.stdout)["steps"]
+    planned = project.started([MARIN, "plan", str(project.file), "--prefix", str(project.store), "--json"])
+    steps = json.loads(planned.stdout)["steps"]
     return {step["step"].removesuffix("/x"): step["drift"] for step in steps}
 
 

@@ -1,8 +1,6 @@
 """No credential reaches the store or the terminal: not by a field, a message, a command line, a log or a source."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from marin.store import redaction
 from marin.store.redaction import redacted
 from marin.store.store import Store
 from marin_operators.download import FsspecFiles
-from tests.support.project import Project
+from tests.support.project import MARIN, Project
 from tests.support.toy import Write
 
 PASSWORD, SIGNED, IN_SOURCE, BY_NAME = "pa55-w0rd", "s1gn3d-4-y0u", "hf_" + "Q" * 34, "as-nobody-guesses"
@@ -77,27 +75,17 @@ def in_store(project: Project) -> dict[str, list[str]]:
 
 
 def run(project: Project, backend: str, *arguments: str) -> str:
-    done = subprocess.run(
-        project.command("--because", f"asked by {URL}", *arguments, backend=backend),
-        capture_output=True,
-        text=True,
-        env={**project.environment(), "LAB_API_KEY": BY_NAME},
-        check=False,
-    )
-    assert done.returncode == 1, done.stdout + done.stderr  # one step fails
-    return done.stdout + done.stderr
+    command = project.command("--because", f"asked by {URL}", *arguments, backend=backend)
+    ended = project.started(command, environment={"LAB_API_KEY": BY_NAME}, fork=backend == "inline")
+    assert ended.code == 1, ended.said  # one step fails
+    return ended.said
 
 
 def asked(project: Project, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "marin", *arguments, "--prefix", str(project.store)],
-        capture_output=True,
-        text=True,
-        env={**project.environment(), "LAB_API_KEY": BY_NAME},
-        check=False,
-    )
-    assert done.returncode in (0, 3), done.stdout + done.stderr
-    return done.stdout + done.stderr
+    command = [MARIN, *arguments, "--prefix", str(project.store)]
+    ended = project.started(command, environment={"LAB_API_KEY": BY_NAME})
+    assert ended.code in (0, 3), ended.said
+    return ended.said
 
 
 @pytest.mark.parametrize("backend", ["inline", pytest.param("ray", marks=pytest.mark.slow)])

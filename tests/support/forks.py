@@ -1,6 +1,6 @@
-"""Commands of ``marin`` and of experiment files, each in a new process that shares only the import of the engine.
+"""Experiment files and commands of ``marin``, each in a new process that shares only the import of the engine.
 
-Fifteen times faster than new interpreters, so that a table of many rows can be run as a user would run each.
+Many times faster than new interpreters, so that a table of many rows can be run as a user would run each.
 """
 
 from __future__ import annotations
@@ -9,52 +9,27 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SERVER = """
-import json, os, sys, warnings
-import marin.cli.commands, marin.cli.explain, marin.cli.plan, marin.cli.run, marin.executor.backends.inline
-import marin.report.page.page, marin.report.terminal, marin.plan.cost.plan_cost
-for line in sys.stdin:
-    job = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        said = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(said, 1); os.dup2(said, 2)
-        if job["reader_gone"]:
-            reading, writing = os.pipe()
-            os.close(reading); os.dup2(writing, 1); os.close(writing)
-        os.environ.update(job["environment"])
-        for name in job["unset"]:
-            os.environ.pop(name, None)
-        os.chdir(job["folder"])
-        sys.path[:0] = [job["folder"], *job["path"]]
-        sys.argv = ["marin", *job["arguments"]]
-        code = 0
-        try:
-            marin.cli.commands.main(job["arguments"])
-        except SystemExit as ended:
-            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-            code = 99
-        sys.stdout.flush(); sys.stderr.flush()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
 
 @dataclass(frozen=True)
 class Ended:
+    """said: stdout, then stderr."""
+
     code: int
-    said: str
+    stdout: str
+    stderr: str
+
+    @property
+    def said(self) -> str:
+        return self.stdout + self.stderr
 
 
 class Forks:
@@ -64,13 +39,13 @@ class Forks:
         self._modules = modules
 
     def __enter__(self) -> Self:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        self._folder = TemporaryDirectory()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "".join(f"import {name}\n" for name in self._modules) + SERVER],
+            [sys.executable, "-m", "tests.support.fork_server", *self._modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             cwd=ROOT,
         )
         return self
@@ -81,6 +56,7 @@ class Forks:
         self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
+        self._folder.cleanup()
 
     def marin(
         self,
@@ -94,14 +70,41 @@ class Forks:
         """``marin …`` in a folder, into a pipe. path: further entries of Python's path. environment, unset: what is
         different there. reader_gone: nobody reads stdout, as behind ``| head`` when it has seen enough.
         """
-        out = folder / ".said"
+        variables = {**os.environ, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **(environment or {})}
+        return self.run(
+            folder,
+            "",
+            arguments,
+            path=[str(folder), *path, str(ROOT)],
+            environment={name: value for name, value in variables.items() if name not in unset},
+            reader_gone=reader_gone,
+        )
+
+    def run(
+        self,
+        folder: Path,
+        file: str,
+        arguments: Sequence[str],
+        *,
+        path: Sequence[str],
+        environment: Mapping[str, str],
+        reader_gone: bool = False,
+    ) -> Ended:
+        """``python FILE ARGUMENT…`` in a folder; ``marin ARGUMENT…`` where the file is "".
+
+        path: Python's, before the interpreter's own entries. environment: all of it.
+        """
+        out, err = Path(self._folder.name, "out"), Path(self._folder.name, "err")
+        for stream in (out, err):
+            stream.unlink(missing_ok=True)  # one that an earlier child's children still write to is theirs
         job = {
             "folder": str(folder),
+            "file": file,
             "arguments": list(arguments),
             "out": str(out),
+            "err": str(err),
             "path": list(path),
-            "environment": dict(environment or {}),
-            "unset": list(unset),
+            "environment": dict(environment),
             "reader_gone": reader_gone,
         }
         assert self._process.stdin is not None
@@ -109,4 +112,4 @@ class Forks:
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
         code = int(self._process.stdout.readline())
-        return Ended(code, out.read_text())
+        return Ended(code, out.read_text(), err.read_text())

@@ -1,11 +1,16 @@
 """A small project in a folder of its own, run in fresh processes: an experiment file and a module that it uses."""
 
+import atexit
+import functools
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.support.forks import Ended, Forks
 
 EXPERIMENT = '''
 """Does it run?"""
@@ -59,11 +64,25 @@ def unrelated() -> int:
     return 1
 '''
 ROOT = Path(__file__).resolve().parents[2]
+MARIN = str(Path(sys.executable).with_name("marin"))
+
+
+@functools.cache
+def forks() -> Forks:
+    """One server for all that this process tests."""
+    server = Forks().__enter__()
+    atexit.register(server.__exit__, None, None, None)
+    return server
 
 
 class Project:
-    def __init__(self, folder: Path, experiment: str = EXPERIMENT) -> None:
+    """What it runs is a child of a server that has imported the engine, unless that starts Ray. new_interpreters: it
+    is what a person starts, in every respect and at several times the cost.
+    """
+
+    def __init__(self, folder: Path, experiment: str = EXPERIMENT, *, new_interpreters: bool = False) -> None:
         self.folder = folder
+        self.new_interpreters = new_interpreters
         (folder / "lib").mkdir(parents=True)
         (folder / "lib/__init__.py").write_text("")
         self.words = folder / "lib/words.py"
@@ -79,23 +98,32 @@ class Project:
         return {**os.environ, "PYTHONPATH": f"{self.folder}:{ROOT}", "COLUMNS": "200"}
 
     def run(self, *arguments: str, expect: int = 0, backend: str = "inline") -> str:
-        done = subprocess.run(
-            self.command(*arguments, backend=backend),
-            capture_output=True,
-            text=True,
-            env=self.environment(),
-            check=False,
-        )
-        said = done.stdout + done.stderr
-        assert done.returncode == expect, said
-        return said
+        ended = self.started(self.command(*arguments, backend=backend), fork=backend == "inline")
+        assert ended.code == expect, ended.said
+        return ended.said
 
     def marin(self, command: str, *arguments: str) -> str:
         """``marin COMMAND FILE ARGUMENT… --prefix STORE``"""
-        call = [sys.executable, "-m", "marin", command, str(self.file), *arguments, "--prefix", str(self.store)]
-        done = subprocess.run(call, capture_output=True, text=True, env=self.environment(), check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        ended = self.started([MARIN, command, str(self.file), *arguments, "--prefix", str(self.store)])
+        assert ended.code == 0, ended.said
+        return ended.stdout
+
+    def started(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        fork: bool = True,
+    ) -> Ended:
+        """``python FILE ARGUMENT…`` or ``…/bin/marin ARGUMENT…``, when it has ended. environment: what is added."""
+        variables = {**self.environment(), **(environment or {})}
+        if self.new_interpreters or not fork:
+            done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=cwd, check=False)
+            return Ended(done.returncode, done.stdout, done.stderr)
+        file, arguments = ("", command[1:]) if command[0] == MARIN else (command[1], command[2:])
+        path = [str(Path(file or MARIN).parent), *variables["PYTHONPATH"].split(":")]
+        return forks().run(cwd or Path.cwd(), file, arguments, path=path, environment=variables)
 
     def ran(self) -> list[str]:
         """Steps that ran in the run that began last, in order; every run's events are in the store."""

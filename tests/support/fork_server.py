@@ -1,0 +1,75 @@
+"""``python -m tests.support.fork_server MODULE…``: runs experiment files and commands of ``marin`` as children.
+
+One JSON request a line, one exit code a line. A child is a process of its own, and what a new interpreter would be in
+every respect but that its import of the engine took no time.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+import marin.cli.commands
+import marin.executor.backends.inline
+import marin.plan.cost.plan_cost
+import marin.report.page.page
+import marin.report.terminal
+from tests.support.faults.server import driven
+
+INTERPRETERS = list(sys.path[2:])  # without this folder, which -m and PYTHONPATH put first
+
+
+def main() -> None:
+    for name in (*(f"marin.cli.{command}" for command in marin.cli.commands.LINES), *sys.argv[1:]):
+        importlib.import_module(name)
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    gc.freeze()  # a child that collects garbage would copy every page
+    for line in requests:
+        child = os.fork()
+        if child == 0:
+            become(json.loads(line))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers)
+
+
+def become(job: dict[str, Any]) -> None:
+    """What is asked for; see tests.support.forks."""
+    for stream, name in ((1, job["out"]), (2, job["err"])):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    if job["reader_gone"]:
+        reading, writing = os.pipe()
+        os.close(reading)
+        os.dup2(writing, 1)
+        os.close(writing)
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    os.chdir(job["folder"])
+    sys.path[:] = [*job["path"], *INTERPRETERS]
+    gc.unfreeze()
+    os._exit(driven(job["file"], job["arguments"]) if job["file"] else commanded(job["arguments"]))
+
+
+def commanded(arguments: list[str]) -> int:
+    """Exit code of ``marin ARGUMENT…``."""
+    sys.argv = ["marin", *arguments]
+    code = 0
+    try:
+        marin.cli.commands.main(arguments)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 99
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
+
+
+if __name__ == "__main__":
+    main()
