@@ -5,7 +5,7 @@ stale, silently. What nothing reads (docstrings, annotations) must change neithe
 """
 
 import ast
-import copy
+import itertools
 import json
 import os
 import subprocess
@@ -287,9 +287,8 @@ def mutants(source: str) -> Iterator[tuple[str, str, bool]]:
     docs = {id(each.body[0].value) for each in nodes if is_documented(each)}
     for index, node in enumerate(nodes):
         for what, change in changes_of(node):
-            mutated = copy.deepcopy(tree)
-            target = list(ast.walk(mutated))[index]
-            change(target)
+            mutated = ast.parse(source)  # 20 times faster than a deep copy
+            change(next(itertools.islice(ast.walk(mutated), index, None)))
             line = getattr(node, "lineno", 0)
             idle = id(node) in docs or what == "annotation"
             yield f"{line}: {what} {ast.unparse(node)[:40]!r}", ast.unparse(ast.fix_missing_locations(mutated)), idle
@@ -353,14 +352,12 @@ def server():
     process.stdout.close()
 
 
-EVERY = list(every_mutant())
-SOME = EVERY[:: len(EVERY) // 60]
-
-
 @pytest.mark.parametrize(
-    ("chosen", "enough"), [(SOME, 25), pytest.param(EVERY, 200, marks=pytest.mark.slow)], ids=["some", "all"]
+    ("some", "enough"), [(60, 25), pytest.param(None, 200, marks=pytest.mark.slow)], ids=["some", "all"]
 )
-def test_what_changes_the_output_changes_the_fingerprint(server, tmp_path, chosen, enough):
+def test_what_changes_the_output_changes_the_fingerprint(server, tmp_path, some, enough):
+    every = list(every_mutant())
+    chosen = every[:: len(every) // some] if some else every
     plain = {file: ast.unparse(ast.parse(text)) if file.endswith(".py") else text for file, text in PROJECT.items()}
     project = write(tmp_path / "project", plain)
     before = server(project)
