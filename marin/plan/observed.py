@@ -28,7 +28,7 @@ from marin.fingerprint.observation.observation import Observation, Scope, stamp_
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
 from marin.steps.step import ExecutorStep
-from marin.store.files.checksums import content_digests
+from marin.store.files.checksums import content_digests, memory_file
 from marin.store.process import this_process
 from marin.store.record import Observed, RanCode
 
@@ -149,9 +149,10 @@ class Places:
 
 @functools.lru_cache(maxsize=100)
 def scope_of(cls: type, prefix: str) -> Scope:
-    """cls: of the step. prefix: of the store, which is no read of its own."""
-    store = () if "://" in prefix else dict.fromkeys((os.path.abspath(prefix), os.path.realpath(prefix)))
-    return Scope(project=project_of(cls), left_out=tuple(store))
+    """cls: of the step. prefix: of the store, which is no read of its own; nor is what this machine remembers."""
+    ours = [str(memory_file())] if "://" in prefix else [prefix, str(memory_file())]
+    both = dict.fromkeys(form for path in ours for form in (os.path.abspath(path), os.path.realpath(path)))
+    return Scope(project=project_of(cls), left_out=tuple(both))
 
 
 @functools.cache

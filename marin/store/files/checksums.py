@@ -74,6 +74,11 @@ def cache_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"marin-cache-{os.getuid()}"
 
 
+def memory_file() -> Path:
+    """Where the digests of files are remembered; it may not be there."""
+    return cache_folder() / "checksums.sqlite"
+
+
 def memory_folder() -> Path | None:
     """``cache_folder``; None where there can be none, or somebody else's would be believed."""
     folder = cache_folder()
@@ -85,14 +90,13 @@ def memory_folder() -> Path | None:
 
 
 def _database() -> sqlite3.Connection | None:
-    folder = memory_folder()
-    if folder is None:
+    if memory_folder() is None:
         return None
     try:
-        database = sqlite3.connect(folder / "checksums.sqlite", timeout=5.0)
+        database = sqlite3.connect(memory_file(), timeout=5.0)
         database.execute(TABLE)
     except sqlite3.Error as error:
-        logger.info("every file is read: digests cannot be remembered in %s: %s", folder, error)
+        logger.info("every file is read: digests cannot be remembered in %s: %s", memory_file(), error)
         return None
     return database
 
