@@ -1,5 +1,7 @@
 """What run() reads in ways that its source does not tell is seen while it runs; a change of it is drift, by name."""
 
+import itertools
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -8,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.project import Project
+from marin.cli.exits import Exit
+from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
@@ -213,20 +216,30 @@ def undone(observed: Project) -> Iterator[Project]:
         place(observed, name).write_text(text)
 
 
-@pytest.mark.parametrize("name", IDIOMS)
-def test_a_change_is_drift_of_the_step_that_read_it_alone(undone: Project, name: str) -> None:
-    idiom = IDIOMS[name]
-    variables: dict[str, str] = {}
-    if not idiom.file:
-        variables = {idiom.says.split()[0]: "fancy"}
-    elif idiom.file in FILES:
-        file = place(undone, idiom.file)
-        file.write_text(file.read_text().replace("1", "2").replace("one", "two"))
-    else:
-        place(undone, idiom.file).write_text("1")
-    said = run(undone, "--dry-run", "--every-step", expect=3, **variables)
-    assert stopped(said) == [name], said
-    assert idiom.says.replace(OUTSIDE, str(undone.folder.parent / "outside")) in " ".join(said.split()), said
+ROUNDS = 7
+CHANGED_IN = dict(zip(IDIOMS, itertools.combinations(range(ROUNDS), 3), strict=False))
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_change_is_drift_of_the_step_that_read_it_alone(undone: Project, number: int) -> None:
+    """Of any two, each is changed in a round in which the other is not."""
+    assert CHANGED_IN.keys() == IDIOMS.keys()
+    changed = {name: idiom for name, idiom in IDIOMS.items() if number in CHANGED_IN[name]}
+    for idiom in changed.values():
+        if idiom.file in FILES:
+            file = place(undone, idiom.file)
+            file.write_text(file.read_text().replace("1", "2").replace("one", "two"))
+        elif idiom.file:
+            place(undone, idiom.file).write_text("1")
+    variables = {idiom.says.split()[0]: "fancy" for idiom in changed.values() if not idiom.file}
+    command = [MARIN, "plan", str(undone.file), "--prefix", str(undone.store), "--json"]
+    planned = undone.started(command, cwd=undone.folder, environment=variables)
+    assert planned.code == Exit.DRIFT, planned.said
+    steps = {step["step"].removesuffix("/x"): step for step in json.loads(planned.stdout)["steps"]}
+    assert {name for name, step in steps.items() if step["action"] == "stop"} == changed.keys()
+    for name, idiom in changed.items():
+        says = idiom.says.replace(OUTSIDE, str(undone.folder.parent / "outside"))
+        assert any(line.startswith(says) for line in steps[name]["drift"]), steps[name]
 
 
 def test_what_nobody_can_see_is_said_by_run_and_plan(observed: Project, tmp_path: Path) -> None:
