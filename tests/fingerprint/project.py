@@ -29,7 +29,9 @@ print(json.dumps(made))
 
 FORK = """
 import os, sys
-import marin.fingerprint
+from marin.fingerprint.of_step import code_fingerprint
+from tests.support.toy import Write
+code_fingerprint(Write(text=""))  # reads the engine's source, for all that follow
 projects = sys.argv[1:]
 for project in projects:
     child = os.fork()

@@ -248,6 +248,8 @@ class Line(Shape):
 SERVER = """
 import json, os, signal, sys
 import marin.fingerprint.of_step
+from tests.support.toy import Write
+marin.fingerprint.of_step.code_fingerprint(Write(text=""))  # reads the engine's source, for all that follow
 for project in sys.stdin:
     project = project.strip()
     reading, writing = os.pipe()

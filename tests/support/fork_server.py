@@ -18,7 +18,9 @@ import marin.executor.backends.inline
 import marin.plan.cost.plan_cost
 import marin.report.page.page
 import marin.report.terminal
+from marin.fingerprint.of_step import code_fingerprint
 from tests.support.faults.server import driven
+from tests.support.toy import Join, Write
 
 INTERPRETERS = list(sys.path[2:])  # without this folder, which -m and PYTHONPATH put first
 
@@ -26,6 +28,7 @@ INTERPRETERS = list(sys.path[2:])  # without this folder, which -m and PYTHONPAT
 def main() -> None:
     for name in (*(f"marin.cli.{command}" for command in marin.cli.commands.LINES), *sys.argv[1:]):
         importlib.import_module(name)
+    code_fingerprint(Join(parts=(Write(text=""),)))  # reads the engine's source, for all that follow
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     gc.freeze()  # a child that collects garbage would copy every page

@@ -29,7 +29,7 @@ class Locator:
     def __init__(self) -> None:
         self._listings: dict[Path, frozenset[str]] = {}
         self._found: dict[tuple[Path, str], Path | Elsewhere] = {}
-        self._roots: list[Path] | None = None
+        self._roots: dict[tuple[str, ...], list[Path]] = {}
         self._names: dict[str, Path] = {}
         self._portions: dict[Path, list[Path]] = {}
 
@@ -136,10 +136,12 @@ class Locator:
         return self._ask_import_system(top)
 
     def _search_path(self) -> list[Path]:
-        if self._roots is None:
-            entries = [Path(entry or os.getcwd()).resolve() for entry in sys.path]
-            self._roots = [e for e in entries if e.is_dir() and is_local(e) and "__init__.py" not in self.names(e)]
-        return self._roots
+        searched = tuple(entry or os.getcwd() for entry in sys.path)
+        if searched not in self._roots:
+            entries = [Path(entry).resolve() for entry in searched]
+            roots = [each for each in entries if each.is_dir() and is_local(each)]
+            self._roots[searched] = [each for each in roots if "__init__.py" not in self.names(each)]
+        return self._roots[searched]
 
     def _ask_import_system(self, top: str) -> Path | Elsewhere:
         """For editable installs through an import hook: find_spec of a top-level name imports nothing."""
