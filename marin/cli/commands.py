@@ -21,6 +21,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Before a run": {
         "new": "A small project of your own, or another experiment in one.",
         "plan": "What would run, why, and what it costs.",
+        "phases": "The trainings of an experiment: rate, batch, data, machines, and what changes.",
         "explain": "Everything known about a step: fields, inputs, code, what changed.",
         "diff": "What differs between two experiments, or two git revisions of one.",
     },

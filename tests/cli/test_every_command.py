@@ -25,6 +25,7 @@ ADOPT = ("adopt", "--label", "mine", "--because", "a test")
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "new": [],  # makes a folder: tests/cli/test_new.py
     "plan": [("plan", FILE), ("plan", FILE, "--every-step", "--json")],
+    "phases": [],  # of trainings: tests/cli/test_phases_command.py
     "explain": [("explain", FILE, "repeat"), ("explain", FILE, STEP, "--json")],
     "diff": [("diff", FILE, "exp2_other.py"), ("diff", FILE, "exp2_other.py", "--markdown")],
     "run": [RUN, (*RUN, "--rebuild", "repeat", "--logs"), (*RUN, "--dry-run")],
@@ -61,6 +62,10 @@ WRONG: dict[str, list[Wrong]] = {
         (("new",), USAGE, "PROJECT"),
     ],
     "plan": [misspelt("plan", "exp1_toi.py", says=FILE), (("plan",), USAGE, "EXPERIMENT")],
+    "phases": [
+        (("phases", FILE), EXPERIMENT_ERROR, "trains nothing"),
+        misspelt("phases", "exp1_toi.py", says=FILE),
+    ],
     "explain": [misspelt("explain", FILE, "repaet")],
     "diff": [misspelt("diff", FILE, "exp3.py", says="exp3.py"), misspelt("diff", FILE, says="git")],
     "run": [

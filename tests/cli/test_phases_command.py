@@ -1,0 +1,64 @@
+"""``marin phases``: the trainings of an experiment, before anything runs."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from marin.cli.phases import command
+from marin.report.phases import BARS, drawn
+from tests.support.project import ROOT
+
+MANTIS = str(ROOT / "experiments/exp1529_mantis.py")
+
+
+def shown(*options: str) -> str:
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(command, [MANTIS, *options])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def phases() -> dict[str, dict[str, Any]]:
+    found = json.loads(shown("--scale", "full", "--json"))["phases"]
+    return {phase["name"]: phase for phase in found}
+
+
+def test_tokens_are_those_of_the_retrospective(phases: dict[str, dict[str, Any]]) -> None:
+    """Phase 1, QK-Norm, Mantis: 2.679, 2.684 and 1.074 trillion, 6.437 in all."""
+    llama = math.fsum(phase["tokens"] for name, phase in phases.items() if name.startswith("32b-llama"))
+    parts = [llama, phases["32b-qwen3"]["tokens"], phases["mantis"]["tokens"]]
+    assert [round(part / 1e12, 3) for part in parts] == [2.679, 2.684, 1.074]
+    assert round(math.fsum(parts) / 1e12, 3) == 6.437
+
+
+def test_each_phase_says_what_it_changes(phases: dict[str, dict[str, Any]]) -> None:
+    calmer = phases["32b-llama-56400"]
+    assert (calmer["after"], calmer["changed"]) == ("32b-llama-21010", ["optimizer.max_grad_norm: 1.0 → 0.2"])
+    assert phases["32b-llama-18500"]["changed"] == []  # other machines, and the batch that was planned
+    assert phases["32b-llama-18500"]["batches"] == [[18_500, 7680]]
+    assert phases["32b-llama-18500"]["machines"] == "3 × v5p-512"
+    assert "model.architecture: LLAMA → QWEN3" in phases["32b-qwen3"]["changed"]
+    assert "shuffle: LINEAR → FEISTEL" in phases["mantis"]["changed"]
+    assert phases["32b-qwen3"]["rates"] == [[80_000, pytest.approx(7e-5)], [81_000, 7e-4], [159_999, 7e-4]]
+    assert [step for step, _ in phases["mantis"]["stages"]] == [160_000, 174_000]
+
+
+def test_it_is_read_by_people_too() -> None:
+    text = shown("--scale", "rehearsal")
+    assert "rehearsal: 4 trainings" in text
+    assert "32 → 30 → 32" in text
+    assert "mantis from its beginning: 192 steps" in text
+    assert max(map(len, text.splitlines())) <= 200
+
+
+def test_a_line_is_drawn_to_scale() -> None:
+    ramp = drawn([(0, 0.0), (50, 1.0)], 100, 10)
+    assert len(ramp) == 10
+    assert ramp == "".join(sorted(ramp))
+    assert set(ramp[5:]) == {BARS[-1]}
+    assert drawn([(0, 0.0)], 10, 5) == BARS[0] * 5
+    # A spike that is narrower than a bar is not lost.
+    assert drawn([(0, 0.0), (499, 0.0), (500, 1.0), (501, 0.0)], 1000, 10).count(BARS[-1]) >= 1
