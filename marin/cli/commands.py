@@ -87,6 +87,8 @@ class LazyGroup(click.Group):
             import difflib
 
             near = difflib.get_close_matches(name, LINES, n=2)
+            if name.endswith(".py"):
+                near = [f"{command} {name}" for command in ("run", "plan")]
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
             ctx.fail(f"no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)

@@ -17,6 +17,7 @@ from typing import cast
 
 from marin.errors import ExperimentError, MarinError, missing_dependency
 from marin.steps.experiment import Experiment
+from marin.steps.import_hints import described
 from marin.steps.scale import Scale
 
 type Build = Callable[[Scale], Experiment]
@@ -25,6 +26,8 @@ type Build = Callable[[Scale], Experiment]
 def load_build(path: str) -> tuple[Build, Path]:
     """``build`` of an experiment file. Raises ExperimentError naming what the file lacks."""
     source = Path(path).absolute()
+    if source.is_dir():
+        raise ExperimentError(f"{path} is a folder; wanted an experiment file{_experiments_in(source)}")
     if not source.is_file():
         raise ExperimentError(f"{path}: no such experiment file{near_files(source)}")
     if source.suffix != ".py":
@@ -37,10 +40,16 @@ def load_build(path: str) -> tuple[Build, Path]:
 
 
 def near_files(source: Path) -> str:
-    """ "; did you mean experiments/exp1529_mantis.py?", or nothing."""
-    there = [path.name for path in source.parent.glob("*.py")] if source.parent.is_dir() else []
-    near = difflib.get_close_matches(source.name, there, n=2, cutoff=0.6)
-    return f"; did you mean {' or '.join(_relative(str(source.with_name(name))) for name in near)}?" if near else ""
+    """ "; did you mean experiments/exp1529_mantis.py?", or nothing. Looks beside it and one folder below."""
+    there = [*source.parent.glob("*.py"), *source.parent.glob("*/*.py")] if source.parent.is_dir() else []
+    names = difflib.get_close_matches(source.name, {path.name for path in there}, n=2, cutoff=0.6)
+    near = sorted((path for path in there if path.name in names), key=lambda path: names.index(path.name))[:2]
+    return f"; did you mean {' or '.join(_relative(str(path)) for path in near)}?" if near else ""
+
+
+def _experiments_in(folder: Path) -> str:
+    found = sorted(folder.glob("exp*.py"))[:3]
+    return f", such as {' or '.join(_relative(str(path)) for path in found)}" if found else ""
 
 
 def importable(build: Build) -> Build:
@@ -106,7 +115,7 @@ def explained(source: Path) -> Generator[None]:
         if (missing := missing_dependency(error, _relative(str(source)))) is not None:
             raise missing from error
         places = _places(error, source, _is_written_here) or f"  in {_relative(str(source))}"
-        raise ExperimentError(f"{type(error).__name__}: {error}\n{places}") from error
+        raise ExperimentError(f"{described(error, source)}\n{places}") from error
 
 
 def _places(error: BaseException, source: Path, counts: Callable[[str], bool]) -> str:

@@ -1,0 +1,41 @@
+"""What a name that an experiment's code gets wrong may have meant."""
+
+from __future__ import annotations
+
+import difflib
+import pkgutil
+import sys
+from pathlib import Path
+from traceback import TracebackException
+
+OURS = ("marin", "marin_datasets", "marin_infra", "marin_operators")
+
+
+def described(error: Exception, source: Path) -> str:
+    """``Type: message`` of an error in an experiment file, with the name that is near where one is."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"ModuleNotFoundError: {error}{_module_hint(error.name, source)}"
+    if isinstance(error, ImportError) and error.name and error.name_from:
+        near = difflib.get_close_matches(error.name_from, dir(sys.modules.get(error.name)), n=1)
+        return f"ImportError: {error}{f'; did you mean {near[0]}?' if near else ''}"
+    if isinstance(error, (AttributeError, NameError)):  # of these Python itself finds the name
+        return "".join(TracebackException.from_exception(error).format_exception_only()).strip()
+    return f"{type(error).__name__}: {error}"
+
+
+def _module_hint(name: str, source: Path) -> str:
+    parts = name.split(".")
+    searched = {Path(entry or ".").resolve() for entry in sys.path}
+    for folder in source.resolve().parents[:3]:
+        if folder not in searched and ((folder / parts[0]).is_dir() or (folder / f"{parts[0]}.py").is_file()):
+            return (
+                f"; it lies in {folder}, where Python does not look: move {source.name} there, or set PYTHONPATH to it"
+            )
+    for part in parts:
+        if f"marin_{part}" in OURS:
+            return f"; did you mean marin_{part}?"
+    parent, _, last = name.rpartition(".")
+    package = sys.modules.get(parent)
+    modules = [found.name for found in pkgutil.iter_modules(package.__path__)] if package is not None else OURS
+    near = difflib.get_close_matches(last, modules, n=1)
+    return f"; did you mean {'.'.join(filter(None, (parent, near[0])))}?" if near else ""
