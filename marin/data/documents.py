@@ -6,9 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import IO, Any
 
 import numpy as np
@@ -83,16 +81,24 @@ def read_documents(directory: Directory) -> Iterator[Document]:
 
 
 def read_documents_from(directory: Directory, first: int) -> Iterator[Document]:
-    """Every document but the first so many; shards before them are not read. Raises TruncatedShard."""
+    """Every document but the first so many; row groups before them are not read. Raises TruncatedShard."""
     for name in shard_names(directory):
-        rows = 0
-        if first:
-            # What is broken is named by whoever reads on.
-            with suppress(pa.ArrowException, OSError), directory.open(name, "rb") as handle:
-                rows = pq.ParquetFile(handle).metadata.num_rows
-        if not rows or first < rows:
-            yield from islice(read_shard(directory, name), first, None)
-        first = max(first - rows, 0)
+        if not first:
+            yield from read_shard(directory, name)
+            continue
+        try:
+            with directory.open(name, "rb") as handle:
+                file = pq.ParquetFile(handle, page_checksum_verification=True)
+                for group in range(file.num_row_groups):
+                    rows = file.metadata.row_group(group).num_rows
+                    if first < rows:
+                        for row in file.read_row_group(group, use_threads=False).slice(first).to_pylist():
+                            yield Document(row["text"], row["source"], json.loads(row["metadata"]))
+                    first = max(first - rows, 0)
+        except (pa.ArrowException, OSError, EOFError, ValueError, KeyError) as error:
+            raise TruncatedShard(
+                f"{directory.url}/{name} cannot be read ({_first_line(error)}); rebuild the step that wrote it"
+            ) from error
 
 
 def read_shard(directory: Directory, name: str) -> Iterator[Document]:

@@ -11,7 +11,15 @@ import xxhash
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from marin.data.documents import Document, read_documents, read_shard, shard_name, shard_names, write_documents
+from marin.data.documents import (
+    Document,
+    read_documents,
+    read_documents_from,
+    read_shard,
+    shard_name,
+    shard_names,
+    write_documents,
+)
 from marin.errors import GarbledDocument, TruncatedShard
 from marin.store.files.directory import Directory
 
@@ -70,6 +78,22 @@ def test_many_row_groups(tmp_path: Path) -> None:
     write_documents(Directory(str(tmp_path)), many)
     assert pq.ParquetFile(tmp_path / shard_name(0, 1)).num_row_groups == 3
     assert list(read_documents(Directory(str(tmp_path)))) == many
+
+
+@pytest.mark.parametrize("first", [0, 1, 4095, 4096, 4097, 4500, 8999, 9000, 9001])
+def test_reading_from_one_document_on(tmp_path: Path, first: int) -> None:
+    """Two shards, the first of two row groups."""
+    documents = [Document(f"text {number}", "s", {"n": number}) for number in range(9000)]
+    write_documents(Directory(str(tmp_path)), documents, 2)
+    assert list(read_documents_from(Directory(str(tmp_path)), first)) == documents[first:]
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_reading_on_in_a_truncated_shard_names_it(directory: Directory, first: int) -> None:
+    write_documents(directory, TEN, 1)
+    directory.write_bytes(shard_name(0, 1), directory.read_bytes(shard_name(0, 1))[:-20])
+    with pytest.raises(TruncatedShard, match=shard_name(0, 1)):
+        list(read_documents_from(directory, first))
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.9])

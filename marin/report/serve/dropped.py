@@ -7,7 +7,9 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from marin.errors import MarinError
 from marin.report.contents import contents
@@ -18,6 +20,7 @@ from marin.store.lineage import Output
 from marin.store.record import Record
 
 PAIRS = 10  # documents of each kind on a page
+ITEMS = 3  # of an evaluation that are shown beside a document that holds them
 LOOK_SECONDS = 5.0  # in which the removed texts are looked for in the input
 
 
@@ -27,7 +30,7 @@ class DroppedDocument:
     detail: str  # JSON, "" for none
     id: str
     text: Shown | None  # None: not found, see DroppedPage.missing
-    copied: Shown | None  # of a near duplicate: the document that it is a copy of
+    evidence: list[tuple[str, Shown]]  # what it was removed for, and what that says: the original of a copy, test items
 
 
 @dataclass(frozen=True)
@@ -53,23 +56,23 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
     rows = list(itertools.islice(_rows(output, reason), first, first + PAIRS))
     counts = removed_by_reason(record)
     source = _input(looked, record)
-    wanted = {identifier for _, identifier, _, detail in rows for identifier in (identifier, _copied(detail))} - {""}
+    details = [json.loads(detail) for *_, detail in rows]
+    wanted = {identifier for _, identifier, *_ in rows} | {str(each.get("of")) for each in details}
     texts, missing = dict[str, str](), "" if source is not None else "no input of it holds documents"
     if source is not None:
         try:
             texts, missing = _texts(looked.store.output(source), wanted, {name for name, *_ in rows})
         except (MarinError, OSError) as error:
             missing = f"{source.name} cannot be read: {error}"
-
-    def text_of(identifier: str) -> Shown | None:
-        return shown(0, identifier, texts[identifier]) if identifier in texts else None
-
-    documents = [
-        DroppedDocument(
-            why, "" if detail == "{}" else detail, identifier, text_of(identifier), text_of(_copied(detail))
-        )
-        for _, identifier, why, detail in rows
-    ]
+    items = _items(looked, record, details)
+    documents: list[DroppedDocument] = []
+    for (_, identifier, why, detail), facts in zip(rows, details, strict=True):
+        original = texts.get(str(facts.get("of")))
+        evidence = [("it is a copy of", original)] if original is not None else []
+        evidence += [(f"it holds {hit[1]}", items[hit]) for hit in sorted(_hits(facts) & items.keys())[:ITEMS]]
+        text = shown(0, identifier, texts[identifier]) if identifier in texts else None
+        named = [(title, shown(0, title, each)) for title, each in evidence]
+        documents.append(DroppedDocument(why, "" if detail == "{}" else detail, identifier, text, named))
     total = counts.get(reason, 0) if reason else sum(counts.values())
     kept = page_of(contents(looked.inventory, record, whole=False), kept_first, most=PAIRS)
     return DroppedPage(reason, first, total, documents, source.name if source is not None else "", missing, kept)
@@ -108,7 +111,20 @@ def _texts(folder: Directory, wanted: set[str], first: set[str]) -> tuple[dict[s
     return found, f"not in {folder.url}"
 
 
-def _copied(detail: str) -> str:
-    """The id of the document that a near duplicate is a copy of."""
-    copied = json.loads(detail).get("of", "")
-    return copied if isinstance(copied, str) else ""
+def _items(looked: Looked, record: Record, details: list[dict[str, Any]]) -> dict[tuple[int, str], str]:
+    """Test items that removed documents hold, by the number of their evaluation among the step's, and their id."""
+    wanted = {hit for each in details for hit in _hits(each)}
+    against, found = record.config.get("against", []), dict[tuple[int, str], str]()
+    with suppress(MarinError, OSError):  # the evidence names them all the same
+        for number in {number for number, _ in wanted if number < len(against)}:
+            _, suite = looked.find(str(against[number]).rpartition("#")[2])
+            for entry in contents(looked.inventory, suite, whole=False).read(0) if suite is not None else ():
+                if (number, entry.data.get("id")) in wanted:
+                    found[number, entry.data["id"]] = entry.text
+    return found
+
+
+def _hits(detail: dict[str, Any]) -> set[tuple[int, str]]:
+    """(number of the evaluation, id of the item) that `Decontaminate` found in a document."""
+    hits = detail.get("hits", ())
+    return {(int(hit["against"]), str(hit["item"])) for hit in hits if {"against", "item"} <= set(hit)}

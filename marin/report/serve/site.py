@@ -90,15 +90,17 @@ class Site:
         try:
             return self._answer(parts, Query(query))
         except MarinError as error:
-            status = HTTPStatus.NOT_FOUND if isinstance(error, UnknownStep) else HTTPStatus.INTERNAL_SERVER_ERROR
-            status = HTTPStatus.BAD_REQUEST if isinstance(error, BadField) else status
-            return self._error(status, str(error))
+            if isinstance(error, UnknownStep):
+                return self._error(HTTPStatus.NOT_FOUND, "Not there", str(error))
+            status = HTTPStatus.BAD_REQUEST if isinstance(error, BadField) else HTTPStatus.INTERNAL_SERVER_ERROR
+            return self._error(status, "This cannot be shown", str(error))
         except Exception as error:  # a fault of one view must not be the end of the others
             LOG.error(redacted(traceback.format_exc()).replace(self.base, "/…/"))
-            return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+            text = f"{type(error).__name__}: {error}"
+            return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "This view failed; the others may work", text)
 
-    def _error(self, status: HTTPStatus, text: str) -> Answer:
-        return self._page("error.html", status=status, title=status.phrase, text=redacted(text))
+    def _error(self, status: HTTPStatus, title: str, text: str) -> Answer:
+        return self._page("error.html", status=status, title=title, text=redacted(text))
 
     def _page(self, template: str, status: int = HTTPStatus.OK, policy: str = POLICY, **values: Any) -> Answer:
         html = self._templates.get_template(template).render(base=self.base, prefix=self.store.prefix, **values)

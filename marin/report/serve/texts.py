@@ -49,11 +49,13 @@ def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> P
 
     most: entries, where not as many as usual.
     """
-    wanted, until = words.casefold(), time.monotonic() + SEARCH_SECONDS
+    wanted, until = words.casefold(), None
     most, found = most or ENTRIES[contents.form], list[Shown]()
     number, following, out_of_time = first, None, False
     for number, entry in enumerate(contents.read(first), start=first):
-        if len(found) == most or (number > first and time.monotonic() > until):
+        if until is None:  # the way to the first one does not count
+            until = time.monotonic() + SEARCH_SECONDS
+        elif len(found) == most or time.monotonic() > until:
             following, out_of_time = number, len(found) < most
             break
         text = _text(contents.form, entry)

@@ -12,13 +12,15 @@ from urllib.parse import quote
 
 import pytest
 
-from marin import Context, Documents, ExecutorStep
+from marin import Context, Documents, ExecutorStep, Items
 from marin.data.documents import Document, write_documents
+from marin.evaluation.items import Item, write_items
 from marin.report.serve import looked, texts
 from marin.store.layout import state_name
 from marin.store.revocation import revoke
 from marin.store.store import Store
 from marin.text.presets import SHORT
+from marin_operators.decontaminate import Decontaminate
 from marin_operators.exact_dedup import ExactDedup
 from marin_operators.filter import Filter
 from marin_operators.near_dedup import NearDedup
@@ -30,6 +32,7 @@ from tests.support.project import Project, gated, wait_for
 from tests.support.toy import Fail, Write, record_of, run
 
 HOSTILE = "</pre></body><script>document.title='pwned'</script><img src=x onerror=alert(1)>"
+ITEM = "A farmer keeps nine geese, seven ducks and three very old horses; how many wings are there on the farm in all?"
 LONG = "x" * 10_000_000 + " needle at the end of a long line"
 
 
@@ -46,9 +49,15 @@ class Stories(ExecutorStep[Documents], op="toy-stories"):
         rows += [Document(" ".join([*words[:number], "other", *words[number:]])) for number in range(0, 200, 15)]
         rows += [rows[7], Document("too short"), Document("story\u202e 46 \x1b[31m\x00 with Needle and ümlaut\n" * 3)]
         rows += [Document(HOSTILE * 2, HOSTILE, {HOSTILE: [HOSTILE]})]
+        rows += [Document(f"They asked: {ITEM} Nobody knew.")]
         rows += [Document(LONG)] if self.long else []
         documents, size, shards = write_documents(ctx.out, rows, 2)
         return Documents(documents=documents, bytes=size, shards=shards)
+
+
+class Asked(ExecutorStep[Items], op="toy-asked"):
+    def run(self, ctx: Context) -> Items:
+        return Items(items=write_items(ctx.out, [Item("item-7", ITEM, "the answer is 7", "7")]))
 
 
 STORIES = Stories(label=HOSTILE[:60])
@@ -58,11 +67,12 @@ FILTERED = Filter(documents=DISTINCT, quality=SHORT, max_removed=1.0, label="fil
 NEAR = NearDedup(documents=FILTERED, max_removed=1.0, label="near")
 TOKENIZER = TrainTokenizer(documents=(NEAR,), vocabulary=300, label="toy")
 TOKENS = Tokenize(documents=NEAR, tokenizer=TOKENIZER, label="tokens")
+CLEAN = Decontaminate(documents=STORIES, against=(Asked(label="asked"),), max_removed=1.0, label="clean")
 LEARNT = {f"learnt-{steps}": Learnt(steps=steps, label=f"learnt-{steps}") for steps in (40, 100)}
 
 
 def made(prefix: str) -> None:
-    run(prefix, tokens=TOKENS, lines=LINES, giant=Write(text="y" * 3_000_000, label="giant"), **LEARNT)
+    run(prefix, tokens=TOKENS, clean=CLEAN, lines=LINES, giant=Write(text="y" * 3_000_000, label="giant"), **LEARNT)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +133,7 @@ def test_a_store_of_any_kind_is_served(any_prefix: str) -> None:
 class TestTexts:
     def test_documents_twenty_a_page(self, browser: Browser) -> None:
         first = browser.get(at(STORIES, "contents")).read.text
-        assert "Entries 0 to 19 of 63" in first
+        assert "Entries 0 to 19 of 64" in first
         assert "Story 19 is" in first
         assert "Story 20 is" not in first
         assert "Story 20 is" in browser.get(at(STORIES, "contents?from=20")).read.text
@@ -135,12 +145,12 @@ class TestTexts:
         assert STORIES.name in page.text
 
     def test_a_line_of_ten_megabytes_is_cut_and_can_be_read_on(self, browser: Browser) -> None:
-        page = browser.get(at(LINES, "contents?from=63"))
+        page = browser.get(at(LINES, "contents?from=64"))
         assert len(page.text) < 50_000
         assert f"{len(LONG) - texts.CUT:,} more characters" in page.read.text
-        end = browser.get(at(LINES, f"contents?from=63&at={len(LONG) - 1000}"))
+        end = browser.get(at(LINES, f"contents?from=64&at={len(LONG) - 1000}"))
         assert "needle at the end" in end.read.text
-        assert len(browser.get(at(LINES, "contents?from=63&at=0")).text) < 1_000_000
+        assert len(browser.get(at(LINES, "contents?from=64&at=0")).text) < 1_000_000
 
     @pytest.mark.parametrize(
         ("words", "found"),
@@ -167,7 +177,7 @@ class TestTexts:
             following = re.search(r"contents\?(from=\d+&amp;q=needle)\">Go on", reply.text)
             assert following is not None
             path, looked_at = at(LINES, f"contents?{following[1].replace('&amp;', '&')}"), looked_at + 1
-        assert looked_at == 63  # one more each time, never none
+        assert looked_at == 64  # one more each time, never none
 
     def test_files_and_records_are_texts_too(self, browser: Browser) -> None:
         learnt = LEARNT["learnt-40"]
@@ -179,8 +189,8 @@ class TestTexts:
 class TestDropped:
     def test_each_text_with_its_reason_beside_what_was_kept(self, browser: Browser) -> None:
         page = browser.get(at(DISTINCT, "dropped")).read
-        assert page.row("duplicate_document")[1:] == ["1", "1.59 %"]
-        assert page.row("kept")[1:] == ["62", "98.41 %"]
+        assert page.row("duplicate_document")[1:] == ["1", "1.56 %"]
+        assert page.row("kept")[1:] == ["63", "98.44 %"]
         dropped, kept = page.text.split("Kept", 1)
         assert "Story 7 is about" in dropped
         assert "Story 8 is about" in kept
@@ -192,6 +202,12 @@ class TestDropped:
         more = browser.get(at(NEAR, "dropped?from=10&kept=3")).read.text
         assert "11. near_duplicate" in more
         assert "It is a copy of:" in more
+
+    def test_a_document_that_holds_a_test_item_beside_the_item(self, browser: Browser) -> None:
+        page = browser.get(at(CLEAN, "dropped")).read.text
+        assert "It holds item-7:" in page
+        assert f"{ITEM}\n→ the answer is 7" in page
+        assert f"They asked: {ITEM}" in page
 
     def test_without_its_input_the_reason_is_still_there(self, copy: str) -> None:
         shutil.rmtree(Path(copy) / record_of(copy, DISTINCT).attempt)
@@ -279,7 +295,8 @@ class TestTrust:
                 assert "✕ DAMAGED" in page.text
                 assert "truncated: shard-00001-of-00002.parquet" in page.text
             assert "✕ damaged" in browser.get("outputs").text
-            assert "expected" in browser.get(at(STORIES, "contents?from=40"), expect=500).read.text
+            page = browser.get(at(STORIES, "contents?from=40"), expect=500).read.text
+            assert "shard-00001-of-00002.parquet cannot be read" in page
 
     def test_bytes_that_were_touched_are_not_called_right(self, copy: str) -> None:
         shard = Path(copy) / record_of(copy, STORIES).attempt / "shard-00000-of-00002.parquet"
