@@ -22,7 +22,6 @@ from marin.store.record import Record
 
 CHECKPOINT = "checkpoint"  # kind of the artifacts that may hold metrics
 MOST = 12  # curves in one plot
-AUTO, LEAST = 25, 5  # a running mean covers this part of the longest run, and so many values at least
 WIDE, NARROW = (1120.0, 430.0), (470.0, 330.0)  # CSS pixels
 _drawing = threading.Lock()  # matplotlib's settings are those of the process
 
@@ -112,9 +111,15 @@ def curves_page(looked: Looked, known: Sequence[Training], asked: Asked) -> Curv
         points = [(_number(row.get(asked.x)), _number(row.get(asked.metric))) for row in rows]
         points = [(x, y) for x, y in points if math.isfinite(x) and x >= asked.since and (x > 0 or not asked.log_x)]
         found.append((training, [x for x, _ in points], [y for _, y in points]))
-    window = asked.window or max(max((len(x) for _, x, _ in found), default=0) // AUTO, LEAST)
+    window = asked.window or _window(max((len(x) for _, x, _ in found), default=0))
     drawn = [_drawn(training, x, y, window) for training, x, y in found]
     return CurvesPage(drawn, metrics, window, _plots([each.series for each in drawn], asked, window), problems)
+
+
+def _window(longest: int) -> int:
+    from marin.report.page.drawing import svg  # matplotlib: a second
+
+    return svg.window(longest) if longest else 1
 
 
 def _drawn(training: Training, x: list[float], y: list[float], window: int) -> Drawn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from marin.report.annotations import BAD
 from marin.report.run_history import PastRun, experiment_of, past_runs, run_names
@@ -80,32 +81,11 @@ def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[Pas
     return [runs[name] for name in names[:RUNS]], names[RUNS - 1] if len(names) > RUNS else ""
 
 
-@dataclass(frozen=True)
-class StepEvent:
-    when: str
-    status: str
-    step: str
-    identity: str
-    seconds: float
-    why: str
-
-
-def events_of(run: PastRun) -> tuple[list[StepEvent], int]:
+def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
     """(the last event of each step, the latest first; how many are left out)."""
-    last = {str(event.get("identity")): event for event in run.events if "step" in event}
-    rows = [
-        StepEvent(
-            when=str(event.get("when", ""))[11:],
-            status=str(event.get("status", "")) if event.get("event") == "ended" else str(event.get("event", "")),
-            step=str(event["step"]),
-            identity=identity[:12],
-            seconds=event.get("seconds", 0.0),
-            why=str(event.get("error") or event.get("reason", "")),
-        )
-        for identity, event in last.items()
-    ]
-    rows.sort(key=lambda row: row.when, reverse=True)
-    return rows[:STEPS], max(len(rows) - STEPS, 0)
+    last = {str(event["identity"]): event for event in run.events if {"step", "identity"} <= event.keys()}
+    newest = sorted(last.values(), key=lambda event: str(event.get("when", "")), reverse=True)
+    return newest[:STEPS], max(len(newest) - STEPS, 0)
 
 
 @dataclass(frozen=True)

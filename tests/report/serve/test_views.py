@@ -255,7 +255,7 @@ class TestCurves:
         [lease] = (project.store / ".marin/leases").iterdir()
         state = project.store / state_name(lease.stem)
         state.mkdir(parents=True)
-        (state / "metrics.jsonl").write_text('{"step": 0, "loss": 3.5}\n{"step": 1, "loss": null}\n{"step": 2, "lo')
+        (state / "metrics.jsonl").write_text('{"step": 0, "loss": null}\n{"step": 1, "loss": 3.5}\n{"step": 2, "lo')
         try:
             with served(str(project.store)) as browser:
                 assert ["say/say", "running"] in [

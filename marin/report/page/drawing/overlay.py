@@ -47,34 +47,14 @@ def overlay_plot(plot: SeriesPlot, *, window: int, log_x: bool, log_y: bool, wid
         for one, (colour, dash) in zip(plot.series, _styles(plot), strict=True):
             if one not in series:
                 continue
-            if window > 1:
-                xs, mean, low, high = svg.thin(one.x, one.y)
-                axes.plot(xs, mean, color=colour, linewidth=0.8, alpha=0.35)
-                if low is not None and high is not None:
-                    axes.fill_between(xs, low, high, color=colour, alpha=0.16, linewidth=0)
-            smooth = smoothed(one.y, window)
-            svg.line(axes, one.x, smooth.tolist(), colour, dash, 1.8)
+            svg.line(axes, one.x, one.y, colour, dash, 1.8, over=window)
+            smooth = svg.running_mean(one.y, window)
             last = smooth[np.isfinite(smooth)][-1]
             if one.x[-1] >= 0.98 * max(each.x[-1] for each in series):  # elsewhere it would lie on other curves
                 ends.append((float(one.x[-1]), float(last), one.name, colour))
         if room > 8.0 and not log_y:
             svg.label_ends(axes, ends)
     return out[0]
-
-
-def smoothed(values: Sequence[float], window: int) -> np.ndarray:
-    """Mean over the values around each, as many on either side; fewer at the ends; what is not finite does not count.
-
-    window: values, (n,) → (n,). NaN where no value around is finite.
-    """
-    y = np.asarray(values, float)
-    finite = np.isfinite(y)
-    sums = np.concatenate(([0.0], np.cumsum(np.where(finite, y, 0.0))))
-    counts = np.concatenate(([0], np.cumsum(finite)))
-    at, half = np.arange(len(y)), max(window, 1) // 2
-    low, high = np.maximum(at - half, 0), np.minimum(at + half + 1, len(y))
-    count = counts[high] - counts[low]
-    return np.where(count > 0, (sums[high] - sums[low]) / np.maximum(count, 1), np.nan)
 
 
 def _styles(plot: SeriesPlot) -> list[tuple[str, object]]:

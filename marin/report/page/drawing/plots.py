@@ -107,8 +107,8 @@ def _column(
                 axes.set_ylim(bottom=0)
             for run in drawn:
                 colour, dash = _style(run.arm, arms)
-                width_of = 1.7 if index == 0 else 1.1
-                svg.line(axes, run.step, getattr(run, name), colour, dash, width_of, smooth=index == 0)
+                width_of, over = (1.7, svg.window(len(run.loss))) if index == 0 else (1.1, 1)
+                svg.line(axes, run.step, getattr(run, name), colour, dash, width_of, over=over)
             above += _above(axes, drawn, name)
             if index == 0:
                 if names_ends:

@@ -128,19 +128,19 @@ def line(
     dash: Any = "solid",
     width: float = 1.5,
     *,
-    smooth: bool = False,
+    over: int = 1,
 ) -> None:
     """A line, thinned if it is long, with the range of what was merged as a band.
 
-    smooth: as the mean over a window, with the line itself pale behind it.
+    over: as the mean over so many values around each, with the line itself pale behind it.
     """
     xs, mean, low, high = thin(x, y)
     if low is not None and high is not None:
         axes.fill_between(xs, low, high, color=colour, alpha=0.3, linewidth=0.5)
-    if smooth and window(len(y)) > 1:
+    if over > 1:
         if low is None:
             axes.plot(xs, mean, color=colour, linewidth=0.8, alpha=0.35, solid_joinstyle="round")
-        xs, mean, _, _ = thin(x, running_mean(y, window(len(y))).tolist())
+        xs, mean, _, _ = thin(x, running_mean(y, over).tolist())
     axes.plot(xs, mean, color=colour, linestyle=dash, linewidth=width, solid_joinstyle="round")
 
 
