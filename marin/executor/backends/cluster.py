@@ -136,10 +136,11 @@ def start_private() -> Cluster:
         for _ in range(JOIN_ATTEMPTS - 1):
             with suppress(ConnectionError):  # its node answers before the cluster knows of it
                 return Cluster(None, ray.init(address=private.address, **QUIET), private)
+            private.must_live()  # its node gives up on a busy machine, and Ray would ask for a minute each time
         return Cluster(None, ray.init(address=private.address, **QUIET), private)
     except BaseException as error:
         private.end()
-        if isinstance(error, Exception):  # Ray raises plain ones
+        if isinstance(error, Exception) and not isinstance(error, NoCluster):  # Ray raises plain ones
             raise NoCluster(f"the Ray that was started here cannot be joined: {error}. Try again") from error
         raise
 

@@ -104,14 +104,19 @@ class PrivateRay:
         """Until it answers. Ray says at once what is wrong with it, and ends."""
         limit = time.monotonic() + START_SECONDS
         while not all(map(_answers, ports)):
-            said = self._log.read_text(errors="replace")
-            if self._keeper.poll() is not None or time.monotonic() > limit:
-                last = next((line for line in reversed(said.splitlines()) if line.strip()), "it says nothing")
-                raise NoCluster(
-                    f"Ray did not start here: {last.strip()}. Try again (a machine under load may be too slow for it), "
-                    "give the --address of a cluster, or --backend inline"
-                )
+            self.must_live(give_up=time.monotonic() > limit)
             time.sleep(0.05)
+
+    def must_live(self, *, give_up: bool = False) -> None:
+        """Raises NoCluster with what Ray said last, if it has ended. give_up: also if it has not."""
+        if self._keeper.poll() is None and not give_up:
+            return
+        said = self._log.read_text(errors="replace") if self._log.exists() else ""
+        last = next((line for line in reversed(said.splitlines()) if line.strip()), "it says nothing")
+        raise NoCluster(
+            f"Ray did not start here: {last.strip().rstrip('.')}. Try again (a machine under load may be too slow for "
+            "it), give the --address of a cluster, or --backend inline"
+        )
 
     def end(self) -> None:
         """Let it end. It takes a second, in which the caller may do something else: this process exits after it."""
