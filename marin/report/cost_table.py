@@ -52,7 +52,7 @@ def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions
     if rows or lines:
         console.print()
     if rows:
-        print_table(console, COLUMNS, rows)
+        print_table(console, COLUMNS, rows, below=True)
     for line in lines:
         console.print(Text(line, style="dim"))
 

@@ -59,10 +59,13 @@ class Column:
     spare: int = 0
 
 
-def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Text | str]]) -> None:
+def print_table(
+    console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Text | str]], *, below: bool = False
+) -> None:
     """Columns side by side; the last one takes what is left of the line and is folded into it, or stands below.
 
-    A column that is empty everywhere is left out.
+    A column that is empty everywhere is left out. below: columns that may be left out in a narrow terminal follow in a
+    second table instead, beside the first column again, without rows that are empty there.
     """
     if not rows:
         return
@@ -72,13 +75,13 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
     lengths = [[len(text) if text.isascii() else cell_len(text) for text in row] for row in plain]
     widths = {n: max(cell_len(columns[n].heading), *(row[n] for row in lengths)) for n in shown}
     room = console.width
+    left_out = list[int]()
     while (spare := [number for number in shown if columns[number].spare]) and _least(shown, widths) > room:
-        shown.remove(max(spare, key=lambda number: columns[number].spare))
+        left_out.append(max(spare, key=lambda number: columns[number].spare))
+        shown.remove(left_out[-1])
     if cramped := _least(shown, widths) > room:
         _squeeze(shown, widths, room)
     if any(column.heading for column in columns):
-        if cramped:
-            headings[shown[-1]] = Text()
         _print_row(console, columns, headings, shown, widths, cramped)
     bare = not console.is_terminal and not cramped  # then a line is a string, in a hundredth of the time
     left = room - _start(shown, widths)
@@ -89,6 +92,12 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
             continue
         cells = [cell if isinstance(cell, Text) else Text(cell) for cell in row]
         _print_row(console, columns, cells, shown, widths, cramped)
+    if below and left_out:
+        again = [0, *sorted(left_out)]
+        told = [number for number, texts in enumerate(plain) if any(texts[each] for each in again[1:])]
+        print_table(
+            console, [columns[each] for each in again], [[rows[number][each] for each in again] for number in told]
+        )
 
 
 def _filled(text: str, missing: int, column: Column) -> str:
@@ -121,14 +130,13 @@ def _print_row(
         padding = Text(" " * (widths[number] - row[number].cell_len))
         line.append_text(padding + row[number] if columns[number].right else row[number] + padding)
         line.append(" " * GAP)
-    final = row[last]
+    final, sticks_out = row[last], line.cell_len > _start(shown, widths)
     if lead := len(final.plain) - len(final.plain.lstrip(" ")):  # what follows a fold is as far in
         line.append(" " * lead)
         final = final[lead:]
     if columns[last].right and not cramped:
         final = Text(" " * (widths[last] - final.cell_len)) + final
     indent = line.cell_len
-    sticks_out = indent > _start(shown, widths)
     if cramped and final.plain and sticks_out and indent + final.cell_len > console.width:
         _print_line(console, line)
         line, indent = Text(" " * INDENT), INDENT

@@ -48,6 +48,17 @@ def test_columns_line_up_and_numbers_are_flush_right() -> None:
     assert first.index("1.2 GiB") + len("1.2 GiB") == second.index("3 B") + len("3 B") == heading.index("size") + 4
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_every_heading_stands_over_a_narrow_table_and_no_line_is_empty(width: int) -> None:
+    out = io.StringIO()
+    rows = [*ROWS, ["", "", "", "  a note on it, which is as long as notes are, and longer than a line"]]
+    print_table(Console(width=width, file=out), COLUMNS, rows, below=True)
+    lines = out.getvalue().splitlines()
+    assert all(line.strip() for line in lines)
+    assert {"step", "size", "reason"} <= set(out.getvalue().split())
+    assert "1.2 GiB" in out.getvalue()
+
+
 def test_a_spare_column_goes_first() -> None:
     assert "1.2 GiB" in "".join(printed(100))
     assert "1.2 GiB" not in "".join(printed(60))
