@@ -115,7 +115,10 @@ def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shap
         assert step.label in text
     if shape == "chains":
         assert f"{steps[1003].identity[:12]} 1.2 s 1,703 · 1,901,003" in text
-        assert "committed; shards 1; reads dedup/…. A line: label, code, time, documents, bytes." in text
+        assert (
+            "committed; shards 1; reads dedup/… (…: the same label). Each line: label, identity, time, documents, bytes."
+            in text
+        )
     drawn = {n for _, attributes in reading.tags for n in attributes.get("data-steps", "").split()}
     assert drawn == {str(index) for index in range(2000)}
 
