@@ -41,7 +41,7 @@ from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
 from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
 from marin.plan.decision import Action, OnDrift
 from marin.plan.plan import Plan, make_plan
-from marin.report.closing import print_closing
+from marin.report.closing import print_closing, print_next
 from marin.report.log_stream import LogStream
 from marin.report.table import open_console, say
 from marin.steps.experiment import Experiment
@@ -207,7 +207,7 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
 
     egress: what it moves between regions, as allowed. regions: where its steps run; what they move is metered.
     """
-    from marin.report.terminal import Progress
+    from marin.report.live import Progress
 
     store = plan.store
     git = str(git_revision(source.parent))
@@ -222,7 +222,7 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
     scheduler: Scheduler | None = None
     stream = LogStream(console, store) if options.logs else nullcontext()
     try:
-        with Progress(console, store, len(todo)) as progress, stream as logs:
+        with Progress(console, plan) as progress, stream as logs:
 
             def listen(event: Event, result: StepResult) -> None:
                 events.step(event, result)
@@ -261,7 +261,7 @@ def _backend(options: Options, console: Console) -> Backend:
 
 
 def _close(console: Console, run: Run, source: Path, options: Options) -> None:
-    """What became of the steps, and the page."""
+    """What became of the steps, the page, and what to type now."""
     from marin.report.page.page import write_page
 
     print_closing(console, run)
@@ -272,3 +272,4 @@ def _close(console: Console, run: Run, source: Path, options: Options) -> None:
         if run.having(Status.RAN):
             raise
         say(console, f"page not written: {error}")
+    print_next(console, run)

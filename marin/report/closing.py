@@ -54,7 +54,11 @@ def print_closing(console: Console, run: Run) -> None:
     counts = [(len(run.having(status)), *words) for status, words in SAID.items()]
     parts = [Text(f"{count:,} {word}", style=style) for count, word, style in counts if count]
     console.print(Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}"), soft_wrap=True)
-    for command in _next(run, failed):
+
+
+def print_next(console: Console, run: Run) -> None:
+    """What to type now."""
+    for command in _next(run, run.having(Status.FAILED)):
         say(console, f"next: {command}", "dim")
 
 

@@ -1,29 +1,21 @@
-"""What a person sees: the plan, live progress, the result table."""
+"""What a person sees before and after a run: the plan, the results."""
 
 from __future__ import annotations
 
-import functools
-import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, cast
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
-from marin.errors import CorruptRecord
-from marin.executor.run_results import Event, Run, Status, StepResult
+from marin.executor.run_results import Run, Status
 from marin.numbers import counted, listed
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
-from marin.report.table import Column, print_table, say
-from marin.store.lease import read_lease
-from marin.store.store import Store
+from marin.report.table import GAP, Column, print_table, say
 
 COLORS = {
     Action.CACHED: "green",
@@ -111,82 +103,6 @@ def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
     return [group for part in large for group in part]
 
 
-class Progress:
-    """Live progress on a terminal, one line per finished step elsewhere. Use as a context manager."""
-
-    def __init__(self, console: Console, store: Store, total: int) -> None:
-        self.console, self.store, self.total = console, store, total
-        self.began = time.monotonic()
-        self.ended = 0
-        self.shown: dict[str, tuple[Event, StepResult, float]] = {}  # by identity: its last event, and when that was
-        # Once a second: each look reads the leases of the running steps.
-        self.live = Live(get_renderable=self._render, console=console, refresh_per_second=1, transient=True)
-
-    def __enter__(self) -> Progress:
-        if self.console.is_terminal:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.live.stop()
-
-    def __call__(self, event: Event, result: StepResult) -> None:
-        self.shown.pop(result.step.identity, None)
-        if event is Event.ENDED:
-            self.ended += 1
-            self._say(result)
-        elif event is not Event.STOPPED:
-            self.shown[result.step.identity] = event, result, time.monotonic()
-        if event is Event.HELD:
-            line = f"[yellow]waiting[/] {escape(result.step.name)}: {escape(result.reason)}"
-            self.console.print(line, highlight=False, soft_wrap=True)
-
-    def _say(self, result: StepResult) -> None:
-        line = _mark(result.status).copy()
-        line.append(f"[{self.ended}/{self.total}] {result.step.name}")
-        if result.status is Status.RAN:
-            facts = f"  {describe_facts(result.record.facts)}" if result.record is not None else ""
-            line.append(f"  {result.seconds:.1f} s{facts}", style="dim")
-        elif result.status is Status.FAILED:
-            line.append(f"  {result.error}", style="red")
-        else:
-            line.append(f"  {result.reason}", style="dim")
-        if self.console.is_terminal:
-            self.console.print(line, highlight=False, soft_wrap=True)
-        else:  # as rich would, in a tenth of the time
-            self.console.file.write(f"{line.plain}\n")
-            self.console.file.flush()
-
-    def _render(self) -> Group:
-        running, waiting = list[Text](), list[Text]()
-        queued: dict[str, list[str]] = {}  # names by what they wait for
-        for identity, (event, result, since) in list(self.shown.items()):
-            if event is Event.STARTED:
-                took = f" {result.step.name}  {time.monotonic() - since:.0f} s"
-                running.append(Text.assemble(("▸", "cyan"), took, (f"  {self._progress(identity)}", "dim")))
-            elif event is Event.HELD:
-                waiting.append(Text(f"… {result.step.name} waits: {result.reason}", style="yellow"))
-            else:
-                queued.setdefault(result.wants, []).append(result.step.name)
-        for wants, names in queued.items():
-            who = ", ".join(names) if len(names) < FOLD_FROM else f"{len(names)} steps"
-            waiting.append(Text(f"… {who}: waiting for {wants}{' each' if len(names) > 1 else ''}", style="dim"))
-        tally = Text(f"{self.ended}/{self.total} steps, {time.monotonic() - self.began:.0f} s", style="bold")
-        return Group(*running, *waiting, tally)
-
-    def _progress(self, identity: str) -> str:
-        """The running attempt's own words."""
-        with suppress(CorruptRecord):
-            lease = read_lease(self.store.objects, identity)
-            return lease.progress if lease is not None else ""
-        return ""
-
-
-@functools.cache
-def _mark(status: Status) -> Text:
-    return Text.from_markup(f"{MARKS[status]} ")
-
-
 def describe_facts(facts: dict[str, Any]) -> str:
     """The numbers of an artifact, in one line."""
     parts: list[str] = []
@@ -219,15 +135,29 @@ def print_results(console: Console, run: Run) -> None:
             facts = describe_facts(record.facts)
             headlines.append(f"{name}: {facts}" if facts else name)
     if scores:
-        table = Table(title="Results", header_style="bold")
-        table.add_column("metric")
-        for name in scores:
-            table.add_column(name, justify="right")
-        for metric in dict.fromkeys(metric for values in scores.values() for metric in values):
-            row = (f"{values[metric]:.4f}" if metric in values else "–" for values in scores.values())
-            table.add_row(metric, *row)
-        console.print(table)
+        _print_scores(console, scores)
     for line in headlines[:RESULTS]:
         console.print(Text(f"• {line}"))
     if len(headlines) > RESULTS:
         console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
+
+
+def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -> None:
+    """A row a metric, a column a result; of more columns than the terminal has room for, below each other."""
+    metrics = list(dict.fromkeys(metric for values in scores.values() for metric in values))
+    room = max(console.width - max(map(cell_len, metrics)), 0)
+    blocks, left = list[list[str]](), 0
+    for name in scores:
+        width = max(cell_len(name), 8) + GAP
+        if not blocks or width > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(name)
+        left -= width
+    for block in blocks:
+        columns = [Column(heading="metric"), *(Column(heading=name, right=True) for name in block)]
+        rows = [
+            [metric, *(f"{scores[name][metric]:.4f}" if metric in scores[name] else "–" for name in block)]
+            for metric in metrics
+        ]
+        print_table(console, columns, rows)

@@ -1,0 +1,197 @@
+"""What a person sees while a run lasts: on a terminal the long steps with how far they are, and the short ones counted.
+
+Elsewhere a line a minute, and one for each failure and for the beginning and end of each long step.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from marin.executor.run_results import Event, Status, StepResult
+from marin.numbers import counted, listed, write_duration
+from marin.plan.plan import Action, Plan
+from marin.report.running import RunningStep, whole_seconds
+from marin.report.terminal import MARKS, describe_facts
+from marin.steps.step import ExecutorStep
+
+LONG = 10.0  # seconds; a step that takes less is counted only
+SHOWN_AFTER = 3.0  # seconds; a step that has run so long has a line of its own while it runs
+LOOK, REMOTE_LOOK = 1.0, 5.0  # seconds between looks; each reads a lease, and what a training's metrics have more
+MINUTE = 60.0
+FEW = 3  # steps that wait, by name
+BAR_WIDTH = 24  # characters of a training's loss
+BESIDE = 8  # lines of a terminal that are not for running steps
+
+
+@dataclass
+class _Operator:
+    total: int
+    ended: int = 0
+    seconds: float = 0.0
+    last_time: float | None = None  # of its step that ended last
+
+
+class Progress:
+    """Of one run; tell it each event. Use as a context manager.
+
+    Reads in a thread of its own, so that a slow store never holds the run up. minute: seconds between two lines where
+    there is no terminal.
+    """
+
+    def __init__(self, console: Console, plan: Plan, *, minute: float = MINUTE) -> None:
+        self._console, self._plan = console, plan
+        steps = [decision.step for decision in plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)]
+        self._total, self._ended, self._failed = len(steps), 0, 0
+        self._operators = {op: _Operator(count) for op, count in Counter(step.op for step in steps).items()}
+        self._running: dict[str, RunningStep] = {}  # by identity
+        self._waiting: dict[str, StepResult] = {}  # queued, or leased to another run, likewise
+        self._leased: set[str] = set()
+        self._began = time.monotonic()
+        self._is_live = console.is_terminal and not console.is_dumb_terminal
+        self._every = (REMOTE_LOOK if plan.store.objects.is_remote else LOOK) if self._is_live else minute
+        self._live = Live(get_renderable=self._render, console=console, auto_refresh=False, transient=True)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="marin-live", daemon=True)
+
+    def __enter__(self) -> Progress:
+        if self._is_live:
+            self._live.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._live.stop()
+
+    def __call__(self, event: Event, result: StepResult) -> None:
+        step, identity = result.step, result.step.identity
+        before = self._running.pop(identity, None)
+        self._waiting.pop(identity, None)
+        self._leased.discard(identity)
+        if event is Event.ENDED:
+            self._end(result, before)
+        elif event is Event.STARTED:
+            self._running[identity] = began = RunningStep(step, self._plan.store, self.last_time(step))
+            if not self._is_live and self._is_long(began):
+                self._say(Text(f"▸ {step.name} began"))
+        elif event is not Event.STOPPED:
+            self._waiting[identity] = result
+        if event is Event.HELD:
+            self._leased.add(identity)
+            self._say(Text.assemble(("waiting", "yellow"), f" {step.name}: {result.reason}"))
+
+    def last_time(self, step: ExecutorStep[Any]) -> float | None:
+        """Seconds that it took before, or a step of its operator in this run."""
+        record = self._plan.of(step).record or self._plan.snapshot.last_outputs.get(step)
+        return record.provenance.seconds if record is not None else self._operators[step.op].last_time
+
+    def _is_long(self, running: RunningStep) -> bool:
+        return running.trains or max(running.elapsed, running.last_time or 0.0) >= LONG
+
+    def _end(self, result: StepResult, running: RunningStep | None) -> None:
+        operator = self._operators[result.step.op]
+        self._ended += 1
+        operator.ended += 1
+        operator.seconds += result.seconds
+        if result.status is Status.RAN:
+            operator.last_time = result.seconds
+        if result.status is Status.FAILED:
+            self._failed += 1
+            self._say(self._line(result, result.error, "red"))
+        elif result.status is Status.RAN and (
+            result.seconds >= LONG or (running is not None and self._is_long(running))
+        ):
+            facts = f"  {describe_facts(result.record.facts)}" if result.record is not None else ""
+            self._say(self._line(result, f"{write_duration(result.seconds)}{facts}", "dim"))
+        elif self._is_live and operator.total == 1:
+            after = write_duration(result.seconds) if result.status is Status.RAN else result.reason
+            self._say(self._line(result, after, "dim"))
+        elif self._is_live and operator.ended == operator.total:
+            took = f"  {write_duration(operator.seconds)}" if operator.seconds else ""
+            self._say(Text.assemble(("· ", "green"), f"{result.step.op}: {operator.total}", (took, "dim")))
+
+    def _line(self, result: StepResult, after: str, style: str) -> Text:
+        count = f"[{self._ended}/{self._total}]"
+        return Text.assemble(Text.from_markup(MARKS[result.status]), f" {count} {result.step.name}  ", (after, style))
+
+    def _say(self, line: Text) -> None:
+        """A line that stays."""
+        if self._is_live:
+            self._console.print(line, highlight=False, soft_wrap=True)
+        else:  # as rich would, in a tenth of the time
+            self._console.file.write(f"{line.plain}\n")
+            self._console.file.flush()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._every):
+            for running in list(self._running.values()):
+                if running.trains or running.elapsed >= SHOWN_AFTER:
+                    running.look()
+            if self._is_live:
+                self._live.refresh()
+            else:
+                with suppress(ValueError, OSError):  # whoever read it has gone
+                    self._say(Text(self._summary()))
+
+    def _shown(self) -> list[RunningStep]:
+        """Running steps with a line of their own, trainings first."""
+        found = [each for each in list(self._running.values()) if each.trains or each.elapsed >= SHOWN_AFTER]
+        return sorted(found, key=lambda each: not each.trains)
+
+    def _counts(self) -> list[str]:
+        """ "filter 12 of 25" of each operator that has begun and not ended; of several steps."""
+        active = Counter(each.step.op for each in list(self._running.values()))
+        return [
+            f"{op} {each.ended} of {each.total}"
+            for op, each in self._operators.items()
+            if each.total > 1 and (each.ended or active[op]) and each.ended < each.total
+        ]
+
+    def _tally(self) -> str:
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{self._ended}/{self._total} steps, {whole_seconds(time.monotonic() - self._began)}{failed}"
+
+    def _summary(self) -> str:
+        """All of it on one line."""
+        long = [" ".join(filter(None, (each.step.name, each.how_far(), each.measured()))) for each in self._shown()]
+        return " · ".join([f"{time.strftime('%H:%M:%S')} {self._tally()}", *long, *self._counts()])
+
+    def _render(self) -> Group:
+        shown, lines = self._shown(), list[Text]()
+        room = max(self._console.height - BESIDE, 4)
+        for index, each in enumerate(shown):
+            if len(lines) + 1 + each.trains > room:
+                lines.append(Text(f"▸ and {counted(len(shown) - index, 'step')} more", style="cyan"))
+                break
+            lines.append(Text.assemble(("▸", "cyan"), f" {each.step.name}  ", (each.how_far(), "dim")))
+            if measured := each.measured(BAR_WIDTH):
+                lines.append(Text(f"    {measured}"))
+        for line in lines:  # one that is wider than the terminal would push the others out of place
+            line.no_wrap, line.overflow = True, "ellipsis"
+        counts = self._counts()
+        return Group(
+            *lines, *([Text(" · ".join(counts))] if counts else []), *self._waits(), Text(self._tally(), "bold")
+        )
+
+    def _waits(self) -> list[Text]:
+        lines = list[Text]()
+        queued: dict[str, list[str]] = {}  # names by what they wait for
+        for identity, result in list(self._waiting.items()):
+            if identity in self._leased:
+                lines.append(Text(f"… {result.step.name} waits: {result.reason}", style="yellow"))
+            else:
+                queued.setdefault(result.wants, []).append(result.step.name)
+        for wants, names in queued.items():
+            who = listed(names, FEW) if len(names) <= FEW else f"{len(names)} steps"
+            lines.append(Text(f"… {who}: waiting for {wants}{' each' if len(names) > 1 else ''}", style="dim"))
+        return lines

@@ -1,0 +1,145 @@
+"""A running step as far as it can be seen from here: how far it is, a training's loss and speed, what is left."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections import deque
+from contextlib import suppress
+from statistics import median
+from typing import Any
+
+from marin.errors import MarinError
+from marin.numbers import write_count, write_duration
+from marin.steps.step import ExecutorStep
+from marin.store.layout import state_name
+from marin.store.lease import read_lease
+from marin.store.store import Store
+
+METRICS = "metrics.jsonl"  # of a training, in the work in progress; see marin.training.metrics
+MOST_BYTES = 1 << 20  # of metrics that one look reads; of more, the last ones
+RECENT = 20  # optimizer steps whose time tells the speed
+BARS = "▁▂▃▄▅▆▇█"
+_PROGRESS = re.compile(r"([\d,]+)/([\d,]+) (\w+)(?: · (.*))?")  # as Context.progress writes it
+_LOSS = re.compile(r"\bloss (\S+)")
+
+
+class RunningStep:
+    """One step since it began."""
+
+    def __init__(self, step: ExecutorStep[Any], store: Store, last_time: float | None) -> None:
+        """last_time: seconds that it, or another of its operator, took."""
+        self.step, self.last_time = step, last_time
+        self.began = time.monotonic()
+        self.trains = step.work() is not None
+        self.losses: list[float] = []
+        self._store = store
+        self._done, self._total, self._unit, self._note = 0, 0, "", ""
+        self._first: tuple[float, int] | None = None  # when it was seen first how far it was, and how far
+        self._seconds: deque[float] = deque(maxlen=RECENT)
+        self._speeds: deque[float] = deque(maxlen=RECENT)
+        self._read = -1  # bytes of the metrics; -1 before the first look
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
+
+    def look(self) -> None:
+        """Read what it says now. What cannot be read is tried again at the next look."""
+        with suppress(MarinError, OSError):
+            lease = read_lease(self._store.objects, self.step.identity)
+            self._take(lease.progress if lease is not None else "")
+        if self.trains and not self._store.objects.is_remote:  # elsewhere the file is on the worker until it ends
+            with suppress(OSError, ValueError, KeyError):
+                self._read_metrics()
+
+    def _take(self, progress: str) -> None:
+        if (said := _PROGRESS.fullmatch(progress)) is None:
+            self._note = progress or self._note
+            return
+        done, total = (int(said[part].replace(",", "")) for part in (1, 2))
+        self._total, self._unit, self._note = total, said[3], said[4] or ""
+        if done > self._done and self._read <= 0 and (loss := _LOSS.search(self._note)) is not None:
+            with suppress(ValueError):
+                self.losses.append(float(loss[1]))
+        self._done = max(done, self._done)
+        if self._first is None:
+            self._first = time.monotonic(), done
+
+    def _read_metrics(self) -> None:
+        path = self._store.directory.path / state_name(self.step.identity) / METRICS
+        with path.open("rb") as metrics:
+            size = metrics.seek(0, 2)
+            start = self._read if 0 <= self._read <= size else 0  # shorter than before: it begins anew
+            metrics.seek(max(start, size - MOST_BYTES))
+            added = metrics.read()
+        if start == 0:
+            self.losses.clear()
+        whole = added[: added.rfind(b"\n") + 1]
+        self._read = size - (len(added) - len(whole))
+        for line in whole.splitlines()[1 if size - len(added) > start else 0 :]:
+            row = json.loads(line)
+            self._done = int(row["step"]) + 1
+            self.losses.append(math.nan if row["loss"] is None else row["loss"])
+            for kept, name in ((self._seconds, "seconds"), (self._speeds, "tokens_per_second")):
+                if name in row:
+                    kept.append(row[name])
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until its end, by its speed until now; None where nobody knows."""
+        if self._total and self._seconds:
+            return max(self._total - self._done, 0) * median(self._seconds)
+        if self._first is not None and self._done > self._first[1]:
+            since, at = self._first
+            return (self._total - self._done) * (time.monotonic() - since) / (self._done - at)
+        return None
+
+    def how_far(self) -> str:
+        """ "46 s, 30/80 steps, 52 s left"; "12 s, last time 35 s"."""
+        parts = [whole_seconds(self.elapsed)]
+        if self._total:
+            parts.append(f"{self._done:,}/{self._total:,} {self._unit}")
+        elif self._note:
+            parts.append(self._note)
+        if (left := self.left) is not None:
+            parts.append(f"{whole_seconds(left)} left")
+        elif self.last_time is not None:
+            parts.append(f"last time {whole_seconds(self.last_time)}")
+        return ", ".join(parts)
+
+    def measured(self, bars: int = 0) -> str:
+        """ "loss 4.549 ▇▆▅▃▂ 7.37K tokens/s" of a training, what it notes of another step. bars: room for the line."""
+        parts: list[str] = []
+        if self.losses:
+            line = sparkline(self.losses, bars)
+            parts.append(f"loss {self.losses[-1]:.3f}{f' {line}' if line else ''}")
+        elif self._note and self._total:
+            parts.append(self._note)
+        if self._speeds:
+            parts.append(f"{write_count(float(f'{median(self._speeds):.3g}'))} tokens/s")
+        return ", ".join(parts)
+
+
+def whole_seconds(seconds: float) -> str:
+    """``3 s``, ``3 min 5 s``: what changes while one looks has no decimals."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else write_duration(seconds)
+
+
+def sparkline(values: list[float], width: int) -> str:
+    """The course of these values in so many characters at most, each the mean of its share; " " for none finite."""
+    count = min(width, len(values))
+    if count < 2:
+        return ""
+    means: list[float] = []
+    for place in range(count):
+        share = values[place * len(values) // count : (place + 1) * len(values) // count]
+        finite = [value for value in share if math.isfinite(value)]
+        means.append(math.fsum(finite) / len(finite) if finite else math.nan)
+    known = [mean for mean in means if math.isfinite(mean)]
+    if not known:
+        return ""
+    low, span = min(known), (max(known) - min(known)) or 1.0
+    return "".join(BARS[round((mean - low) / span * (len(BARS) - 1))] if math.isfinite(mean) else " " for mean in means)
