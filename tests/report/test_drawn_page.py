@@ -116,7 +116,7 @@ def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shap
     if shape == "chains":
         assert f"{steps[1003].identity[:12]} 1.2 s 1,703 · 1,901,003" in text
         assert (
-            "committed; shards 1; reads dedup/… (…: the same label). Each line: label, identity, time, documents, bytes."
+            "committed; shards 1; reads dedup/… (…: the same label). Each line: label, identity, time, documents, bytes"
             in text
         )
     drawn = {n for _, attributes in reading.tags for n in attributes.get("data-steps", "").split()}

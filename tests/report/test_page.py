@@ -5,15 +5,24 @@ from typing import Any
 
 import pytest
 
-from marin import Resources
+from marin import Context, Resources, Scores
 from marin.executor.run_results import Run
 from marin.report.page.page import page_name, write_page
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.store import Store
+from tests.report.reading import Reading
 from tests.support.toy import Fail, Join, Write, run
 
 HERE = Path(__file__)
+
+
+class Scored(ExecutorStep[Scores], op="page-scored"):
+    value: float
+
+    def run(self, ctx: Context) -> Scores:
+        ctx.out.write_text("scores.json", "{}")
+        return Scores(metrics={"bpb/web": self.value})
 
 
 @pytest.fixture
@@ -93,3 +102,15 @@ def test_whatever_a_page_tells_renews_it(store: Store) -> None:
     assert not write_page(execute(store, Write(label="b", text="a")), HERE, Scale.REHEARSAL, "again")[1]
     elsewhere = Write(label="b", text="a", resources=Resources(cpus=3))
     assert write_page(execute(store, elsewhere), HERE, Scale.REHEARSAL, "other resources")[1]
+
+
+def test_results_that_nothing_compares_are_shown_all_the_same(store: Store) -> None:
+    done = run(store.prefix, **{name: Scored(label=name, value=value) for name, value in (("low", 1.5), ("high", 2.5))})
+    write_page(done, HERE, Scale.REHEARSAL, "scores")
+    reading = Reading(text(store))
+    assert reading.row("metric")[1:] == ["low", "high"]
+    assert [cell.split()[0] for cell in reading.row("bpb/web")[1:]] == ["1.5000", "2.5000"]
+    assert "2 results; no report compares them." in reading.text
+    write_page(execute(store, Write(label="a", text="abc")), HERE, Scale.REHEARSAL, "a blob")
+    assert "made: bytes 3" in text(store)
+    assert "No answer yet" not in text(store)

@@ -14,12 +14,14 @@ from marin.data.mixture import BatchSchedule, Mixture, Stages, source_name
 from marin.errors import CorruptRecord
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
+from marin.numbers import counted
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.decontamination import undecontaminated
 from marin.plan.drift import PACKAGE
 from marin.plan.missing import describe_fields
 from marin.plan.observed import UNSEEN
 from marin.report.page.drawing import model, reports, units
+from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.layout import LOG
@@ -58,14 +60,14 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         git_dirty=dirty,
         command=command,
         prefix=store.prefix,
-        headline=[line for each in found for line in reports.headline(each)],
+        headline=[line for each in found for line in reports.headline(each)] or _uncompared(run),
         arms=arms,
         steps=[_row(run, result) for result in run.results.values()],
         mixtures=[table for each, rows in measured if (table := _mixture(run, each, rows, arms)) is not None],
         runs=[curve for each, rows in measured if (curve := _curve(each, rows, arms)) is not None],
         phases=phases((result.step for result in trainings), arms),
         settings=_settings(result.step for result in trainings),
-        evaluations=[table for each in found for table in reports.evaluations(each)],
+        evaluations=[table for each in found for table in reports.evaluations(each)] or _scores(run),
         evidence=[section for each in found for section in reports.evidence(each, data)],
         tokens=sum(made.work.tokens for made in trained) or None,
         flops=sum(made.work.flops for made in trained) or None,
@@ -73,6 +75,31 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         wall_seconds=run.seconds if run.having(Status.RAN) else None,
         trust=[note for result in run.results.values() for note in _trust(run, result)],
     )
+
+
+def _uncompared(run: Run) -> list[str]:
+    """What the results say of themselves, where all of them are there and no report compares them."""
+    records = {name: run.results[step].record for name, step in run.plan.experiment.results.items()}
+    there = {name: record for name, record in records.items() if record is not None}
+    if len(there) < len(records):
+        return []
+    told = {name: describe_facts(record.facts) for name, record in there.items() if record.kind != "report"}
+    return [
+        f"{counted(len(there), 'result')}; no report compares {'them' if len(there) > 1 else 'it with another'}.",
+        *(f"{name}: {facts}" for name, facts in told.items() if facts),
+    ]
+
+
+def _scores(run: Run) -> list[model.EvaluationTable]:
+    """The metrics of results that are scores, side by side."""
+    records = {name: run.results[step].record for name, step in run.plan.experiment.results.items()}
+    scores = {name: record.facts["metrics"] for name, record in records.items() if record and record.kind == "scores"}
+    names = dict.fromkeys(metric for metrics in scores.values() for metric in metrics)
+    rows = [
+        model.MetricRow(name=name, digits=4, values={run: scores[run][name] for run in scores if name in scores[run]})
+        for name in names
+    ]
+    return [model.EvaluationTable(title="Every metric by result", columns=list(scores), rows=rows)] if rows else []
 
 
 def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
