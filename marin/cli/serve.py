@@ -45,9 +45,7 @@ def command(port: int, prefix: str) -> int:
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        if SIGNALS.number is not signal.SIGINT:
-            raise
         say(console, "ended", "dim")
     finally:
         server.server_close()
-    return Exit.OK
+    return Exit.OK if SIGNALS.number is signal.SIGINT else 128 + SIGNALS.number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from marin.errors import CorruptOutput, UnknownStep
+from marin.errors import BadField, CorruptOutput, UnknownStep
+from marin.numbers import write_bytes
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import hint
@@ -50,8 +52,9 @@ class Contents:
     read: Callable[[int], Iterator[Entry]]
 
 
-def contents(inventory: Inventory, record: Record, *, whole: bool) -> Contents:
-    """What the output is for. whole: every token of a long document, not only its beginning."""
+def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | None = None) -> Contents:
+    """What the output is for. whole: every token of a long document, not only its beginning. most: see
+    contents_of_file."""
     directory = inventory.store.output(record)
     facts = record.facts
     if record.kind == "documents":
@@ -70,15 +73,19 @@ def contents(inventory: Inventory, record: Record, *, whole: bool) -> Contents:
     paths = [entry.path for entry in inventory.store.manifest(record)]
     for name in (METRICS, REPORT):
         if name in paths:
-            return contents_of_file(inventory, record, name)
+            return contents_of_file(inventory, record, name, most)
     if len(paths) == 1:
-        return contents_of_file(inventory, record, paths[0])
+        return contents_of_file(inventory, record, paths[0], most)
     entries = inventory.store.manifest(record)
     return _rows([{"file": entry.path, "bytes": entry.size} for entry in entries])
 
 
-def contents_of_file(inventory: Inventory, record: Record, path: str) -> Contents:
-    """One file of an output. Raises UnknownStep with near misses."""
+def contents_of_file(inventory: Inventory, record: Record, path: str, most: int | None = None) -> Contents:
+    """One file of an output. Raises UnknownStep with near misses.
+
+    most: bytes that are read, and made by decompressing, of a file that can only be read whole; of a larger one reading
+    raises BadField. Parquet and JSON lines are read bit by bit.
+    """
     paths = [entry.path for entry in inventory.store.manifest(record)]
     if path not in paths:
         raise UnknownStep(f"{record.name} has no file {path!r}; {hint(path, paths)}")
@@ -88,10 +95,10 @@ def contents_of_file(inventory: Inventory, record: Record, path: str) -> Content
         form = Form.SAMPLED if path.endswith(METRICS) else Form.ROWS
         return Contents(form, None, lambda first: itertools.islice(_records(directory, path), first, None))
     if stem.endswith(".json"):
-        made = json.loads(_bytes(directory, path))
+        made = json.loads(_bytes(directory, path, most))
         text = json.dumps(made, indent=1, ensure_ascii=False)
         return Contents(Form.LINES, 1, lambda first: iter([Entry(made, path, text)][first:]))
-    return Contents(Form.LINES, None, lambda first: itertools.islice(_lines(directory, path), first, None))
+    return Contents(Form.LINES, None, lambda first: itertools.islice(_lines(directory, path, most), first, None))
 
 
 def _rows(rows: list[dict[str, Any]]) -> Contents:
@@ -159,22 +166,25 @@ def _records(directory: Directory, path: str) -> Iterator[Entry]:
     return (Entry(record) for _, record in read_records(directory, path))
 
 
-def _bytes(directory: Directory, path: str) -> bytes:
+def _bytes(directory: Directory, path: str, most: int | None) -> bytes:
+    limit = -1 if most is None else most + 1
     try:
-        content = directory.read_bytes(path)
+        content = b"" if most is not None and directory.size(path) > most else directory.read_bytes(path)
     except FileNotFoundError as error:
         raise CorruptOutput(f"{directory.url}/{path} is missing; `marin verify` says what else is") from error
-    if path.endswith(".gz"):
-        return gzip.decompress(content)
-    if path.endswith((".zst", ".zstd")):
+    if content and path.endswith(".gz"):
+        content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit)
+    elif content and path.endswith((".zst", ".zstd")):
         import zstandard
 
-        return zstandard.ZstdDecompressor().stream_reader(content).read()
+        content = zstandard.ZstdDecompressor().stream_reader(content).read(limit)
+    if most is not None and (len(content) > most or directory.size(path) > most):
+        raise BadField(f"{directory.url}/{path} has more than {write_bytes(most)}, too much to be shown whole")
     return content
 
 
-def _lines(directory: Directory, path: str) -> Iterator[Entry]:
-    content = _bytes(directory, path)
+def _lines(directory: Directory, path: str, most: int | None) -> Iterator[Entry]:
+    content = _bytes(directory, path, most)
     if b"\0" in content[:8192]:
         yield Entry(None, text=f"{directory.url}/{path} is not text: {len(content):,} bytes")
         return

@@ -37,7 +37,7 @@ DRAWING = "marin.report.page.drawing"
 CLOSED = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 POLICY = f"{CLOSED}; style-src 'self'; img-src data:; form-action 'self'"
 PLOTS = "; style-src-attr 'unsafe-inline'"  # the lines of a plot
-LARGEST_FILE = 64 << 20  # bytes of a file that is read as a whole; Parquet and JSON lines are read bit by bit
+LARGEST = 64 << 20  # bytes of a file that can only be read whole
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,11 @@ class Site:
                 page = dropped.dropped_page(looked, record, *asked)
                 return self._page("dropped.html", **known, page=page, removed=removed)
             case "contents", "":
-                return self._contents(contents(looked.inventory, record, whole="at" in query.values), path, known)
+                tokens.must_be_near(self.store, record)
+                found = contents(looked.inventory, record, whole="at" in query.values, most=LARGEST)
+                return self._contents(found, path, known)
             case "file", path if path:
-                self._must_be_small(record, path)
-                return self._contents(contents_of_file(looked.inventory, record, path), path, known)
+                return self._contents(contents_of_file(looked.inventory, record, path, LARGEST), path, known)
             case _:
                 raise UnknownStep(f"{record.name} has no such view")
 
@@ -182,15 +183,6 @@ class Site:
         page = texts.page_of(found, query.number("from"), query.text("q"))
         most = texts.ENTRIES[found.form]
         return self._page("contents.html", **known, path=path, page=page, most=most, seconds=texts.SEARCH_SECONDS)
-
-    def _must_be_small(self, record: Record, path: str) -> None:
-        """Raises BadField for a file that can only be read as a whole, and is too large for that."""
-        size = next((entry.size for entry in self.store.manifest(record) if entry.path == path), 0)
-        if size > LARGEST_FILE and not re.search(r"\.(parquet|jsonl|ndjson)(\.(gz|zst|zstd))?$", path):
-            raise BadField(
-                f"{path} has {write_bytes(size)}; files up to {write_bytes(LARGEST_FILE)} are shown here. It lies at "
-                f"{self.store.prefix}/{record.attempt}/{path}"
-            )
 
     def _warnings(self, looked: Looked, record: Record) -> list[Any]:
         return looked.warnings([record], thorough=True)[output_of(record)]
@@ -224,6 +216,7 @@ class Site:
         known = {identity[:12] for identity in self._fresh.look().inventory.records}
         page = re.sub(r"(?i)<meta|referrerpolicy", "<x-gone", page)
         page = re.sub(r"<code>([0-9a-f]{12})</code>", lambda code: _linked(code, known), page)
+        page = re.sub(r'href="file://[^"]*[-/]([0-9a-f]{12})\.\d+/\.marin/log\.txt"', r'href="../step/\1/log"', page)
         page = page.replace("<header>", '<header><p><a href="../">← the store</a></p>', 1)
         policy = f"{CLOSED}; form-action 'none'; style-src 'unsafe-inline'; script-src {self._script}"
         return Answer(page.encode(), policy=policy)

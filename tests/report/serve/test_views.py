@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+import zstandard
 
 from marin import Context, Documents, ExecutorStep, Items
 from marin.data.documents import Document, write_documents
 from marin.evaluation.items import Item, write_items
-from marin.report.serve import looked, texts
+from marin.report.serve import looked, site, texts, tokens
 from marin.store.layout import state_name
 from marin.store.revocation import revoke
 from marin.store.store import Store
@@ -29,7 +32,7 @@ from marin_operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli_store import Learnt
 from tests.report.serve.browsing import Browser, served
 from tests.support.project import Project, gated, wait_for
-from tests.support.toy import Fail, Write, record_of, run
+from tests.support.toy import Blob, Fail, Write, record_of, run
 
 HOSTILE = "</pre></body><script>document.title='pwned'</script><img src=x onerror=alert(1)>"
 ITEM = "A farmer keeps nine geese, seven ducks and three very old horses; how many wings are there on the farm in all?"
@@ -55,6 +58,18 @@ class Stories(ExecutorStep[Documents], op="toy-stories"):
         return Documents(documents=documents, bytes=size, shards=shards)
 
 
+class Bomb(ExecutorStep[Blob], op="toy-bomb"):
+    """A few kilobytes that become a hundred megabytes."""
+
+    ending: str
+
+    def run(self, ctx: Context) -> Blob:
+        text = bytes(100 << 20)
+        packed = gzip.compress(text) if self.ending == "gz" else zstandard.ZstdCompressor().compress(text)
+        ctx.out.write_bytes(f"text.txt.{self.ending}", packed)
+        return Blob(bytes=len(packed))
+
+
 class Asked(ExecutorStep[Items], op="toy-asked"):
     def run(self, ctx: Context) -> Items:
         return Items(items=write_items(ctx.out, [Item("item-7", ITEM, "the answer is 7", "7")]))
@@ -68,11 +83,12 @@ NEAR = NearDedup(documents=FILTERED, max_removed=1.0, label="near")
 TOKENIZER = TrainTokenizer(documents=(NEAR,), vocabulary=300, label="toy")
 TOKENS = Tokenize(documents=NEAR, tokenizer=TOKENIZER, label="tokens")
 CLEAN = Decontaminate(documents=STORIES, against=(Asked(label="asked"),), max_removed=1.0, label="clean")
+GIANT = Write(text="y" * 3_000_000, label="giant")
 LEARNT = {f"learnt-{steps}": Learnt(steps=steps, label=f"learnt-{steps}") for steps in (40, 100)}
 
 
 def made(prefix: str) -> None:
-    run(prefix, tokens=TOKENS, clean=CLEAN, lines=LINES, giant=Write(text="y" * 3_000_000, label="giant"), **LEARNT)
+    run(prefix, tokens=TOKENS, clean=CLEAN, lines=LINES, giant=GIANT, **LEARNT)
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +201,26 @@ class TestTexts:
         assert "is not text" in browser.get(at(learnt, "file/weights.bin")).read.text
         assert "{'web" not in browser.get(at(learnt, "contents")).text
 
+    def test_what_is_too_large_to_be_read_whole_is_not_read(
+        self, browser: Browser, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(site, "LARGEST", 99)
+        learnt = LEARNT["learnt-40"]
+        said = browser.get(at(learnt, "file/weights.bin"), expect=400).read.text
+        assert "weights.bin has more than 99 B" in said
+        browser.get(at(learnt, "file/metrics.jsonl"))
+        browser.get(at(GIANT, "contents"), expect=400)
+
+    @pytest.mark.parametrize("ending", ["gz", "zst"])
+    def test_what_grows_without_end_is_not_decompressed(
+        self, prefix: str, monkeypatch: pytest.MonkeyPatch, ending: str
+    ) -> None:
+        monkeypatch.setattr(site, "LARGEST", 1 << 20)
+        bomb = Bomb(ending=ending, label="bomb")
+        run(prefix, end=bomb)
+        with served(prefix) as browser:
+            assert "has more than 1.0 MiB" in browser.get(at(bomb, "contents"), expect=400).read.text
+
 
 class TestDropped:
     def test_each_text_with_its_reason_beside_what_was_kept(self, browser: Browser) -> None:
@@ -235,6 +271,14 @@ class TestTokens:
         assert total is not None
         last = browser.get(at(TOKENS, "tokens?from=99999999")).read.text
         assert "Sequence " in last
+
+    def test_a_bucket_is_not_downloaded_to_be_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tokens, "DOWNLOADED", 100)
+        prefix = f"memory://{uuid.uuid4().hex}"
+        made(prefix)
+        with served(prefix) as browser:
+            for view in ("tokens", "contents"):
+                assert "in a bucket" in browser.get(at(TOKENS, view), expect=400).read.text
 
 
 class TestCurves:
@@ -385,9 +429,8 @@ def test_no_file_outside_an_output_is_read(browser: Browser, path: str) -> None:
 
 
 def test_a_giant_record_does_not_make_a_giant_page(browser: Browser) -> None:
-    giant = next(path for path in browser.crawl("outputs?q=giant", most=20) if re.fullmatch(r"step/\w{12}", path))
-    assert len(browser.get(giant).text) < 40_000
-    record = browser.get(f"{giant}/record")
+    assert len(browser.get(at(GIANT)).text) < 40_000
+    record = browser.get(at(GIANT, "record"))
     assert "This is not all of it" in record.text
     assert len(record.text) < 1_000_000
 
