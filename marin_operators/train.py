@@ -249,6 +249,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     def _spec(self, ctx: Context) -> Any:
         from marin.training.process import compiled_folder
         from marin.training.spec import Source, Start, StartMode, TrainingSpec
+        from marin.training.tracking import Tracked
 
         for tokens in self.data.sources:
             if ctx[tokens].vocabulary > self.vocabulary:
@@ -291,6 +292,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             checkpoint_every=self.checkpoint_every,
             keep_steps=tuple(ctx.milestones),
             compiled=str(compiled_folder() / "programs"),
+            tracked=Tracked(tracker=ctx.tracker, name=self.label, identity=self.identity) if ctx.tracker else None,
         )
 
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from marin.cli.options import (
     scale_option,
     together,
 )
-from marin.errors import BadPrefix, ClusterLost, StalePlan, StoreFull
+from marin.errors import BadPrefix, ClusterLost, MissingDependency, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend, BackendName
 from marin.executor.backends.cluster import named_cluster
 from marin.executor.backends.private_ray import stay_on_this_machine
@@ -53,6 +55,13 @@ from marin.store.region import Region
 from marin.store.store import Store, open_store
 
 
+class Tracker(StrEnum):
+    """What shows trainings beside the terminal and the page."""
+
+    WANDB = "wandb"
+    TRACKIO = "trackio"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How one command wants an experiment planned and run: run_options."""
@@ -69,6 +78,7 @@ class Options:
     egress_budget: int | None
     allow_egress: str
     check_inputs: int
+    track: Tracker | None
     backend: BackendName
     address: str
     logs: bool
@@ -113,6 +123,11 @@ run_options = together(
         show_default="all",
         help="Bytes of each input to compare with its manifest before a step reads it.",
     ),
+    click.option(
+        "--track",
+        type=click.Choice(Tracker, case_sensitive=False),
+        help="Show trainings in W&B or trackio as well, which read their own variables (WANDB_…, TRACKIO_…).",
+    ),
     choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
     click.option(
         "--address",
@@ -139,6 +154,8 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     from marin.report import terminal
     from marin.report.cost_table import print_costs
 
+    if options.track is not None and find_spec(options.track.value) is None:
+        raise MissingDependency(f"--track {options.track.value} needs it: pip install 'marin[track]'")
     console = open_console()
     with paused():
         experiment = built_by(build, source, options.scale)
@@ -237,8 +254,9 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
                 backend = MeteredBackend(backend, store, regions, options.allowance)
             on_message = functools.partial(say, console, style="yellow")
             scheduler = Scheduler(
-                plan, backend, listen, source.stem, git, on_message=on_message, check_inputs=options.check_inputs
-            )
+                plan, backend, listen, source.stem, git, on_message=on_message,
+                check_inputs=options.check_inputs, tracker=options.track.value if options.track else "",
+            )  # fmt: skip
             run = scheduler.execute()
     except BaseException as error:
         events.stopped(error)

@@ -49,6 +49,7 @@ class StepContext:
         self._begun: WorkInProgress
         self._noted = -NOTE_SECONDS
         self.milestones: Sequence[int] = sorted(job.milestones)
+        self.tracker = job.tracker
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
         self.input_check = InputCheck(store, job)

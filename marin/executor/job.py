@@ -37,6 +37,7 @@ class Job:
     because: str = ""  # why an output that there was is made again
     check_inputs: int = EVERY_BYTE  # bytes of each input to compare before the step starts, see executor.input_check
     run: str = ""  # name of the run, likewise
+    tracker: str = ""  # what shows trainings: "wandb", "trackio", or "" for nothing
     scale: str = ""  # "" where no experiment makes it
 
     def may_take_over(self, lease: LeaseDocument) -> bool:

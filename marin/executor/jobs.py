@@ -27,6 +27,7 @@ class Jobs:
     git: str
     expiry: float  # seconds after which a lease that stands still is dead
     check_inputs: int  # bytes of each input to compare before a step reads it
+    tracker: str  # what shows trainings, "" for nothing
     name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run
 
     @property
@@ -72,6 +73,7 @@ class Jobs:
             git=self.git,
             because=self._because(decision),
             check_inputs=self.check_inputs,
+            tracker=self.tracker,
             run=self.name,
             scale=self._plan.snapshot.scale,
         )

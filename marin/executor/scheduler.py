@@ -44,9 +44,10 @@ class Scheduler:
         git: str = "",
         on_message: Callable[[str], None] = lambda _: None,
         check_inputs: int = EVERY_BYTE,
+        tracker: str = "",
     ) -> None:
         """listener: is told of every change. on_message: hears what everything waits for. check_inputs: bytes of each
-        input that are checked before a step reads it.
+        input that are checked before a step reads it. tracker: what shows trainings, "wandb" or "trackio".
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
@@ -69,6 +70,7 @@ class Scheduler:
             git=git,
             expiry=self.watch.expiry,
             check_inputs=check_inputs,
+            tracker=tracker,
         )
         self.next_look, self.started = 0.0, False
 

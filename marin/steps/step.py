@@ -179,10 +179,12 @@ class Context(Protocol):
 
     out: this attempt's own directory; becomes the committed output.
     milestones: optimizer steps at which somebody waits for a checkpoint of this step, ascending.
+    tracker: what the person who runs it wants trainings shown in, "wandb" or "trackio"; "" for nothing.
     """
 
     out: Directory
     milestones: Sequence[int]
+    tracker: str
 
     @property
     def state(self) -> Directory:

@@ -34,7 +34,8 @@ from marin.training.initial_state import InitialState
 from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averaging, build_optimizer, rate_used
 from marin.training.metrics import MetricsLog, non_finite
 from marin.training.model import Precision
-from marin.training.spec import TrainingSpec
+from marin.training.spec import TrainingSpec, to_json
+from marin.training.tracking import tracking
 from marin.training.transfer import describe
 
 POLICIES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "params=float32,compute=bfloat16,output=float32"}
@@ -59,7 +60,8 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
         run = _Run(spec, trainer, emit)
         state, log = run.prepare()
         emit("begin", step=int(state.step), seconds=time.monotonic() - started)
-        run.steps(state, log)
+        with tracking(spec.tracked, to_json(spec), lambda text: emit("note", text=text)) as track:
+            run.steps(state, log, track)
     emit("end", step=spec.end_step)
 
 
@@ -195,7 +197,7 @@ class _Run:
         for step in steps if self._leads else ():
             checkpoint.remove(checkpoint.step_directory(self._checkpoints, step))
 
-    def steps(self, state: Any, log: MetricsLog) -> None:
+    def steps(self, state: Any, log: MetricsLog, track: Callable[[dict[str, Any]], None]) -> None:
         spec = self._spec
         first = int(state.step)
         before = time.monotonic()
@@ -204,6 +206,7 @@ class _Run:
             now = time.monotonic()
             row = self._row(info, seconds=now - before)
             log.add(row)
+            track(row)
             before = now
             # Of the update too: what it did to the weights would show in the loss only one step later.
             if wrong := non_finite(row):

@@ -17,6 +17,7 @@ from marin import errors
 from marin.fingerprint.observation.listening import answering, current
 from marin.fingerprint.observation.observation import Observation, Scope
 from marin.training.spec import TrainingSpec, to_json
+from marin.training.tracking import Tracked
 
 LOG_LINES_SHOWN = 15
 
@@ -72,7 +73,7 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env=child_environment(accelerator),
+                    env=child_environment(accelerator, spec.tracked),
                     pass_fds=(writing,),
                 )
         finally:
@@ -98,11 +99,13 @@ def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, acceler
     return timings
 
 
-def child_environment(accelerator: bool) -> dict[str, str]:
+def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict[str, str]:
     """This process's environment, with what a trainer needs: offline, on the right device, our packages found."""
     root = str(Path(errors.__file__).parents[1])
     paths = [root, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root)]
-    made = {**os.environ, "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled", "PYTHONPATH": os.pathsep.join(paths)}
+    made = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    if tracked is None:
+        made["WANDB_MODE"] = "disabled"  # Levanter imports it
     if not accelerator:
         made["JAX_PLATFORMS"] = "cpu"
     if sys.dont_write_bytecode:

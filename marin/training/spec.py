@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
+from marin.training.tracking import Tracked
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -48,6 +49,7 @@ class TrainingSpec:
     separate_documents: whether attention stops at document boundaries. Steps first_step … end_step - 1
     are trained. state: directory URL of the resumable work. keep_steps: checkpoints that stay, besides
     the last two. compiled: local folder that keeps compiled programs between processes, None for none.
+    tracked: as what W&B or trackio show it, None for not at all.
     """
 
     model: ModelShape
@@ -73,6 +75,7 @@ class TrainingSpec:
     start: Start | None = None
     keep_steps: tuple[int, ...] = ()
     compiled: str | None = None
+    tracked: Tracked | None = None
 
 
 def to_json(spec: TrainingSpec) -> str:

@@ -41,6 +41,7 @@ class RunningStep:
     state: Directory
     artifacts: Mapping[ExecutorStep[Any], Artifact]
     milestones: Sequence[int] = ()
+    tracker: str = ""
     logged: list[str] = dataclasses.field(default_factory=list)
     published: list[tuple[ExecutorStep[Checkpoint], Checkpoint, Directory]] = dataclasses.field(default_factory=list)
 

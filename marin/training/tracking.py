@@ -1,0 +1,87 @@
+"""A run shown live by W&B or trackio, where somebody asks for it. metrics.jsonl stays the record.
+
+Both have one interface and read their own environment (WANDB_*, TRACKIO_*), so what a person has configured for them
+holds here. A tracker that fails stops no training: the log says so once, and nothing is lost.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import importlib
+import json
+import numbers
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+PROJECT = "marin"
+SETTINGS: Mapping[str, Mapping[str, Any]] = {"wandb": {"save_code": False}, "trackio": {"embed": False}}
+# What is shown of a run's specification: no address of a store, which may hold a credential.
+SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", "batch", "shuffle", "seed", "block",
+         "seq_len", "first_step", "end_step")  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracked:
+    """What to track a run as."""
+
+    tracker: str  # the module: "wandb" or "trackio"
+    name: str  # of the run, as people read it
+    identity: str  # of the step: a run that is resumed goes on in the same place
+
+
+@contextmanager
+def tracking(
+    run: Tracked | None, config: str, note: Callable[[str], None]
+) -> Generator[Callable[[Mapping[str, Any]], None]]:
+    """A function that takes a row of metrics. config: the specification in JSON. note: hears once what is wrong."""
+    opened = _Open(note)
+    if run is not None:
+        opened.begin(run, {name: held for name, held in json.loads(config).items() if name in SHOWN})
+    try:
+        yield opened.log
+    finally:
+        opened.end()
+
+
+class _Open:
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note, self._run = note, None
+        self._name = ""
+
+    def begin(self, run: Tracked, config: dict[str, Any]) -> None:
+        self._name = run.tracker
+        named = {"name": run.name}
+        if run.tracker == "wandb":
+            named |= {"id": run.identity[:16]}
+        else:
+            named = {"name": f"{run.name}-{run.identity[:8]}"}
+        project = os.environ.get(f"{run.tracker.upper()}_PROJECT", PROJECT)
+        with self._guarded():
+            module = importlib.import_module(run.tracker)
+            self._run = module.init(project=project, config=config, resume="allow", **named, **SETTINGS[run.tracker])
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        if self._run is None:
+            return
+        values = {name: held for name, held in row.items() if isinstance(held, numbers.Real) and name != "step"}
+        values |= {f"sources/{name}": count for name, count in row.get("sources", {}).items()}
+        with self._guarded():
+            self._run.log(values, step=row["step"])
+
+    def end(self) -> None:
+        if self._run is not None:
+            with self._guarded():
+                self._run.finish()
+            self._run = None
+
+    @contextmanager
+    def _guarded(self) -> Generator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever it is, the training matters more
+            self._run = None
+            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._note(f"{self._name} does not track this run any more ({line}); metrics.jsonl has every step")
