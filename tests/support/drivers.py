@@ -25,9 +25,12 @@ import json, os, signal, sys
 import gcsfs, s3fs
 import marin.cli.run, marin.executor.backends.inline
 import marin.report.page.page, marin.report.terminal, marin.store.objects.remote
+from marin.fingerprint.of_step import code_fingerprint
 from tests.support.drivers import become
 from tests.support.faults.server import driven
+from tests.support.toy import Write
 
+code_fingerprint(Write(text=""))  # reads the engine's source, for all that follow
 children = set()
 for line in sys.stdin:
     asked = json.loads(line)
