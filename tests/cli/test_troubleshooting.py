@@ -15,6 +15,7 @@ PAGE = ROOT / "docs/troubleshooting.md"
 QUOTED = re.findall(r"^\| `(.+?)` \|", PAGE.read_text(), re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
 def texts() -> str:
     """Every string that the code can print, with … for what is filled in; one a line."""
     found = [line for line in (ROOT / "py").read_text().splitlines()]
@@ -27,17 +28,14 @@ def texts() -> str:
     return "\n".join(text.replace("\n", " ") for text in found)
 
 
-TEXTS = texts()
-
-
 def test_there_is_something_to_look_up() -> None:
     assert len(QUOTED) > 25
 
 
 @pytest.mark.parametrize("message", QUOTED)
-def test_a_quoted_message_is_one_that_the_code_can_print(message: str) -> None:
+def test_a_quoted_message_is_one_that_the_code_can_print(message: str, texts: str) -> None:
     parts = [re.escape(part) for part in message.split("…")]
-    assert re.search(".*?".join(parts), TEXTS), message
+    assert re.search(".*?".join(parts), texts), message
 
 
 def test_the_plan_on_the_page_of_costs_is_todays() -> None:
