@@ -112,7 +112,9 @@ def _column(
             above += _above(axes, drawn, name)
             if index == 0:
                 if names_ends:
-                    last = [(float(r.step[-1]), _last(r.loss), r.arm or r.name, _style(r.arm, arms)[0]) for r in drawn]
+                    last = [
+                        (float(r.step[-1]), _smooth_end(r.loss), r.arm or r.name, _style(r.arm, arms)[0]) for r in drawn
+                    ]
                     svg.label_ends(axes, last)
                 # The larger picture of the arms' part names their events; here they would only crowd.
                 events = dict.fromkeys(
@@ -184,6 +186,11 @@ def _token_axis(axes: Axes, runs: Sequence[TrainingCurve]) -> None:
 def _after(run: TrainingCurve, name: str, first: float) -> list[float]:
     values = [value for step, value in zip(run.step, getattr(run, name), strict=True) if step >= first]
     return values or list(getattr(run, name))
+
+
+def _smooth_end(values: Sequence[float]) -> float:
+    """Where the smoothed line ends."""
+    return _last(svg.running_mean(values, svg.window(len(values))).tolist())
 
 
 def _last(values: Sequence[float]) -> float:
