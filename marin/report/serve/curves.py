@@ -13,7 +13,7 @@ from typing import Any, cast
 from marin.errors import CorruptRecord
 from marin.report.contents import METRICS
 from marin.report.page.drawing.model import Series, SeriesPlot
-from marin.report.serve.looked import Looked, Warning
+from marin.report.serve.looked import Caution, Looked
 from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
 from marin.store.lease import State
@@ -35,7 +35,7 @@ class Training:
     about: str  # how far it is or was
     made: str
     folder: str  # of its metrics, below the store
-    warnings: list[Warning]
+    warnings: list[Caution]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def trainings(looked: Looked) -> list[Training]:
     return found
 
 
-def _committed(record: Record, warnings: list[Warning]) -> Training:
+def _committed(record: Record, warnings: list[Caution]) -> Training:
     loss = record.facts.get("loss")
     about = f"step {record.facts.get('step', '?')}" + (f", loss {loss:.4g}" if isinstance(loss, float) else "")
     return Training(record.identity, record.name, about, record.provenance.started, record.attempt, warnings)

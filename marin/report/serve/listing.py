@@ -9,7 +9,7 @@ from typing import Any
 
 from marin.report.annotations import BAD
 from marin.report.run_history import PastRun, experiment_of, past_runs, run_names
-from marin.report.serve.looked import Looked, Warning
+from marin.report.serve.looked import Caution, Looked
 from marin.report.status import StepStatus, store_statuses
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
@@ -90,7 +90,7 @@ def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
 
 @dataclass(frozen=True)
 class OutputsPage:
-    rows: list[tuple[Record, list[Warning]]]
+    rows: list[tuple[Record, list[Caution]]]
     first: int
     total: int
     kinds: list[str]  # of all outputs

@@ -24,7 +24,7 @@ SHOWN_FAULTS = 5
 ALARMING = (*BAD, "damaged")
 
 
-class Warning(NamedTuple):
+class Caution(NamedTuple):
     """Why an output is not simply to be believed."""
 
     kind: str
@@ -79,22 +79,22 @@ class Looked:
         """Rather than replaced or taken away."""
         return self.inventory.records.get(record.identity) is record
 
-    def warnings(self, records: Iterable[Record], *, thorough: bool = False) -> dict[Output, list[Warning]]:
+    def warnings(self, records: Iterable[Record], *, thorough: bool = False) -> dict[Output, list[Caution]]:
         """What nobody who looks at these outputs may miss. Reads none of their files.
 
         thorough: also of outputs in a bucket, where looking at their files is a round trip each.
         """
-        found: dict[Output, list[Warning]] = {}
+        found: dict[Output, list[Caution]] = {}
         by_output = {output_of(record): record for record in records}
         for output, marks in self.marks(by_output).items():
             record = by_output[output]
             committed = self.is_committed(record)
-            found[output] = [Warning(mark.kind, mark.text) for mark in marks if mark.kind in BAD or not committed]
+            found[output] = [Caution(mark.kind, mark.text) for mark in marks if mark.kind in BAD or not committed]
             if committed and (thorough or not self.store.objects.is_remote):
                 found[output] += self._faults(record)
         return found
 
-    def _faults(self, record: Record) -> Iterator[Warning]:
+    def _faults(self, record: Record) -> Iterator[Caution]:
         """As far as names, sizes and times tell."""
         try:
             output = self.store.output(record)
@@ -104,12 +104,12 @@ class Looked:
             found = self.store.verify(record, Check.SIZES)
             if stamp and not found and stamp != self.store.stamp(record):
                 compare = f"`marin verify {record.identity[:12]}` compares the bytes"
-                yield Warning("not compared", f"its files were touched or copied since they were committed: {compare}")
+                yield Caution("not compared", f"its files were touched or copied since they were committed: {compare}")
         except (MarinError, OSError) as error:
             found = [str(error)]
-        yield from (Warning("damaged", fault) for fault in found[:SHOWN_FAULTS])
+        yield from (Caution("damaged", fault) for fault in found[:SHOWN_FAULTS])
         if len(found) > SHOWN_FAULTS:
-            yield Warning("damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin verify` lists them")
+            yield Caution("damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin verify` lists them")
 
 
 class Freshly:

@@ -15,7 +15,7 @@ from marin.report.audit import Claim, audit_record
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
-from marin.report.serve.looked import Looked, Warning
+from marin.report.serve.looked import Caution, Looked
 from marin.report.status import StepStatus, status_of
 from marin.store.files.manifest import FileEntry
 from marin.store.lineage import output_of
@@ -53,8 +53,8 @@ class StepPage:
     log: str
     record: Record | None = None
     is_committed: bool = False
-    warnings: Sequence[Warning] = ()
-    notes: Sequence[Warning] = ()  # what else is known of how it came about
+    warnings: Sequence[Caution] = ()
+    notes: Sequence[Caution] = ()  # what else is known of how it came about
     claims: Sequence[Claim] = ()
     verified: str = ""  # when `marin verify` found its bytes right; "" if it never did
     views: Sequence[tuple[str, str]] = ()  # (address below the step, what is there)
@@ -73,7 +73,7 @@ def step_page(looked: Looked, identity: str) -> StepPage:
         return StepPage(name=status.step, identity=identity, status=status, log=log)
     output, is_committed = output_of(record), looked.is_committed(record)
     warnings = looked.warnings([record], thorough=True)[output]
-    notes = [Warning(mark.kind, mark.text) for mark in looked.marks([output])[output]]
+    notes = [Caution(mark.kind, mark.text) for mark in looked.marks([output])[output]]
     files: list[FileEntry] = []
     with suppress(MarinError):  # a warning says so
         files = store.manifest(record) if is_committed else []
