@@ -153,6 +153,10 @@ class TestTexts:
         assert "Story 19 is" in first
         assert "Story 20 is" not in first
         assert "Story 20 is" in browser.get(at(STORIES, "contents?from=20")).read.text
+        [field] = [
+            given for _, given in browser.get(at(STORIES, "contents?from=20")).read.tags if given.get("name") == "from"
+        ]
+        assert "value" not in field, "a new search would leave out what comes before this page"
         assert "Nothing more is there" in browser.get(at(STORIES, "contents?from=999")).read.text
 
     def test_hostile_text_is_shown_as_text(self, browser: Browser) -> None:
