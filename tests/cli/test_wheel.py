@@ -13,6 +13,7 @@ import pytest
 
 from marin.cli.commands import LINES
 from marin.cli.new import FILES, project_files
+from tests.cli.test_extras import BLOCKER, OPTIONAL
 from tests.support.new_project import told
 from tests.support.project import ROOT
 
@@ -81,6 +82,15 @@ def test_a_project_is_made_and_planned_from_it_among_packages_of_those_names(ins
         assert "13 steps: 13 run" in told(project, *shell, PATH=os.defpath)
         assert "exp2_more.py" in told(project, *way, "new", "experiment", "more")
         assert "run  compare/more" in " ".join(told(project, *way, "plan", "exp2_more.py").split(" "))
+
+
+def test_a_project_is_planned_with_the_light_install(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCKER)
+    told(tmp_path, str(installed / "marin"), "new", "study")
+    light = {"PYTHONPATH": str(tmp_path), "BLOCKED": ",".join(OPTIONAL)}
+    for command in ("run", "explain", "diff"):
+        more = {"run": ("--dry-run",), "explain": ("text-files/own",), "diff": ("exp1_filter.py",)}[command]
+        told(tmp_path / "study", str(installed / "marin"), command, "exp1_filter.py", *more, **light)
 
 
 def test_its_command_has_every_command(installed: Path, tmp_path: Path) -> None:

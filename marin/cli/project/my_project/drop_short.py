@@ -1,7 +1,6 @@
 """DropShort: an operator of our own."""
 
 from marin import Context, Documents, ExecutorStep
-from marin.data.documents import read_documents, write_documents
 from marin.errors import BadField
 
 
@@ -16,6 +15,8 @@ class DropShort(ExecutorStep[Documents], op="drop-short", version=1):
             raise BadField(f"DropShort.words is {self.words}; wanted at least 1")
 
     def run(self, ctx: Context) -> Documents:
+        from marin.data.documents import read_documents, write_documents  # here: plans need no Arrow
+
         given = read_documents(ctx[self.documents].directory)
         kept = (document for document in given if len(document.text.split()) >= self.words)
         count, size, shards = write_documents(ctx.out, kept)
