@@ -109,6 +109,8 @@ class Scheduler:
         if self.started:
             self.backend.stop()
         why = str(SIGNALS) if isinstance(error, KeyboardInterrupt) else f"stopped: {type(error).__name__}: {error}"
+        for step in filter(self._is_open, self.todo):
+            self.run.results[step].record = None  # as of what failed
         for result in self.run.results.values():
             if not (result.wants or result.status is Status.RUNNING):
                 continue
@@ -349,6 +351,8 @@ class Scheduler:
     def _settle(self, step: ExecutorStep[Any], status: Status, reason: str) -> None:
         result = self.run.results[step]
         result.status, result.reason = status, reason
+        if status in (Status.FAILED, Status.SKIPPED):
+            result.record = None  # of what was to be made again: nobody is to take it for today's
         logger.debug("%s: %s, %s", step.name, status, result.error or reason)
         self.left -= 1
         for dependent in self.dependents.get(step, ()):

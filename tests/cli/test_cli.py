@@ -94,6 +94,18 @@ def test_drift_is_exit_code_3_and_explain_shows_the_function_and_its_difference(
     assert "lib.words.ending" in marin.on("run", "--backend", "inline", expect=DRIFT)
 
 
+def test_results_that_could_not_be_made_again_are_not_shown_as_if_they_had_been(
+    project: Project, marin: Command
+) -> None:
+    assert "• end: bytes 1" in marin.on("run", "--backend", "inline")
+    project.edit("return text.upper() + ending()", "raise RuntimeError(text)")
+    said = marin.on("run", "--backend", "inline", "--on-drift", "rebuild", expect=FAILED)
+    assert "RuntimeError: hello" in said
+    assert "• end" not in said
+    page = next((project.store / ".marin/pages").glob("*.html")).read_text()
+    assert "bytes 1" not in page
+
+
 def test_explain_holds_fields_inputs_code_and_what_is_committed(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
     [told] = marin.json("explain", "repeat")
