@@ -258,7 +258,8 @@ def _settings(trainings: Iterable[ExecutorStep[Any]]) -> list[model.Setting]:
         for name, value in describe_fields(step).items():
             for part, text in _flat(name, value) if name not in data else ():
                 found.setdefault(part, {})[step.label] = text
-    return [model.Setting(name, values) for name, values in found.items()]
+    whole = {name.rpartition(".")[0] for name in found}  # None in one run, with fields in another
+    return [model.Setting(name, values) for name, values in found.items() if name not in whole]
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
