@@ -20,6 +20,7 @@ from marin.store.layout import OUTSIDE
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
+CHANGED_OUTSIDE = "outside data "  # how a line about it begins
 FEW = 16  # entries; no more are written into a record
 LISTING = "in all"
 DIGEST = re.compile(r"[0-9,]+ entries, ([0-9a-f]{32})")
@@ -101,13 +102,13 @@ def outside_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name, ""), new.get(name, "")
         if name not in old:
-            lines.append(f"outside data {name} is new: {_brief(after)}")
+            lines.append(f"{CHANGED_OUTSIDE}{name} is new: {_brief(after)}")
         elif name not in new:
-            lines.append(f"outside data {name} is gone, it was: {_brief(before)}")
+            lines.append(f"{CHANGED_OUTSIDE}{name} is gone, it was: {_brief(before)}")
         elif before != after:
             short = _brief(before), _brief(after)
             then, now = short if short[0] != short[1] else (before, after)
-            lines.append(f"outside data {name}: {then} → {now}")
+            lines.append(f"{CHANGED_OUTSIDE}{name}: {then} → {now}")
     return lines
 
 

@@ -22,7 +22,7 @@ from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
 from marin.plan.facts import read_conditions
 from marin.plan.observed import Digests, Present
-from marin.plan.outside_data import outside_of, shortened
+from marin.plan.outside_data import CHANGED_OUTSIDE, outside_of, shortened
 from marin.plan.pinned_kind import check_kinds
 from marin.plan.snapshot import Snapshot
 from marin.steps.experiment import Experiment
@@ -103,6 +103,13 @@ def _about_drift(stopped: list[Decision]) -> str:
         ]
     if all(decision.step.pin is not None for decision in stopped):
         return "\n".join([*lines, "Nothing was started."])
+    if all(change.startswith(CHANGED_OUTSIDE) for decision in stopped for change in decision.drift):
+        lines += [
+            "Nothing was started. Two ways on:",
+            "  --on-drift rebuild                   take the data as it is now, and make what follows from it",
+            "  --on-drift accept --because REASON   keep what was made of the data as it was; the reason is recorded",
+        ]
+        return "\n".join(lines)
     lines += [
         "Nothing was started. Three ways on:",
         "  raise the operator's version         a new output beside the old one, which stays",

@@ -215,3 +215,17 @@ def test_it_trains_and_another_experiment_takes_up_what_was_trained(study: Path)
     assert report["runs"] == {"lr 0.002": 2, "lr 0.005": 2}
     trained = [path.name for path in (study / "store/train").iterdir()]
     assert len(trained) == 5, "the run of the first experiment was made again"
+
+
+def test_a_file_that_was_added_is_named_with_the_ways_on_that_there_are(study: Path) -> None:
+    (study / "small.py").write_text(
+        "from marin import Experiment\nfrom study.own_text import OwnText\n\n\n"
+        "def build(scale):\n    return Experiment(issue=3, question='?', results={'text': OwnText(scale).training})\n"
+    )
+    marin(study, "run", "small.py", "--backend", "inline")
+    (study / "text/mine.md").write_text("my own words " * 20)
+    said = marin(study, "run", "small.py", "--backend", "inline", ends=Exit.DRIFT)
+    assert re.search(r"outside data \S+/text/mine\.md is new", said)
+    assert "Two ways on:" in said
+    assert "operator's version" not in said
+    assert "3 ran" in marin(study, "run", "small.py", "--backend", "inline", "--on-drift", "rebuild")
