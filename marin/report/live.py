@@ -55,6 +55,7 @@ class Progress:
         self._running: dict[str, RunningStep] = {}  # by identity
         self._waiting: dict[str, StepResult] = {}  # queued, or leased to another run, likewise
         self._leased: set[str] = set()
+        self._said_to_wait: set[str] = set()  # what became of these is said too
         self._began = time.monotonic()
         self._is_live = console.is_terminal and not console.is_dumb_terminal
         self._every = (REMOTE_LOOK if plan.store.objects.is_remote else LOOK) if self._is_live else minute
@@ -88,6 +89,7 @@ class Progress:
             self._waiting[identity] = result
         if event is Event.HELD:
             self._leased.add(identity)
+            self._said_to_wait.add(identity)
             self._say(Text.assemble(("waiting", "yellow"), f" {step.name}: {result.reason}"))
 
     def last_time(self, step: ExecutorStep[Any]) -> float | None:
@@ -113,7 +115,7 @@ class Progress:
         ):
             facts = f"  {describe_facts(result.record.facts)}" if result.record is not None else ""
             self._say(self._line(result, f"{write_duration(result.seconds)}{facts}", "dim"))
-        elif self._is_live and operator.total == 1:
+        elif result.step.identity in self._said_to_wait or (self._is_live and operator.total == 1):
             after = write_duration(result.seconds) if result.status is Status.RAN else result.reason
             self._say(self._line(result, after, "dim"))
         elif self._is_live and operator.ended == operator.total:
