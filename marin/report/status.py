@@ -70,17 +70,17 @@ def store_statuses(store: Store) -> list[StepStatus]:
 
 def _left_out_since(store: Store, failed: list[str]) -> set[str]:
     """Those that the last run of their experiment, of all of it, did not need any more."""
-    runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_second)
-    last = {run.needs.experiment: _second(run) for run in runs if run.needs.whole}  # whole run, by experiment
+    runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_moment)
+    last = {run.needs.experiment: _moment(run) for run in runs if run.needs.whole}  # whole run, by experiment
     over: set[str] = set()
     for identity in failed:
         needed = [run for run in runs if identity[:SHORT] in run.needs.identities]
-        if needed and all(last.get(run.needs.experiment, "") > _second(needed[-1]) for run in needed):
+        if needed and all(last.get(run.needs.experiment, "") > _moment(needed[-1]) for run in needed):
             over.add(identity)
     return over
 
 
-def _second(run: Run) -> str:
+def _moment(run: Run) -> str:
     """When it began: names of runs begin with it."""
     return run.name.partition("-")[0]
 
@@ -107,12 +107,16 @@ class _Found:
         return attempt.name if attempt is not None else identity[:12]
 
     def made_since(self, failed: Iterable[str]) -> set[str]:
-        """Those whose step (op/label) was tried later, under another identity: it was changed."""
-        latest: dict[str, str] = {}
-        for identity, lease in self.leases.items():
+        """Those whose step (op/label) was tried later, under another identity: it was changed.
+
+        Leases tell seconds; of two tries in one second the one that succeeded counts as the later.
+        """
+        tries = {each: (lease.since, each in self.records) for each, lease in self.leases.items()}
+        latest: dict[str, tuple[str, bool]] = {}
+        for identity, tried in tries.items():
             name = self.name_of(identity)
-            latest[name] = max(latest.get(name, ""), lease.since)
-        return {identity for identity in failed if self.leases[identity].since < latest[self.name_of(identity)]}
+            latest[name] = max(latest.get(name, tried), tried)
+        return {identity for identity in failed if tries[identity] < latest[self.name_of(identity)]}
 
     def status(self, identity: str, name: str) -> StepStatus:
         standing, detail, log = self._standing(identity)

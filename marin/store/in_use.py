@@ -108,7 +108,9 @@ class Uses:
     ) -> None:
         """on_message: what it waits for, in words. watch: judges whether a gc that stands still is dead."""
         self.store, self.experiment, self.on_message = store, experiment, on_message
-        self.run = f"{time.strftime('%Y%m%dT%H%M%S')}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
+        now = time.time()  # to the millisecond: names say which of two runs began later
+        moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(now))}{int(now * 1000) % 1000:03d}"
+        self.run = f"{moment}-{slug(experiment)}-{uuid.uuid4().hex[:12]}"
         self.needs = replace(NOTHING, experiment=experiment)
         self._parts = 0
         self._watch = watch if watch is not None else Watch()
