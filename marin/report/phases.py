@@ -9,12 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 from marin.data.mixture import BatchSchedule, Stages
 from marin.errors import ExperimentError
 from marin.plan.missing import describe_fields, leaf_changes
+from marin.report.running import BARS
 from marin.steps.experiment import Experiment
 from marin.steps.step import ExecutorStep
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
 
-BARS = "▁▂▃▄▅▆▇█"
 # What differs between any two phases: where they begin and end, and what they read, which has its own lines.
 OWN = frozenset({"first_step", "end_step", "start", "data"})
 

@@ -25,6 +25,7 @@ def project(tmp_path: Path) -> Project:
 
 def ended(project: Project, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     told = {**project.environment(), **environment}
+    told.pop("HF_HUB_OFFLINE", None)  # which an evaluation in this process has set
     return subprocess.run(command, cwd=project.folder, env=told, capture_output=True, text=True, check=False)
 
 
@@ -153,7 +154,7 @@ def test_hf_token_opens_a_private_dataset_and_stays_out_of_the_store(tmp_path: P
         asked = {"HF_ENDPOINT": base, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": str(tmp_path / "home")}
         without = ended(project, *project.command(), **asked)
         assert without.returncode == Exit.FAILED
-        assert "lab/private does not exist on the hub, or not for this account" in without.stdout
+        assert "lab/private does not exist on the hub, or not for this account" in without.stdout, without.stdout
         done = ended(project, *project.command("--logs"), **asked, HF_TOKEN=token, MARIN_LOG="debug")
     assert done.returncode == 0, done.stdout
     [file] = (project.store / "download-hf").glob("*/a.txt")

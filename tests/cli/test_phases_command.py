@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from marin.cli.phases import command
-from marin.report.phases import BARS, drawn
+from marin.report.phases import drawn
+from marin.report.running import BARS
 from tests.support.project import ROOT
 
 MANTIS = str(ROOT / "experiments/exp1529_mantis.py")

@@ -30,7 +30,7 @@ from tests.support.project import Project
 from tests.support.toy import Blob, Fail, Write, planned, run
 
 
-class Waits(ExecutorStep[Blob], op="toy-waits"):
+class Waits(ExecutorStep[Blob], op="toy-live-waits"):
     number: int = 0
     gate: str = execution(default="")  # a file; it ends when that is there
 
@@ -231,7 +231,7 @@ def test_a_pipe_gets_a_line_a_minute_of_all_of_it(tmp_path: Path) -> None:
 
     steps = {name: Waits(label=name, number=at, gate=str(gate) if name == "b" else "") for at, name in enumerate("ab")}
     lines = piped(str(tmp_path / "store"), 0.05, open_gate, **steps)
-    assert any(re.fullmatch(r"\d\d:\d\d:\d\d 1/2 steps, \d s · toy-waits 1 of 2", line) for line in lines), lines
+    assert any(re.fullmatch(r"\d\d:\d\d:\d\d 1/2 steps, \d s · toy-live-waits 1 of 2", line) for line in lines), lines
 
 
 def test_a_step_without_metrics_says_what_it_took_last_time(tmp_path: Path) -> None:

@@ -37,7 +37,8 @@ class Work(ExecutorStep[Blob], op="work"):
     parts: tuple[ExecutorStep[Blob], ...]
 
     def run(self, ctx: Context) -> Blob:
-        note(f"{{self.label}} {{os.getpid()}}")
+        if self.label != "gated":
+            note(f"{{self.label}} {{os.getpid()}}")
         read = [ctx[part].directory.read_text("text.txt") for part in self.parts]
         ctx.out.write_text("half.txt", str(len(read)))
         if self.label == "gated":
@@ -50,6 +51,7 @@ class Work(ExecutorStep[Blob], op="work"):
     def wait(self, ctx: Context) -> None:
         """As long as the gate is there, or one for this process alone; writes all the time, and tells how it ended."""
         try:
+            note(f"{{self.label}} {{os.getpid()}}")  # a signal that comes from now on is told
             ctx.out.write_text("late.txt", str(os.getpid()))
             while os.path.exists(FOLDER + "/gate") or os.path.exists(f"{{FOLDER}}/gate-{{os.getpid()}}"):
                 ctx.out.write_text("late.txt", str(os.getpid()))
