@@ -2,16 +2,13 @@
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from marin.cli.commands import main
 from marin.executor.make_here import make_here
 from marin_operators.text_files import TextFiles
 from tests.support.new_project import marin, new_project
@@ -49,19 +46,6 @@ def test_code_on_a_page_is_from_an_example_or_builds_by_itself(page: Path, examp
 def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         assert target.startswith("https://") or (page.parent / target).exists(), target
-
-
-def commands() -> list[str]:
-    lines = (line.split("   ")[0] for page in PAGES.glob("*.md") for line in page.read_text().splitlines())
-    return sorted({line for line in lines if line.startswith(".venv/bin/marin ")})
-
-
-@pytest.mark.parametrize("line", commands())
-def test_a_command_on_a_page_has_the_options_that_it_is_given(line: str) -> None:
-    _, name, *words = shlex.split(line)
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    command.make_context(name, words, resilient_parsing=False)  # raises for what it does not know
 
 
 def test_documents_are_read_in_python_as_the_page_says(tmp_path: Path) -> None:
