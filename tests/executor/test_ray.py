@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +136,15 @@ def cluster_address() -> Iterator[str]:
     )
     yield cluster.address  # pyright: ignore[reportReturnType]
     cluster.shutdown()
-    after = psutil.Process().children(recursive=True)
+    after = [process for process in psutil.Process().children(recursive=True) if not is_of_the_tests(process)]
     assert wait_until_gone([process for process in after if process not in before]) == []
+
+
+def is_of_the_tests(process: psutil.Process) -> bool:
+    """A server that drivers are forked from: the first test that needs it starts it, and it lasts until the last."""
+    with suppress(psutil.Error):
+        return any("tests.support." in part for part in process.cmdline())
+    return False
 
 
 @pytest.fixture(scope="module")
