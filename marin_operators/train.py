@@ -24,7 +24,7 @@ from marin import (
     since,
     value,
 )
-from marin.data.mixture import source_name
+from marin.data.mixture import active_within, source_name
 from marin.data.order_spec import OrderSpec
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.training.model import ModelShape, Precision, Recompute
@@ -201,9 +201,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         accelerator = self.resources.accelerator
         if accelerator is None:
             return
-        for step, size in {
-            max(at, self.first_step): size for at, size in self.batch.at.items() if at < self.end_step
-        }.items():
+        for step, size in active_within(self.batch.at, self.first_step, self.end_step).items():
             if rest := size % accelerator.chips:
                 legal = [near for near in (size - rest, size - rest + accelerator.chips) if near]
                 raise BadField(

@@ -9,9 +9,9 @@ from marin.cli.completions import complete_experiment_and_steps
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
 from marin.errors import BadField
-from marin.numbers import listed
 from marin.report.table import open_console, say
 from marin.steps.scale import Scale
+from marin.store.numbers import listed
 
 NAMED = 6  # steps that still stop
 

@@ -13,9 +13,9 @@ from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.errors import BadField
-from marin.numbers import counted, write_bytes
 from marin.report.table import open_console, say
 from marin.report.terminal import describe_facts
+from marin.store.numbers import counted, write_bytes
 from marin.store.store import open_store
 
 

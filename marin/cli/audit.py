@@ -11,9 +11,9 @@ from rich.text import Text
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store, plan_of, scale_option
-from marin.numbers import counted, listed
 from marin.report.table import Column, open_console, print_table, say
 from marin.steps.scale import Scale
+from marin.store.numbers import counted, listed
 
 if TYPE_CHECKING:
     from marin.report.audit import Audit, Claim, Result

@@ -13,12 +13,12 @@ from rich.text import Text
 from marin.cli.completions import complete_file, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import LATEST, PREFIX, ends
-from marin.numbers import counted, write_bytes
 from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.store.inventory import read_inventory
 from marin.store.lookup import output_called
+from marin.store.numbers import counted, write_bytes
 from marin.store.store import open_store
 
 TEXTS, ROWS, SAMPLED = 5, 40, 20  # entries, unless -n asks for another number

@@ -95,8 +95,8 @@ def complete_attempt(ctx: click.Context) -> Iterable[Named]:
 @quietly
 def complete_file(ctx: click.Context) -> Iterable[Named]:
     """Files of the output that the command line names already."""
-    from marin.numbers import write_bytes
     from marin.store.lookup import output_called
+    from marin.store.numbers import write_bytes
 
     inventory = _inventory(ctx)
     record = output_called(inventory, ctx.params.get("output") or ctx.args[0], latest=True)

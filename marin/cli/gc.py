@@ -16,10 +16,10 @@ from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store, experiment_in
 from marin.errors import BadField
-from marin.numbers import counted, write_bytes
 from marin.report.table import Column, byte_bar, open_console, print_table, say
 from marin.report.typed import marin
 from marin.steps.scale import Scale
+from marin.store.numbers import counted, write_bytes
 from marin.store.store import Store
 from marin.upkeep.gc.garbage import Garbage, GarbageKind
 from marin.upkeep.gc.select import OLDER_THAN, GcOptions, Selection, roots_of

@@ -15,12 +15,12 @@ from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
-from marin.numbers import counted, write_bytes
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.store.collector import paused
 from marin.store.inventory import Inventory, read_inventory
 from marin.store.lookup import field_of, hint, outputs_called, unknown
+from marin.store.numbers import counted, write_bytes
 from marin.store.record import Record
 from marin.store.store import open_store
 

@@ -14,9 +14,9 @@ from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends
 from marin.errors import StoreError
-from marin.numbers import counted, write_bytes
 from marin.plan.cost.egress import Route
 from marin.report.table import Column, byte_bar, open_console, print_table, say
+from marin.store.numbers import counted, write_bytes
 from marin.store.record import Record
 from marin.store.region import MACHINE, bucket_region
 from marin.store.store import open_store

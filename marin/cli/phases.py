@@ -11,10 +11,10 @@ from rich.console import Console
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends, experiment_in, scale_option
-from marin.numbers import counted, write_count
 from marin.report.phases import Phase, drawn, lines_of, phases_of
 from marin.report.table import Column, open_console, print_table, say
 from marin.steps.scale import Scale
+from marin.store.numbers import counted, write_count
 
 NAMED = 4  # sources of a mixture; --json has all
 WIDEST = 96  # of a drawn line

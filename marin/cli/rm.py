@@ -9,11 +9,11 @@ from marin.cli.exits import Exit
 from marin.cli.gc import take_away
 from marin.cli.options import JSON, LATEST, PREFIX, ends
 from marin.errors import BadField
-from marin.numbers import listed
 from marin.report.table import open_console, say
 from marin.store.inventory import read_inventory
 from marin.store.lineage import ADOPT
 from marin.store.lookup import output_called
+from marin.store.numbers import listed
 from marin.store.record import Record
 from marin.store.store import open_store
 from marin.upkeep.gc.garbage import GarbageKind

@@ -10,12 +10,12 @@ from marin.cli.completions import complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.errors import BadPrefix, StoreFull
-from marin.numbers import write_bytes
 from marin.report.table import byte_bar, open_console, say
 from marin.store.files.verify import Check
 from marin.store.inventory import Inventory, read_inventory
 from marin.store.lineage import read_lineage
 from marin.store.lookup import SHORTEST, outputs_called, unknown
+from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.store.store import Store, open_store
 from marin.store.suspects import Suspects, suspects_of

@@ -176,6 +176,11 @@ class BatchSchedule:
         return BatchSchedule(_scaled_steps("batch schedule", rounded, steps))
 
 
+def active_within[V](at: Mapping[int, V], first: int, end: int) -> dict[int, V]:
+    """What a schedule holds in the optimizer steps first … end - 1, by the first of them from which it holds."""
+    return {max(step, first): held for step, held in sorted(at.items()) if step < end}
+
+
 def _check_steps(what: str, at: Mapping[int, object]) -> None:
     if not at:
         raise BadField(f"{what}: empty; the first entry is for step 0")

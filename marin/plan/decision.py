@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from marin.numbers import listed
 from marin.plan.condition import Condition, Conditions, Missing
 from marin.plan.early_cutoff import Alias, input_roots
 from marin.steps.step import ExecutorStep, action_key
+from marin.store.numbers import listed
 from marin.store.record import Record
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from marin.errors import CorruptRecord
-from marin.numbers import listed
 from marin.plan.condition import UNCHANGED, Comparison, Condition, Conditions, FilesState
 from marin.plan.drift import Today, changes, package_changes, same
 from marin.plan.missing import why_missing
@@ -17,6 +16,7 @@ from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, Pin
 from marin.store.files.verify import Check
 from marin.store.layout import RECORD
+from marin.store.numbers import listed
 from marin.store.record import BuiltFrom, Observed, Record, parse_record
 from marin.store.store import Store
 

@@ -16,7 +16,6 @@ from typing import Any
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.fingerprint.live.patched import ModuleStates
 from marin.fingerprint.of_step import code_fingerprint, module_states
-from marin.numbers import listed
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide
 from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
@@ -28,6 +27,7 @@ from marin.plan.snapshot import Snapshot
 from marin.steps.experiment import Experiment
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import listed
 from marin.store.record import Record
 from marin.store.store import Store
 

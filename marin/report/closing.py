@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.executor.run_results import Run, Status, StepResult
-from marin.numbers import listed, write_duration
 from marin.plan.observed import unseen
 from marin.report.table import say
 from marin.report.terminal import print_unseen
@@ -17,6 +16,7 @@ from marin.report.typed import marin, same_command
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import parse_attempt
 from marin.store.layout import slug
+from marin.store.numbers import listed, write_duration
 from marin.store.store import Store
 
 SAID = {

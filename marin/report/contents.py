@@ -12,10 +12,10 @@ from enum import Enum, auto
 from typing import Any
 
 from marin.errors import BadField, CorruptOutput, UnknownStep
-from marin.numbers import write_bytes
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import hint
+from marin.store.numbers import write_bytes
 from marin.store.record import Record
 
 METRICS, ITEMS, SCORES, REPORT = "metrics.jsonl", "items.jsonl", "scores.json", "report.json"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from marin.numbers import counted, write_bytes, write_count
 from marin.plan.cost.amount import Amount
 from marin.plan.cost.egress import Regions
 from marin.plan.cost.plan_cost import MFU, StepCost, Sum, by_operator, in_all
@@ -15,6 +14,7 @@ from marin.plan.decision import Action
 from marin.plan.plan import Plan
 from marin.report.table import Column, print_table
 from marin.steps.scale import Scale
+from marin.store.numbers import counted, write_bytes, write_count
 
 COLUMNS = (
     Column(heading="cost"),

@@ -12,12 +12,12 @@ from rich.console import Console
 from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import compare, source_diff
 from marin.fingerprint.stored import stored_code
-from marin.numbers import counted
 from marin.plan.facts import pinned_output
 from marin.plan.missing import describe_fields
 from marin.plan.plan import Plan
 from marin.report.table import say
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted
 from marin.store.redaction import without_credentials
 
 OUTSIDE = 10  # entries that are shown

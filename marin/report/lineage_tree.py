@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from marin.numbers import counted
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.store.lineage import PINNED, Lineage, Output
 from marin.store.lookup import origin
+from marin.store.numbers import counted
 from marin.store.record import Record
 
 FOLD_FROM = 4

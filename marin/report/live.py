@@ -17,11 +17,11 @@ from rich.live import Live
 from rich.text import Text
 
 from marin.executor.run_results import Event, Status, StepResult
-from marin.numbers import counted, listed, write_duration
 from marin.plan.plan import Action, Plan
 from marin.report.running import RunningStep, whole_seconds
 from marin.report.terminal import MARKS, describe_facts
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted, listed, write_duration
 
 LONG = 10.0  # seconds; a step that takes less is counted only
 SHOWN_AFTER = 3.0  # seconds; a step that has run so long has a line of its own while it runs

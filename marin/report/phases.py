@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from marin.data.mixture import BatchSchedule, Stages
+from marin.data.mixture import BatchSchedule, Stages, active_within
 from marin.errors import ExperimentError
 from marin.plan.missing import describe_fields, leaf_changes
 from marin.report.running import BARS
@@ -101,20 +101,15 @@ def _phase(step: ExecutorStep[Any], run: TrainingRun) -> Phase:
         end=end,
         tokens=run.batch.tokens(run.seq_len, first, end),
         rates=[(at, run.schedule.learning_rate(at, recipe.peak_lr)) for at in sorted(corners | {first, end - 1})],
-        batches=_within(run.batch.at.items(), first, end),
+        batches=list(active_within(run.batch.at, first, end).items()),
         stages=[
             (at, dict(sorted(mixture.by_name().items(), key=lambda share: -share[1])))
-            for at, mixture in _within(run.data.at.items(), first, end)
+            for at, mixture in active_within(run.data.at, first, end).items()
         ],
         machines=str(accelerator) if accelerator else f"{cpus:g} CPU",
         after="" if before is None else before.label or before.name,
         changed=[] if before is None else _changes(before, step),
     )
-
-
-def _within[T](entries: Iterable[tuple[int, T]], first: int, end: int) -> list[tuple[int, T]]:
-    """Those that count in the steps first … end - 1, the first of them from ``first`` on."""
-    return sorted({max(at, first): entry for at, entry in sorted(entries) if at < end}.items())
 
 
 def _changes(before: ExecutorStep[Any], step: ExecutorStep[Any]) -> list[str]:

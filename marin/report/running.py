@@ -12,10 +12,10 @@ from statistics import median
 from typing import Any
 
 from marin.errors import MarinError
-from marin.numbers import write_count, write_duration
 from marin.steps.step import ExecutorStep
 from marin.store.layout import state_name
 from marin.store.lease import read_lease
+from marin.store.numbers import write_count, write_duration
 from marin.store.store import Store
 
 METRICS = "metrics.jsonl"  # of a training, in the work in progress; see marin.training.metrics

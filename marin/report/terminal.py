@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.executor.run_results import Run, Status
-from marin.numbers import counted, listed
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.table import GAP, Column, print_table, say
+from marin.store.numbers import counted, listed
 
 COLORS = {
     Action.CACHED: "green",

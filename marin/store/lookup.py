@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from marin.errors import AmbiguousName, BadField, CorruptRecord, UnknownStep
-from marin.numbers import write_bytes
 from marin.store.inventory import Inventory
 from marin.store.lineage import Lineage, Output, output_of
+from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
 

@@ -21,7 +21,6 @@ from marin.executor.backends.inline import map_here
 from marin.executor.job import Ending, Job
 from marin.fingerprint.of_step import code_fingerprint
 from marin.fingerprint.stored import store_code
-from marin.numbers import write_bytes
 from marin.plan.outside_data import outside_of
 from marin.steps.artifact import KINDS, Artifact, artifact_from
 from marin.steps.step import Context, ExecutorStep
@@ -34,6 +33,7 @@ from marin.store.inventory import read_inventory
 from marin.store.layout import OWN, RECORD
 from marin.store.lease import LOOK_SECONDS, Watch
 from marin.store.lineage import ADOPT
+from marin.store.numbers import write_bytes
 from marin.store.record import Record, parse_record
 from marin.store.redaction import redacted
 from marin.store.revocation import revoked

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marin.errors import BadField
-from marin.numbers import write_chip_hours, write_flops, write_tokens
 from marin.plan.cost.plan_cost import MFU, training_cost
+from marin.store.numbers import write_chip_hours, write_flops, write_tokens
 from marin_infra.hardware import tpu
 
 V4_2048 = tpu("v4-2048").accelerator

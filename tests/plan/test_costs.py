@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from marin import Checkpoint, Context, ExecutorStep
-from marin.numbers import write_bytes
 from marin.plan.cost.plan_cost import Amount, by_operator, in_all, plan_costs
 from marin.plan.plan import Action
 from marin.steps.resources import Accelerator, Resources, Work
+from marin.store.numbers import write_bytes
 from tests.support.toy import Blob, Count, Join, Write, planned, run
 
 CHIP = Accelerator(name="toy-chip", chips=4, hosts=1, peak_flops=1e12)

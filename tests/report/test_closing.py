@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.numbers import write_duration
+from marin.store.numbers import write_duration
 from tests.support.project import EXPERIMENT, ROOT, Project, gated
 
 LOUD = EXPERIMENT.replace(

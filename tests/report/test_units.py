@@ -1,7 +1,7 @@
 import pytest
 
-from marin.numbers import write_count
 from marin.report.page.drawing import units
+from marin.store.numbers import write_count
 
 
 @pytest.mark.parametrize(

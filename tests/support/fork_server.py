@@ -19,7 +19,7 @@ import marin.plan.cost.plan_cost
 import marin.report.page.page
 import marin.report.terminal
 from marin.fingerprint.of_step import code_fingerprint
-from tests.support.faults.server import driven
+from tests.support.faults.server import driven, exit_code
 from tests.support.toy import Join, Write
 
 INTERPRETERS = list(sys.path[2:])  # without this folder, which -m and PYTHONPATH put first
@@ -58,20 +58,7 @@ def become(job: dict[str, Any]) -> None:
 
 def commanded(arguments: list[str]) -> int:
     """Exit code of ``marin ARGUMENT…``."""
-    sys.argv = ["marin", *arguments]
-    code = 0
-    try:
-        marin.cli.commands.main(arguments)
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-        code = 99
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
+    return exit_code(["marin", *arguments], lambda: marin.cli.commands.main(arguments), crashed=99)
 
 
 if __name__ == "__main__":

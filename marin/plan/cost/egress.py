@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from marin.errors import EgressOverBudget, StoreError, UnknownRegion
-from marin.numbers import listed, write_bytes
 from marin.plan.cost.amount import Amount, total
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import listed, write_bytes
 from marin.store.region import Region, bucket_region, parse_region
 
 BUDGET = 10 << 30  # bytes; more than a rehearsal moves, less than a token store or a checkpoint of the real thing

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from marin.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
 from marin.report.diff.difference import CodeChange, Difference, StepChange, StepDifference
 from marin.report.diff.experiments import Step
 from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
+from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
 NAMES = 8  # of steps in one line
 ROWS = 10  # of one mixture

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
-from marin.data.mixture import BatchSchedule, Mixture, Stages, source_name
+from marin.data.mixture import BatchSchedule, Mixture, Stages, active_within, source_name
 from marin.errors import CorruptRecord
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
-from marin.numbers import counted
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.decontamination import undecontaminated
 from marin.plan.drift import PACKAGE
@@ -25,6 +24,7 @@ from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.layout import LOG
+from marin.store.numbers import counted
 from marin.store.record import Record
 from marin.store.store import Store
 from marin.training.schedule import Schedule
@@ -182,8 +182,7 @@ def _stages(step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
     """The mixtures that are active in a run's own steps, by the first step that each serves."""
     stages = cast("Stages[Any] | None", _field(step, Stages))
     first, end = _span(step)
-    active = {max(start, first): mixture for start, mixture in stages.at.items() if start < end} if stages else {}
-    return dict(sorted(active.items()))
+    return active_within(stages.at, first, end) if stages else {}
 
 
 def _mixture(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.MixtureTable | None:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from marin.errors import MarinError, UnknownStep
-from marin.numbers import counted
 from marin.report.annotations import BAD, Annotation, Annotations
 from marin.store.files.verify import Check
 from marin.store.inventory import Inventory
 from marin.store.lineage import Output, lineage_of, output_of
 from marin.store.lookup import SHORTEST
+from marin.store.numbers import counted
 from marin.store.record import Record
 from marin.store.revocation import revoked
 from marin.store.store import Store

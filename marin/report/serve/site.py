@@ -19,7 +19,6 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.errors import BadField, MarinError, UnknownStep
-from marin.numbers import counted, write_bytes, write_duration
 from marin.report.contents import Contents, contents, contents_of_file
 from marin.report.run_history import run_called, run_names
 from marin.report.serve import curves, dropped, listing, step, texts, tokens
@@ -27,6 +26,7 @@ from marin.report.serve.looked import Freshly, Looked
 from marin.report.terminal import describe_facts
 from marin.store.layout import PAGES
 from marin.store.lineage import output_of
+from marin.store.numbers import counted, write_bytes, write_duration
 from marin.store.record import Record
 from marin.store.redaction import redacted
 from marin.store.store import Store

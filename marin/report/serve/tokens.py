@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import BadField
-from marin.numbers import write_bytes
 from marin.report.contents import tokenizer_of
 from marin.report.serve.looked import Looked
+from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
 

@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from tests.support.faults.hook import Fault, Strike, note_synced, watch
@@ -58,15 +59,20 @@ def child(request: dict[str, Any]) -> None:
 
 def driven(file: str, arguments: list[str]) -> int:
     """Exit code of ``python FILE ARGUMENT…``."""
-    sys.argv = [file, *arguments]
+    return exit_code([file, *arguments], lambda: runpy.run_path(file, run_name="__main__"))
+
+
+def exit_code(command: list[str], act: Callable[[], object], crashed: int = 1) -> int:
+    """Of a process that does this. crashed: where an exception ends it."""
+    sys.argv = command
     status = 0
     try:
-        runpy.run_path(file, run_name="__main__")
+        act()
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
-        status = 1
+        status = crashed
     sys.stdout.flush()
     sys.stderr.flush()
     return status

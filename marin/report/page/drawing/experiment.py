@@ -13,9 +13,9 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from marin.numbers import write_count, write_duration
 from marin.report.page.drawing import folds, graph, metrics, tables, units
 from marin.report.page.drawing.model import ExperimentPage, Plot, Status
+from marin.store.numbers import write_count, write_duration
 
 
 def render(page: ExperimentPage, head: str = "") -> str:

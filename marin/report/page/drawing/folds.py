@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from marin.numbers import listed
 from marin.report.page.drawing import units
 from marin.report.page.drawing.model import Status, StepRow, TrustNote
+from marin.store.numbers import listed
 
 MOST_ROWS = 400  # steps with a row of their own; of more, those of the largest operators have a line each
 MOST_APART = 200

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from marin.numbers import write_duration
 from marin.report.page.drawing import layers
 from marin.report.page.drawing.lanes import Box, Folded, Lane, fold
 from marin.report.page.drawing.model import Status, StepRow
+from marin.store.numbers import write_duration
 
 # All lengths in CSS pixels.
 ROW, CELL_HEIGHT, CELL, WIDE_CELL, CELL_GAP, DOT = 19, 15, 64, 116, 8, 23

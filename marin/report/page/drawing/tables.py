@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from marin.numbers import write_count, write_duration
 from marin.report.page.drawing import units
 from marin.report.page.drawing.model import Better, MetricRow, MixtureTable, Setting, Table, TrainingCurve
+from marin.store.numbers import write_count, write_duration
 
 COLOURS = 6  # arms that have a colour of their own on the page
 LONG = 28  # letters; longer texts wrap

@@ -1,4 +1,4 @@
-"""Numbers on a page, beside those of marin.numbers: ticks, signs, facts."""
+"""Numbers on a page, beside those of marin.store.numbers: ticks, signs, facts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from marin.numbers import write_count
+from marin.store.numbers import write_count
 
 MINUS = "\N{MINUS SIGN}"
 
