@@ -1,6 +1,6 @@
-"""Marin 32B before its cooldown: Llama to step 80,000, then Qwen3 (QK-Norm) to 160,000.
+"""Marin 32B before its cooldown: Llama to step 80,000, then Qwen3 (QK-Norm) to 160,000; and what was tried between.
 
-Issues 1295 and 1395. Optimizer steps are counted over the whole run, as the retrospective does.
+Issues 1295, 1390, 1388, 1380 and 1395. Optimizer steps are counted over the whole run, as the retrospective does.
 https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/
 """
 
@@ -8,32 +8,36 @@ from dataclasses import dataclass, replace
 
 from experiments.pipeline import Pipeline, TokenMix
 from marin import CPU, BatchSchedule, Checkpoint, ExecutorStep, Items, Resources, Scale, Shuffle, Stages, Tokens
-from marin.training.model import Architecture, Llama3Rope, ModelShape, Precision, Recompute
-from marin.training.optimizer import Adam
+from marin.training.model import Architecture, Llama3Rope, ModelShape, Precision, Qwen3, Recompute
+from marin.training.optimizer import Adam, Muon, Optimizer
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from marin_datasets import gsm8k, held_out
 from marin_infra.hardware import tpu
-from marin_operators.evaluate import Evaluate
+from marin_operators.evaluate import Evaluate, Weights
 from marin_operators.exposure import Exposure
+from marin_operators.phases import Phase, PhasedRun, phased
 from marin_operators.train import Fork, Milestone, OptimizerState, Train, WarmStart, order_of
 
-WARMUP = 10_000  # optimizer steps: a hundredth of the million that were planned, and never reached
+PLANNED = 1_000_000  # optimizer steps; never reached
+WARMUP = PLANNED // 100
 REWARMUP = 1_000  # after the switch of architecture
 QK_NORM_FROM = 80_000
 FLOOR = 0.1  # of the peak rate: where re-warmups begin and the cooldown ends
 BATCH = BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})
-UNCLIPPED = Adam(max_grad_norm=1.0, clip_update_norm=None)
-# Before QK-Norm: the machines, which the batch must fit, and the guards, by the step from which each held. Where the
-# sources differ: the configuration has a gradient norm of .2 throughout, the final retrospective 1.0 until 56,400; the
-# clip of updates came at 72,233 and was off from "about 74k" until 80,000.
-PHASES = {
-    0: (tpu("v5p-512", slices=4), UNCLIPPED),
-    18_500: (tpu("v5p-512", slices=3), UNCLIPPED),
-    21_010: (tpu("v4-2048"), UNCLIPPED),
-    56_400: (tpu("v4-2048"), Adam(clip_update_norm=None)),
-    72_233: (tpu("v4-2048"), Adam()),
-    74_000: (tpu("v4-2048"), Adam(clip_update_norm=None)),
-}
+CLIP_LOST = 74_000
+LAST_GOOD = 77_096  # the checkpoint that other optimizers were tried from
+# The end of those trials, "a few thousand steps", is not published; the final retrospective has 82,000.
+TRIED_UNTIL = {Scale.FULL: 82_000, Scale.REHEARSAL: 100_000}
+# Before QK-Norm. Where the sources differ: the configuration has a gradient norm of .2 throughout, the final
+# retrospective 1.0 until 56,400; the clip of updates came at 72,233 and was "inadvertently off from about 74k to 80k".
+PHASES = (
+    Phase(until=18_500, optimizer=Adam(max_grad_norm=1.0, clip_update_norm=None), resources=tpu("v5p-512", slices=4)),
+    Phase(until=21_010, resources=tpu("v5p-512", slices=3)),
+    Phase(until=56_400, resources=tpu("v4-2048")),
+    Phase(until=72_233, optimizer=Adam(clip_update_norm=None)),
+    Phase(until=CLIP_LOST, optimizer=Adam()),
+    Phase(until=QK_NORM_FROM, optimizer=Adam(clip_update_norm=None)),
+)
 # Held-out text that bits per byte are measured on.
 DOMAINS = {Scale.FULL: ("web", "prose"), Scale.REHEARSAL: ("web", "code", "prose", "reference", "math")}
 
@@ -44,14 +48,10 @@ class Size:
 
     steps: int
     batch: int
-    seq_len: int
     block: int  # sequences among which the mixture is exact
-    hidden: int
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
+    model: ModelShape
     peak_lr: float
+    clip_window: int  # updates that the clip looks at; it acts from half of them on
     precision: Precision
     recompute: Recompute
     checkpoint_every: int
@@ -60,31 +60,15 @@ class Size:
     def step(self, published: int) -> int:
         return published // self.steps
 
-    def model(self, architecture: Architecture) -> ModelShape:
-        return ModelShape(
-            architecture=architecture,
-            hidden=self.hidden,
-            intermediate=self.intermediate,
-            layers=self.layers,
-            heads=self.heads,
-            kv_heads=self.kv_heads,
-            seq_len=self.seq_len,
-            rope=Llama3Rope(),
-        )
-
 
 SIZES = {
     Scale.FULL: Size(
         steps=1,
         batch=1,
-        seq_len=4096,
         block=2048,
-        hidden=5120,
-        intermediate=27648,
-        layers=64,
-        heads=40,
-        kv_heads=8,
+        model=Qwen3(hidden=5120, intermediate=27648, layers=64, heads=40, kv_heads=8, seq_len=4096, rope=Llama3Rope()),
         peak_lr=7e-4,
+        clip_window=128,
         precision=Precision.BFLOAT16,
         recompute=Recompute.OFFLOAD,
         checkpoint_every=1000,
@@ -93,14 +77,10 @@ SIZES = {
     Scale.REHEARSAL: Size(
         steps=1000,
         batch=256,
-        seq_len=128,
         block=32,
-        hidden=128,
-        intermediate=384,
-        layers=2,
-        heads=4,
-        kv_heads=2,
+        model=Qwen3(hidden=128, intermediate=384, layers=2, heads=4, kv_heads=2, seq_len=128, rope=Llama3Rope()),
         peak_lr=5e-3,  # 1/40 of the width; 7e-4 ends .65 nats higher after 80 steps, 3e-3 and 8e-3 within .05
+        clip_window=16,  # the first of a rehearsal's 80 updates that is clipped is the 72nd; with 128 none would be
         precision=Precision.FLOAT32,
         recompute=Recompute.NOTHING,
         checkpoint_every=20,
@@ -119,40 +99,76 @@ class Marin32B:
     def size(self) -> Size:
         return SIZES[self.data.scale]
 
-    def llama(self, mix: TokenMix) -> Train:
-        """From scratch to the step at which QK-Norm came: a run for each phase, which goes on from the one before.
+    def llama(self, mix: TokenMix) -> PhasedRun:
+        """From scratch to the step at which QK-Norm came.
 
         A rehearsal is one phase: to start a trainer takes longer than the steps of most.
         """
-        phases = PHASES if self.data.scale is Scale.FULL else {0: (self.size.resources, Adam())}
-        run = None
-        for (begin, (resources, recipe)), end in zip(phases.items(), [*list(phases)[1:], QK_NORM_FROM], strict=True):
-            run = self.train(
-                "32b-llama" if run is None else f"32b-llama-{begin}",
-                steps=(begin, end),
-                start=None if run is None else Fork(self.at(run, begin)),
-                data={0: mix},
-                architecture=Architecture.LLAMA,
-                warmup=WARMUP,
-                recipe=recipe,
-                resources=resources,
-            )
-        assert run is not None
-        return run
+        run = self.train(
+            "32b-llama",
+            steps=(0, QK_NORM_FROM),
+            data={0: mix},
+            architecture=Architecture.LLAMA,
+            warmup=WARMUP,
+            resources=CPU,  # each phase has its own
+            keep=(CLIP_LOST, LAST_GOOD),
+        )
+        return phased(run, PHASES if self.data.scale is Scale.FULL else ())
+
+    def unclipped(self, mix: TokenMix) -> Train:
+        """Llama's last steps, in which the clip of updates was off: its last phase, or a rehearsal's fork."""
+        llama = self.llama(mix)
+        if len(llama.trainings) > 1:
+            return llama.last
+        return self.train(
+            "32b-llama-unclipped",
+            steps=(CLIP_LOST, QK_NORM_FROM),
+            start=Fork(self.at(llama, CLIP_LOST)),
+            data={0: mix},
+            architecture=Architecture.LLAMA,
+            optimizer=Adam(clip_update_norm=None),
+            warmup=WARMUP,
+        )
+
+    def tried(
+        self, name: str, mix: TokenMix, recipe: Optimizer, start: Fork | None = None, schedule: Schedule | None = None
+    ) -> Train:
+        """What was tried to save Llama: another recipe from the last good checkpoint on, or from another start."""
+        end = TRIED_UNTIL[self.data.scale]
+        return self.train(
+            name,
+            steps=(LAST_GOOD if start is None else QK_NORM_FROM, end),
+            start=start or Fork(self.at(self.llama(mix), LAST_GOOD)),
+            data={0: mix},
+            architecture=Architecture.LLAMA,
+            optimizer=recipe,
+            schedule=schedule,
+            warmup=WARMUP,
+        )
+
+    def went_on(self, mix: TokenMix) -> Train:
+        """The control of those trials: Llama's own recipe of these steps."""
+        return self.tried("32b-llama-as-it-was", mix, Adam(clip_update_norm=None))
 
     def qwen3(self, mix: TokenMix, until: int) -> Train:
         """Qwen3, which is Llama with QK-Norm, from Llama's weights and optimizer; the learning rate is warmed up again.
 
-        The clip's history, which Llama did not keep at the end, begins anew; the original took that of an older one.
+        Llama's clip was off at the end, so its history comes from the last checkpoint that has one. The original took
+        that of step 77,096, which has none where the clip was lost at 74,000, as the retrospective says.
         """
-        switched = WarmStart(self.at(self.llama(mix), QK_NORM_FROM), OptimizerState.KEPT)
+        llama = self.llama(mix)
+        switched = WarmStart(
+            self.at(llama, QK_NORM_FROM),
+            OptimizerState.KEPT,
+            clip_history=self.at(llama, CLIP_LOST) if len(llama.trainings) > 1 else None,
+        )
         return self.train("32b-qwen3", steps=(QK_NORM_FROM, until), start=switched, data={0: mix}, warmup=WARMUP)
 
     def pretrained(self, mix: TokenMix, until: int) -> Milestone:
         """The checkpoint that cooldowns start from."""
         return self.at(self.qwen3(mix, until), until)
 
-    def at(self, run: Train, step: int) -> Milestone:
+    def at(self, run: Train | PhasedRun, step: int) -> Milestone:
         """The run's checkpoint after so many steps, as published."""
         return run.at(self.size.step(step))
 
@@ -165,24 +181,30 @@ class Marin32B:
         start: WarmStart | Fork | None = None,
         architecture: Architecture = Architecture.QWEN3,
         shuffle: Shuffle = Shuffle.LINEAR,  # as it was; Feistel came with Mantis
+        optimizer: Optimizer | None = None,
+        schedule: Schedule | None = None,
         warmup: int = 0,
         cooldown: bool = False,
         allow_starved: tuple[str, ...] = (),
-        recipe: Adam = Adam(),  # noqa: B008  # a frozen value
+        max_epochs: float = 4.0,
         resources: Resources | None = None,
+        keep: tuple[int, ...] = (),
     ) -> Train:
         """steps: the first one, and the one before which it ends. data: mixtures by the step from which they are read.
 
-        cooldown: the learning rate decays to a tenth of its peak, with AdamC's weight decay.
+        optimizer: with the published rates. schedule: of steps of this scale, instead of warmup and hold.
+        cooldown: the learning rate decays to a tenth of its peak, with AdamC's weight decay. keep: steps whose
+        checkpoints stay.
         """
         size, (first, end) = self.size, map(self.size.step, steps)
         again = (Rewarmup(at=first, steps=max(1, size.step(REWARMUP))),) if isinstance(start, WarmStart) else ()
         return Train(
             label=name,
-            model=size.model(architecture),
+            model=replace(size.model, architecture=architecture),
             vocabulary=self.data.vocabulary,
-            optimizer=replace(recipe, peak_lr=size.peak_lr, adamc=cooldown),
-            schedule=Schedule(
+            optimizer=self.scaled(optimizer or Adam(adamc=cooldown)),
+            schedule=schedule
+            or Schedule(
                 warmup=size.step(warmup),
                 rewarmups=again,
                 decay=Decay(first, end) if cooldown else None,
@@ -190,7 +212,7 @@ class Marin32B:
             ),
             data=Stages({size.step(at): mix for at, mix in data.items()}),
             batch=BATCH.scaled(steps=size.steps, batch=size.batch),
-            seq_len=size.seq_len,
+            seq_len=size.model.seq_len,
             shuffle=shuffle,
             seed=0,
             block=size.block,
@@ -198,15 +220,27 @@ class Marin32B:
             end_step=end,
             start=start,
             allow_starved=allow_starved,
+            max_epochs=max_epochs,
             precision=size.precision,
             recompute=size.recompute,
             checkpoint_every=size.checkpoint_every,
+            keep_at=tuple(map(size.step, keep)),
             resources=resources or size.resources,
         )
 
+    def scaled(self, recipe: Optimizer) -> Optimizer:
+        """With this size's rates and window of the clip."""
+        rate, clip = self.size.peak_lr / Adam().peak_lr, recipe.clip_update_norm
+        if clip is not None:
+            clip = replace(clip, window=self.size.clip_window)
+        if isinstance(recipe, Muon):
+            adam_lr = rate * recipe.adam_lr
+            return replace(recipe, peak_lr=rate * recipe.peak_lr, adam_lr=adam_lr, clip_update_norm=clip)
+        return replace(recipe, peak_lr=rate * recipe.peak_lr, clip_update_norm=clip)
+
     def score(self, name: str, checkpoint: ExecutorStep[Checkpoint], items: ExecutorStep[Items]) -> Evaluate:
         """The evaluation that all checkpoints of the run get: bits per byte by domain, and the items in each format."""
-        scale, window = self.data.scale, self.size.seq_len
+        scale, window = self.data.scale, self.size.model.seq_len
         return Evaluate(
             label=name,
             checkpoint=checkpoint,
@@ -216,7 +250,9 @@ class Marin32B:
             references={"gsm_reference": gsm8k.reference_items()},
             window=window,
             stride=window * 3 // 4,
-            resources=tpu("v4-8") if scale is Scale.FULL else CPU,
+            # What Levanter's tasks and exports take. A rehearsal's 192 steps would leave early weights in it.
+            weights=Weights.AVERAGED if scale is Scale.FULL else Weights.LAST,
+            resources=tpu("v4-32") if scale is Scale.FULL else CPU,
         )
 
     def exposure(self, arm: Train, items: ExecutorStep[Items], suspects: tuple[ExecutorStep[Tokens], ...]) -> Exposure:

@@ -36,7 +36,7 @@ class Pipeline:
 
     def documents(self, name: str) -> ExecutorStep[Documents]:
         """The source's text, filtered and without duplicates, but not yet decontaminated."""
-        text, rules = corpus(name).raw(self.scale), corpus(name).rules
+        text, rules = corpus(name).raw(self.scale), corpus(name).rules_for(self.scale)
         if isinstance(text, PydocPages):  # what stands for the web in a rehearsal
             text, rules = Extract(raw=text, source=name, label=name), REFERENCE
         kept = Filter(documents=cast(ExecutorStep[Documents], text), quality=rules, label=name)
@@ -66,6 +66,7 @@ class Pipeline:
             return PretrainedTokenizer(
                 repository="meta-llama/Llama-3.1-8B",
                 revision="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b",
+                vocabulary=self.vocabulary,
                 label="llama3",
             )
         texts = tuple(self.clean(name) for name in PRETRAIN)

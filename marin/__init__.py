@@ -4,11 +4,35 @@ What an experiment or an operator needs is here; everything else is a submodule.
 """
 
 from marin.cli.experiment_main import executor_main
-from marin.data.artifacts import Checkpoint, Documents, Items, RawFiles, Report, Scores, Tokenizer, Tokens
-from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, blend, mixture
+from marin.data.artifacts import (
+    Checkpoint,
+    Classifier,
+    Documents,
+    DocumentScores,
+    HuggingFaceModel,
+    Items,
+    RawFiles,
+    Report,
+    Scores,
+    Tokenizer,
+    Tokens,
+)
+from marin.data.mixture import (
+    BatchSchedule,
+    ByTokens,
+    Interpolation,
+    Mix,
+    Mixture,
+    Shuffle,
+    Stages,
+    blend,
+    mixture,
+    nested,
+)
 from marin.fingerprint.observation.listening import install
 from marin.steps.artifact import Artifact
 from marin.steps.experiment import Experiment
+from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime, after_use, unless_read
 from marin.steps.pinned import Pinned
 from marin.steps.reaches import reaches
@@ -26,14 +50,21 @@ __all__ = [
     "Accelerator",
     "Artifact",
     "BatchSchedule",
+    "ByTokens",
     "Checkpoint",
+    "Classifier",
     "Context",
     "Directory",
+    "DocumentScores",
     "Documents",
     "ExecutorStep",
     "Experiment",
+    "Host",
+    "HuggingFaceModel",
+    "Interpolation",
     "Items",
     "Lifetime",
+    "Mix",
     "Mixture",
     "Pinned",
     "RawFiles",
@@ -52,6 +83,7 @@ __all__ = [
     "execution",
     "executor_main",
     "mixture",
+    "nested",
     "reaches",
     "since",
     "unless_read",

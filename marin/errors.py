@@ -29,6 +29,9 @@ MarinError
 ├── CodeChanged              a step's code was edited between planning and running it
 ├── StepFailed               a step's run() raised; carries the step, the cause and the log
 ├── TrainingFailed           the training process died; carries how it ended and the end of its log
+├── Preempted                a step was told to stop from outside; it saved its work, and is tried again
+├── ProcessLost              a process of a step was killed or stood still; tried again while that makes progress
+│   └── ProcessAborted       it ended itself (SIGABRT), as JAX does where it has lost the other hosts
 ├── InputError               outside data is missing, garbled or not what was pinned
 │   ├── InputChanged         outside data changed since the plan was made, or while it was read
 │   ├── MissingRevision      a dataset's pinned revision does not exist
@@ -43,7 +46,9 @@ MarinError
 │   ├── RevokedBytes         a step made the very bytes that were revoked
 │   ├── NonFiniteLoss        a loss, gradient, update or weight became NaN or infinite
 │   ├── DifferentRebuild     a deleted output came out different when it was made again
-│   └── NothingScored        an evaluation scored no item
+│   ├── NothingScored        an evaluation scored no item
+│   ├── BadBatches           what a training would read is not what it should be
+│   └── ControlMissed        a search did not find the item that was planted for it to find
 ├── NoCluster                Ray did not start here, or the cluster that was named does not answer
 │   └── ClusterLost          the cluster that steps ran on has died
 └── MissingDependency        a package or program that is needed is not installed
@@ -144,6 +149,15 @@ class StepFailed(MarinError): ...
 class TrainingFailed(MarinError): ...
 
 
+class Preempted(MarinError): ...
+
+
+class ProcessLost(MarinError): ...
+
+
+class ProcessAborted(ProcessLost): ...
+
+
 class InputError(MarinError): ...
 
 
@@ -189,6 +203,15 @@ class NonFiniteLoss(GateError): ...
 class NothingScored(GateError): ...
 
 
+class NothingLearned(GateError): ...
+
+
+class ControlMissed(GateError): ...
+
+
+class BadBatches(GateError): ...
+
+
 class NoCluster(MarinError): ...
 
 
@@ -199,9 +222,14 @@ class MissingDependency(MarinError): ...
 
 
 # Modules by the distribution that brings them, where that is not called like them.
-BROUGHT_BY = {"aiohttp": "gcsfs", "levanter": "marin-levanter"} | dict.fromkeys(
-    ("equinox", "haliax", "jax", "jmp", "optax"), "marin-levanter"
-)
+BROUGHT_BY = {
+    "aiohttp": "gcsfs",
+    "datasets": "lm-eval",
+    "evaluate": "lm-eval",
+    "levanter": "marin-levanter",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+} | dict.fromkeys(("equinox", "haliax", "jax", "jmp", "optax", "tensorstore", "transformers"), "marin-levanter")
 _INSTEAD = {"ray": ", or run with --backend inline"}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from math import fsum
 
 from marin.errors import BadField
-from marin_datasets import code, dolmino, markdown, math, nemotron
+from marin_datasets import chats, code, dclm, dolma, dolmino, markdown, math, nemotron
 from marin_datasets.corpus import Corpus
 
 CORPORA: Mapping[str, Corpus] = {
@@ -22,6 +22,9 @@ CORPORA: Mapping[str, Corpus] = {
     **math.CORPORA,
     **dolmino.CORPORA,
     **markdown.CORPORA,
+    **dclm.CORPORA,
+    **dolma.CORPORA,
+    **chats.CORPORA,
 }
 
 

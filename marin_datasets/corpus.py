@@ -19,16 +19,20 @@ from marin_operators.download import HttpIndex, HuggingFace, Keep, ReadDocuments
 # Of compressed text: Nemotron-CC's 10.7 TiB hold 6.3 T tokens.
 COMPRESSED_BYTES_PER_TOKEN = 1.87
 
+NOT_LOOKED = "unknown: no source that this catalogue goes by says"
+
 type Raw = ExecutorStep[Documents] | ExecutorStep[RawFiles]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hub:
-    """A dataset on the Hugging Face hub. revision: a commit, or None if none is known publicly."""
+    """A dataset on the Hugging Face hub. revision: a commit, or None if none is known publicly. excludes: files of
+    those that match the patterns that shall not come."""
 
     repo: str
     revision: str | None
     patterns: tuple[str, ...] = ("**",)
+    excludes: tuple[str, ...] = ()
     text_field: str = "text"
     template: str = ""
     keep: tuple[Keep, ...] = ()
@@ -40,7 +44,14 @@ class Hub:
                 f"{label}: no public commit of {self.repo} is known; look one up on its page under Files → History, "
                 "write it into marin_datasets, or plan with --scale rehearsal"
             )
-        files = HuggingFace(repo=self.repo, revision=self.revision, patterns=self.patterns, size=size, label=label)
+        files = HuggingFace(
+            repo=self.repo,
+            revision=self.revision,
+            patterns=self.patterns,
+            excludes=self.excludes,
+            size=size,
+            label=label,
+        )
         return ReadDocuments(
             files=files, text_field=self.text_field, template=self.template, keep=self.keep, label=label
         )
@@ -53,9 +64,12 @@ class Listing:
     index: HttpFile
     base: str
     patterns: tuple[str, ...]
+    excludes: tuple[str, ...] = ()
 
     def documents(self, label: str, size: Size | None = None) -> ExecutorStep[Documents]:
-        files = HttpIndex(index=self.index, base=self.base, patterns=self.patterns, size=size, label=label)
+        files = HttpIndex(
+            index=self.index, base=self.base, patterns=self.patterns, excludes=self.excludes, size=size, label=label
+        )
         return ReadDocuments(files=files, label=label)
 
 
@@ -66,16 +80,24 @@ class Corpus:
     name: exactly as in the published tables. weight: the published raw weight that shares follow from, in
     trillions of tokens (Nemotron-CC: TiB). tokens: how many it holds, where somebody counted. published: what
     the run itself read, where that differs from ``full``, and why. rules: the quality rules for its kind of text.
+    rehearsal_rules: those for what stands for it in a rehearsal, where that is text of another kind.
+    kind: of text. contamination: evaluation items that are known to be in it.
     """
 
     name: str
     weight: float
     licence: str
+    kind: str
     full: Hub | Listing
     rehearsal: Raw
     tokens: float | None = None
     published: str = ""
+    contamination: str = NOT_LOOKED
     rules: Quality = SHORT
+    rehearsal_rules: Quality | None = None
+
+    def rules_for(self, scale: Scale) -> Quality:
+        return self.rehearsal_rules or self.rules if scale is Scale.REHEARSAL else self.rules
 
     def raw(self, scale: Scale) -> Raw:
         """The step that brings the text: Documents, or RawFiles of HTML still to be extracted."""

@@ -6,6 +6,13 @@ from marin_datasets.corpus import Corpus, Hub, by_name
 from marin_datasets.gsm8k import problems
 from marin_datasets.rehearsal.problem_forms import Form
 
+KINDS = {
+    "web": "web pages on mathematics",
+    "web_pro": "web pages on mathematics, the best of them refined by a model",
+    "text_code_block": "mathematical text with code that a model wrote",
+    "translated_code": "mathematical code, translated to Python by a model",
+    "qa": "questions and answers on mathematics, partly a model's",
+}
 MEGAMATH = ("megamath/web", "megamath/web_pro", "megamath/text_code_block", "megamath/translated_code", "megamath/qa")
 
 
@@ -17,6 +24,7 @@ def _megamath(part: str, weight: float, pattern: str, seed: int, form: Form) -> 
         weight=weight,
         tokens=weight * 1e12,
         licence="ODC-By 1.0",
+        kind=KINDS[part],
         full=Hub(repo="LLM360/MegaMath", revision="3cbc64616594d6bc8759abaa0b2a71858f880f0d", patterns=(pattern,)),
         rehearsal=problems(name, seed=seed, count=400 if part == "web" else 250, form=form),
     )
@@ -28,6 +36,7 @@ CORPORA = by_name(
         weight=0.055,
         tokens=0.055e12,
         licence="mixed, per subset (arXiv, OpenWebMath ODC-By 1.0, permissive code)",
+        kind="papers, web pages and code on mathematics",
         full=Hub(
             repo="EleutherAI/proof-pile-2",
             revision="901a9273a770e9d4138c5ddd91802f9c5c6cdc4b",
@@ -40,6 +49,7 @@ CORPORA = by_name(
         weight=0.034,
         tokens=0.034e12,
         licence="ODC-By 1.0",
+        kind="web pages on mathematics",
         full=Hub(
             repo="HuggingFaceTB/finemath",
             revision="e92b25a616738fe95dc186b64dfb19f9c8525594",

@@ -26,6 +26,7 @@ INDEX = HttpFile(
 )
 FOLDER = "contrib/Nemotron/Nemotron-CC/data-jsonl"
 LICENCE = "Common Crawl terms of use"
+CONTAMINATION = "benchmark questions are in it, says the 8B's retrospective; which and how many, it does not"
 # 6.3 T tokens in all (the paper) over the 10.707 TiB of all seven weights; "hq_actual" comes out at
 # 0.54 T, which the paper counts as 0.553 T.
 TOKENS_PER_TIB = 6.3e12 / 10.70716
@@ -37,6 +38,10 @@ def _bucket(name: str, tib: float, folder: str, rehearsal: Docstrings | PydocPag
         weight=tib,
         tokens=tib * TOKENS_PER_TIB,
         licence=LICENCE,
+        kind="questions, answers and prose that a model wrote from web pages"
+        if folder.endswith("synthetic")
+        else "web pages, English",
+        contamination=CONTAMINATION,
         full=Listing(index=INDEX, base=BASE, patterns=(f"{FOLDER}/{folder}/**",)),
         rehearsal=rehearsal,
         rules=rules,

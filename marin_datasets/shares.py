@@ -26,6 +26,9 @@ MODULES = {
     "held_out/code": Share(765, 780),
     "held_out/docstrings": Share(780, 860),
     "held_out/pages": Share(860, 900),
+    "dclm_baseline": Share(900, 935),
+    "dolmino/dclm": Share(935, 968),
+    "dolma/stackexchange": Share(968, 985),
 }
 # About 0.4 kB in a thousandth.
 SECTIONS = {

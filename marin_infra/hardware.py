@@ -82,6 +82,8 @@ _CHIPS_PER_HOST = 4
 def tpu(name: str, *, slices: int = 1, region: str = "") -> Resources:
     """Whole TPU slices, by the provider's name or with "v5e" for "v5litepod". region: as in Resources.
 
+    ``tpu("v5p-512") | tpu("v4-2048")`` accepts either, the first if it is to be had.
+
     Raises BadField for an unknown generation, a malformed name and a size that is no slice.
     """
     found = re.fullmatch(r"([a-z0-9]+)-([0-9]+)", name)
@@ -106,6 +108,7 @@ def tpu(name: str, *, slices: int = 1, region: str = "") -> Resources:
         hosts=hosts * slices,
         peak_flops=generation.peak_flops,
         slices=slices,
+        memory_gb=generation.hbm_gb,
     )
     return Resources(accelerator=made, region=region)
 
@@ -126,7 +129,7 @@ def gpu(name: str, *, count: int = 1, region: str = "") -> Resources:
             f"or a multiple of {kind.per_host} for whole hosts"
         )
     hosts = -(-count // kind.per_host)
-    made = Accelerator(name=name, chips=count, hosts=hosts, peak_flops=kind.peak_flops)
+    made = Accelerator(name=name, chips=count, hosts=hosts, peak_flops=kind.peak_flops, memory_gb=kind.hbm_gb)
     return Resources(accelerator=made, region=region)
 
 

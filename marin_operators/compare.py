@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any
 
-from marin import Context, ExecutorStep, Report, Scores
+from marin import Context, ExecutorStep, Report, Scores, since
 from marin.errors import BadField
+from marin.evaluation.published_models import MODELS
 
 
-class Compare(ExecutorStep[Report], op="compare", version=3):
+class Compare(ExecutorStep[Report], op="compare", version=5):
     """Every metric by arm, with paired differences to the baseline and their intervals over items.
 
     arms: scores by name, one of them the baseline; of several runs that differ in their seed, all their scores: then
     values are means over runs, and the intervals say how far seeds spread.
-    evidence: reports by name, whose verdicts are repeated here; a report's ``vetoes`` (by arm, tasks whose items it was
-    trained on) keep those metrics from being compared.
+    evidence: reports by name, whose verdicts are repeated here; where a report's ``vetoes`` (by arm, tasks) say that an
+    arm was trained on a task's items, its numbers there bear a star, and the answer says what they are worth.
     primary: the metrics that decide, () for all. guard: those that must not suffer. Both by name or, ending in
-    "/", by prefix: "gsm/olmes/bpb", "bpb/".
+    "/", by prefix: "gsm/olmes/bpb", "bpb/". What is said to differ is corrected for the number of either (Holm).
+    published: models of marin.evaluation.published_models whose numbers stand beside, by name.
     """
 
     arms: Mapping[str, ExecutorStep[Scores] | tuple[ExecutorStep[Scores], ...]]
@@ -25,12 +29,19 @@ class Compare(ExecutorStep[Report], op="compare", version=3):
     evidence: Mapping[str, ExecutorStep[Report]] = field(default_factory=dict[str, ExecutorStep[Report]])
     primary: tuple[str, ...] = ()
     guard: tuple[str, ...] = ()
+    published: tuple[str, ...] = since(5, default=())
 
     def check(self) -> None:
         if self.baseline not in self.arms:
             raise BadField(f"Compare.baseline is {self.baseline!r}; wanted one of {', '.join(sorted(self.arms))}")
         if len(self.arms) < 2:
             raise BadField(f"Compare.arms holds only {self.baseline}; wanted another arm to compare with")
+
+        for name in self.published:
+            if name not in MODELS:
+                near = difflib.get_close_matches(name, MODELS, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(MODELS)}"
+                raise BadField(f"Compare.published names {name!r}, of which no numbers are known; {hint}")
 
         for name, arm in self.arms.items():
             runs = _runs(arm)
@@ -48,16 +59,28 @@ class Compare(ExecutorStep[Report], op="compare", version=3):
 
         arms = {name: [read_results(ctx[run].directory) for run in _runs(arm)] for name, arm in self.arms.items()}
         evidence: dict[str, str] = {}
-        vetoes: dict[str, set[str]] = {}
+        read: dict[str, dict[str, str]] = {}
         for name, step in self.evidence.items():
             written = json.loads(ctx[step].directory.read_text("report.json"))
             if verdict := written.get("verdict") or "; ".join(ctx[step].headline):
                 evidence[name] = verdict
             for arm, tasks in written.get("vetoes", {}).items():
-                vetoes.setdefault(arm, set()).update(tasks)
-        made, headline = report(arms, self.baseline, evidence, vetoes, self.primary, self.guard)
+                read.setdefault(arm, {}).update({task: _told(written, arm, task) for task in tasks})
+        made, headline = report(arms, self.baseline, evidence, read, self.primary, self.guard)
+        made["published"] = {
+            name: {"source": MODELS[name].source, "scores": dict(MODELS[name].scores), "read": dict(MODELS[name].read)}
+            for name in self.published
+        }
         ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=headline)
+
+
+def _told(written: Mapping[str, Any], arm: str, task: str) -> str:
+    """What the arm read of the task's items, as far as the report counted it."""
+    counted = written.get("exposure", {}).get(arm) if written.get("members") == task else None
+    if counted is None or not counted["items"]:
+        return "its test items"
+    return f"{counted['items']} of its {counted['of']} test items"
 
 
 def _runs(arm: ExecutorStep[Scores] | tuple[ExecutorStep[Scores], ...]) -> tuple[ExecutorStep[Scores], ...]:

@@ -9,13 +9,14 @@ from marin import Context, ExecutorStep, Report, Scores
 from marin.errors import BadField
 
 
-class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=3):
-    """Member gaps, their difference over formats, and surprise at calculator tags, for every arm.
+class ContaminationEvidence(ExecutorStep[Report], op="contamination-evidence", version=4):
+    """Member gaps, their difference over formats, and fragility of one format against another, for every arm.
 
     parent: scores of the checkpoint that the arms were trained on from. arms: scores by name. clean: the arm that
     the others are set against, besides the parent. members: the task of test items; reference: items of the
-    same source that were never trained on. All scores hold both, in both prompt formats. exposure: by arm, the
-    Exposure that counted which members it read; with it, read members are set against unread ones.
+    same source that were never trained on, "" for a task that has none. All scores hold both, in as many prompt
+    formats as they like. exposure: by arm, the Exposure that counted which members it read; with it, read members are
+    set against unread ones, which needs no reference.
     """
 
     parent: ExecutorStep[Scores]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +16,22 @@ if TYPE_CHECKING:
     from marin.evaluation.items import Item
     from marin.text.overlap import OverlapIndex
 
-type Work = tuple[Directory, str, Directory, tuple[tuple[Item, ...], ...], Overlap]
+type Work = tuple[Directory, str, tuple[tuple[Item, ...], ...], Overlap]
 
 # At most so many items are named per removed document; the number of all is always given.
 NAMED = 20
+PASSAGES = 3  # of an evaluation, in the summary
 
 
-class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=1):
-    """The documents that hold no item of the evaluations, in any prompt format.
+class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=3):
+    """The documents that hold no item of the evaluations, in any prompt format, disguised or edited.
 
-    A document of many problems goes as a whole if it holds one item. The sidecar says which items
-    (and of which evaluation, by position in ``against``) hit each removed document. Items that are
-    too short to be found are named in the log and in ``unindexed.txt``: never silently missed.
-    Raises OverRemoval if more than max_removed of the documents go.
+    A document of many problems goes as a whole if it holds one item. The sidecar says which items (and of which
+    evaluation, by position in ``against``) hit each removed document: field, share, characters, the form that it is
+    written in and the way it was copied, and a passage. ``contamination.json`` sums up, by evaluation, with the
+    control. Items that are too short to be found are named in the log and in ``unindexed.txt``. Before each shard the
+    search must find items that are planted for it.
+    Raises ControlMissed if it does not, OverRemoval if more than max_removed of the documents go.
     """
 
     documents: ExecutorStep[Documents]
@@ -46,8 +49,10 @@ class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=1):
         return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
+        import json
+
         from marin.data.documents import shard_names
-        from marin.data.dropped import check_removed, total
+        from marin.data.dropped import Sieved, read_dropped, remaining
         from marin.evaluation.items import read_items
 
         suites = tuple(tuple(read_items(ctx[step].directory)) for step in self.against)
@@ -59,37 +64,95 @@ class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=1):
             ctx.log(f"{len(unindexed)} items are too short to be found in any text; see {ctx.out.url}/unindexed.txt")
         inputs = ctx[self.documents].directory
         names = shard_names(inputs)
-        work: list[Work] = [(inputs, name, ctx.out, suites, self.rule) for name in names]
-        sieved = total(ctx.map(decontaminate_shard, work))
-        check_removed(self.name, self.documents.name, sieved, self.max_removed, ctx.out)
-        return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(names), dropped=sieved.dropped)
+        work: list[Work] = [(inputs, name, suites, self.rule) for name in names]
+        written = ctx.write_shards(decontaminate_shard, work, Sieved)
+        summary = summarize(read_dropped(ctx.out), suites, indexes(suites, self.rule))
+        for step, row in zip(self.against, summary, strict=True):
+            row["against"] = step.label or step.name
+        seen = sum(shard.seen for shard in written)
+        ctx.out.write_text("contamination.json", json.dumps({"documents": seen, "evaluations": summary}, indent=1))
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
 
 
-def decontaminate_shard(work: Work) -> Sieved:
+def decontaminate_shard(work: Work, out: Directory) -> Sieved:
     """Look through one shard."""
     from marin.data.dropped import Dropped, sieve
+    from marin.text.control import check_control
+    from marin.text.places import words_of
+    from marin.text.suite_search import cut
 
-    inputs, name, out, suites, rule = work
+    inputs, name, suites, rule = work
     suite_indexes = indexes(suites, rule)
+    for index in suite_indexes:
+        check_control(index)
 
     def judge(document: Document) -> Document | Dropped:
+        words = words_of(document.text)
+        found = [(number, hit) for number, index in enumerate(suite_indexes) for hit in index.find(words)]
+        if not found:
+            return document
         hits = [
             {
                 "against": number,
-                "item": index.items[hit.item].id,
+                "item": suite_indexes[number].items[hit.item].id,
                 "part": hit.part,
                 "hits": hit.hits,
                 "coverage": hit.coverage,
+                "span": [hit.start, hit.end],
+                "form": hit.form,
+                "way": hit.way,
             }
-            for number, index in enumerate(suite_indexes)
-            for hit in index.find(document.text)
+            for number, hit in found
         ]
-        if not hits:
-            return document
         items = len({(hit["against"], hit["item"]) for hit in hits})
-        return Dropped(document.id, "contaminated", {"items": items, "hits": hits[:NAMED]})
+        passage = cut(document.text, found[0][1])  # of the first hit
+        return Dropped(document.id, "contaminated", {"items": items, "hits": hits[:NAMED], "passage": passage})
 
     return sieve(inputs, name, out, judge)
+
+
+def summarize(
+    dropped: Iterable[Dropped], suites: tuple[tuple[Item, ...], ...], suite_indexes: tuple[OverlapIndex, ...]
+) -> list[dict[str, Any]]:
+    """By evaluation: its items, those too short to be found, what was planted for the control and found, documents that
+    held any, forms, ways, a few passages, unlike ones first, and how many items were in any, of the NAMED of each
+    document."""
+    from collections import Counter
+
+    from marin.text.control import check_control
+
+    documents = [0] * len(suites)
+    items: list[set[str]] = [set() for _ in suites]
+    forms, ways = ([Counter[str]() for _ in suites] for _ in range(2))
+    unlike: list[dict[tuple[str, str], dict[str, Any]]] = [{} for _ in suites]
+    alike: list[list[dict[str, Any]]] = [[] for _ in suites]
+    for drop in dropped:
+        hits: list[dict[str, Any]] = drop.detail["hits"]
+        for number in {int(hit["against"]) for hit in hits}:
+            documents[number] += 1
+            of_it = [hit for hit in hits if hit["against"] == number]
+            forms[number].update({str(hit["form"]) for hit in of_it})
+            ways[number].update({str(hit["way"]) for hit in of_it})
+            items[number].update(str(hit["item"]) for hit in of_it)
+        first = hits[0]
+        shown = {name: first[name] for name in ("item", "part", "coverage", "form", "way")}
+        shown |= {"document": drop.id, "passage": drop.detail["passage"]}
+        number, kind = int(first["against"]), (str(first["form"]), str(first["way"]))
+        if unlike[number].setdefault(kind, shown) is not shown and len(alike[number]) < PASSAGES:
+            alike[number].append(shown)
+    return [
+        {
+            "items": len(suites[number]),
+            "unindexed": len(suite_indexes[number].unindexed),
+            "control": check_control(suite_indexes[number])._asdict(),
+            "documents": documents[number],
+            "found": len(items[number]),
+            "forms": dict(sorted(forms[number].items())),
+            "ways": dict(sorted(ways[number].items())),
+            "passages": [*unlike[number].values(), *alike[number]][:PASSAGES],
+        }
+        for number in range(len(suites))
+    ]
 
 
 # One process handles many shards of one step, so the last index is worth keeping.

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marin import Context, Directory, Documents, ExecutorStep, Items, RawFiles, Size, execution, value
+from marin import Context, Directory, Documents, ExecutorStep, Items, RawFiles, Size, execution, since, value
 from marin.data.http_file import HttpFile
-from marin.errors import BadField, GarbledDocument, InputError, MissingRevision
+from marin.errors import BadField, GarbledDocument, MissingRevision
 
 if TYPE_CHECKING:
-    from marin.data.documents import Document
+    from marin.data.dropped import Sieved
+    from marin.data.fetching import Fetched
+    from marin.data.hub import HubFile
     from marin.data.outside_files import OutsideFile
 
-COMMIT = re.compile(r"[0-9a-f]{40}")
+COMMIT = re.compile(r"[0-9a-f]{7,40}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class HuggingFace(ExecutorStep[RawFiles], op="download-hf", version=1):
     """Files of a dataset on the Hugging Face hub, at one commit.
 
-    revision: 40 hex digits; a branch or tag moves, so it is refused. patterns: globs over paths in the
-    repository, ``**`` crosses folders. size: as published, where somebody counted; plans go by it.
+    revision: 40 hex digits, or the first of them, seven at least, where no more were published: the log has the one
+    commit that begins so, and files are of that one. A branch or tag moves, so it is refused. patterns: globs over
+    paths in the repository, ``**`` crosses folders. excludes: globs over files that match and shall not come; each must
+    fit one. most: at most so many, spread evenly over those that are left. size: as published, where somebody counted;
+    plans go by it.
     Raises MissingRevision at construction for anything but a commit.
     """
 
     repo: str
     revision: str
     patterns: tuple[str, ...] = ("**",)
+    excludes: tuple[str, ...] = since(1, default=())
+    most: int | None = since(1, default=None)
     size: Size | None = execution(default=None)
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
         return self.size
 
     def check(self) -> None:
+        _check_most(f"HuggingFace({self.repo})", self.most)
         if not COMMIT.fullmatch(self.revision):
             given = f"{self.revision!r} is not a commit" if self.revision else "no revision is given"
             raise MissingRevision(
@@ -44,17 +52,20 @@ class HuggingFace(ExecutorStep[RawFiles], op="download-hf", version=1):
         if not self.patterns:
             raise BadField(f"HuggingFace({self.repo}).patterns is empty; wanted at least one glob")
 
+    def hub_repository(self) -> str:
+        return self.repo
+
     def run(self, ctx: Context) -> RawFiles:
-        from marin.data.fetching import list_hub_files
+        from marin.data.chosen_files import spread
+        from marin.data.hub import list_hub_files
 
-        files = list_hub_files(self.repo, self.revision, self.patterns)
-        work = [(self.repo, self.revision, *file, ctx.out, ctx.state) for file in files]
-        sizes = ctx.map(_fetch_hub_file, work)
-        return RawFiles(files=len(sizes), bytes=sum(sizes))
+        commit, files = list_hub_files(self.repo, self.revision, self.patterns, self.excludes)
+        work = [(self.repo, commit, file, ctx.out, ctx.state) for file in spread(files, self.most)]
+        return _came(ctx, ctx.map(_fetch_hub_file, work))
 
 
-def _fetch_hub_file(work: tuple[str, str, str, int, str, Directory, Directory]) -> int:
-    from marin.data.fetching import fetch_hub_file
+def _fetch_hub_file(work: tuple[str, str, HubFile, Directory, Directory]) -> Fetched:
+    from marin.data.hub import fetch_hub_file
 
     return fetch_hub_file(*work)
 
@@ -68,20 +79,22 @@ class HttpFiles(ExecutorStep[RawFiles], op="download-http", version=1):
         _check_files("HttpFiles", self.files)
 
     def run(self, ctx: Context) -> RawFiles:
-        sizes = ctx.map(_fetch_http, [(file, ctx.out, ctx.state) for file in self.files])
-        return RawFiles(files=len(sizes), bytes=sum(sizes))
+        return _came(ctx, ctx.map(_fetch_http, [(file, ctx.out, ctx.state) for file in self.files]))
 
 
 class HttpIndex(ExecutorStep[RawFiles], op="download-http-index", version=1):
-    """The files that a pinned listing names, filtered by globs over its paths: how Common Crawl publishes.
+    """The files that a pinned listing names, filtered by globs over its paths; see ``common_crawl``.
 
-    base: what each path is appended to. The listing's checksum pins names, not contents; the output's
-    manifest has the checksum of every file that came. size: as published, where somebody counted.
+    base: what each path is appended to, or begins with. excludes: globs over paths that match and shall not come; each
+    must fit one. most: at most so many, spread evenly over those that are left. size: as published, where somebody
+    counted. The listing's checksum pins names, not contents; the output's manifest has the checksum of every file.
     """
 
     index: HttpFile
     base: str
     patterns: tuple[str, ...]
+    excludes: tuple[str, ...] = since(1, default=())
+    most: int | None = since(1, default=None)
     size: Size | None = execution(default=None)
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
@@ -89,28 +102,55 @@ class HttpIndex(ExecutorStep[RawFiles], op="download-http-index", version=1):
 
     def check(self) -> None:
         _check_files("HttpIndex", (self.index,))
+        _check_most(f"HttpIndex({self.index.url})", self.most)
         if not self.patterns:
             raise BadField(f"HttpIndex({self.index.url}).patterns is empty; wanted at least one glob")
 
     def run(self, ctx: Context) -> RawFiles:
-        from marin.data.fetching import matches, read_index
+        from marin.data.chosen_files import chosen, spread
+        from marin.data.fetching import read_index
 
-        paths = read_index(self.index, ctx.state / "index", ctx.state)
-        chosen = [path for path in paths if matches(path, self.patterns)]
-        if not chosen:
-            raise InputError(
-                f"{self.index.url}: none of its {len(paths)} paths matches {', '.join(self.patterns)}; "
-                f"they look like {paths[0] if paths else 'nothing'}"
-            )
-        work = [(HttpFile(self.base + path, "", path), ctx.out, ctx.state) for path in chosen]
-        sizes = ctx.map(_fetch_http, work)
-        return RawFiles(files=len(sizes), bytes=sum(sizes))
+        listed = [path.removeprefix(self.base) for path in read_index(self.index, ctx.state)]
+        paths = chosen(listed, self.patterns, self.excludes, self.index.url)
+        files = [HttpFile(self.base + path, "", path) for path in spread(paths, self.most)]
+        return _came(ctx, ctx.map(_fetch_http, [(file, ctx.out, ctx.state) for file in files]))
 
 
-def _fetch_http(work: tuple[HttpFile, Directory, Directory]) -> int:
+def common_crawl(
+    crawl: str,
+    sha256: str,
+    *,
+    prefixes: tuple[str, ...] = ("",),
+    most: int | None = None,
+    base: str = "https://data.commoncrawl.org/",
+    label: str = "",
+) -> HttpIndex:
+    """The WARC files of one crawl (``CC-MAIN-2024-10``) in one step.
+
+    sha256: of its ``warc.paths.gz``. prefixes: beginnings of the paths below ``segments/``; one segment's is
+    ``1707947473360.9/``. most: at most so many files, spread evenly.
+    """
+    folder = f"crawl-data/{crawl}"
+    patterns = tuple(f"{folder}/segments/{prefix}**" for prefix in prefixes)
+    index = HttpFile(f"{base}{folder}/warc.paths.gz", sha256)
+    return HttpIndex(index=index, base=base, patterns=patterns, most=most, label=label or crawl.lower())
+
+
+def _fetch_http(work: tuple[HttpFile, Directory, Directory]) -> Fetched:
     from marin.data.fetching import fetch_http
 
     return fetch_http(*work)
+
+
+def _came(ctx: Context, files: Sequence[Fetched]) -> RawFiles:
+    """Which files came from where, and by which checksum of their publisher they were checked, is in the log."""
+    ctx.log("\n".join(["files that came:", *(f"  {file.line()}" for file in files)]))
+    return RawFiles(files=len(files), bytes=sum(file.bytes for file in files))
+
+
+def _check_most(operator: str, most: int | None) -> None:
+    if most is not None and most < 1:
+        raise BadField(f"{operator}.most is {most}; wanted at least 1, or None for all")
 
 
 def _check_files(operator: str, files: tuple[HttpFile, ...]) -> None:
@@ -158,11 +198,11 @@ class FsspecFiles(ExecutorStep[RawFiles], op="download-files", version=1):
     def run(self, ctx: Context) -> RawFiles:
         from marin.data.outside_files import list_files
 
-        sizes = ctx.map(_copy_file, [(file, ctx.out) for file in list_files(self.urls)])
+        sizes = ctx.map(_copy_file, [(file, ctx.out, ctx.state) for file in list_files(self.urls)])
         return RawFiles(files=len(sizes), bytes=sum(sizes))
 
 
-def _copy_file(work: tuple[OutsideFile, Directory]) -> int:
+def _copy_file(work: tuple[OutsideFile, Directory, Directory]) -> int:
     from marin.data.outside_files import copy_file
 
     return copy_file(*work)
@@ -176,83 +216,66 @@ class Keep:
     values: tuple[str, ...]
 
 
-class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=1):
+class ReadDocuments(ExecutorStep[Documents], op="read-documents", version=2):
     """Documents out of downloaded files: JSON lines (plain, gzip, zstd) or Parquet; one shard a file.
 
     text_field: dotted name of the text. template: instead, ``str.format`` over the record's fields,
-    for question/answer tables. keep: conditions that a record must meet; others are dropped, counted by field.
+    for question/answer tables. All other fields of a record are the document's metadata. keep: conditions that a record
+    must meet; others are dropped, counted by field. max_bad: how many records may be unusable (no JSON, no text, no
+    Unicode) and files damaged, together; they are counted in ``dropped``, and listed in the sidecar with file, line and
+    reason. With 0 the first one stops the step.
+    Raises GarbledDocument if there are more, or no document at all.
     """
 
     files: ExecutorStep[RawFiles]
     text_field: str = "text"
     template: str = ""
     keep: tuple[Keep, ...] = ()
+    max_bad: int = 0
+
+    def check(self) -> None:
+        check_max_bad("ReadDocuments", self.max_bad)
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
         return inputs.get(self.files)  # both are compressed
 
     def run(self, ctx: Context) -> Documents:
-        from marin.data.raw_records import is_readable
+        from marin.data.dropped import Sieved
+        from marin.data.raw_records import documents_of, is_readable
 
         raw = ctx[self.files].directory
-        names = [name for name in raw.names() if is_readable(name)]
+        there = raw.names()
+        names = [name for name in there if is_readable(name)]
         if not names:
-            raise GarbledDocument(
-                f"{raw.url}: no .parquet or JSON-lines file among {', '.join(raw.names()[:5]) or 'none'}"
-            )
-        wanted = (self.text_field, self.template, self.keep)
-        work = [(raw, name, *wanted, ctx.out, index, len(names)) for index, name in enumerate(names)]
-        made = ctx.map(_read_file, work)
-        dropped: dict[str, int] = {}
-        for _, _, reasons in made:
-            for reason, count in reasons.items():
-                dropped[reason] = dropped.get(reason, 0) + count
-        return Documents(
-            documents=sum(count for count, _, _ in made),
-            bytes=sum(size for _, size, _ in made),
-            shards=len(names),
-            dropped=dict(sorted(dropped.items())),
-        )
+            raise GarbledDocument(f"{raw.url}: no .parquet or JSON-lines file among {', '.join(there[:5]) or 'none'}")
+        wanted = (self.text_field, self.template, self.keep, self.max_bad)
+        work = [(raw, name, *wanted, index, len(names)) for index, name in enumerate(names)]
+        others = len(there) - len(names)
+        return documents_of(self.name, ctx.write_shards(_read_file, work, Sieved), others, self.max_bad, ctx.out)
 
 
-type _Reading = tuple[Directory, str, str, str, tuple[Keep, ...], Directory, int, int]
+def check_max_bad(operator: str, most: int) -> None:
+    """Raises BadField for what is no number of records."""
+    if most < 0:
+        raise BadField(f"{operator}.max_bad is {most}; wanted a number of records, 0 for none")
 
 
-def _read_file(work: _Reading) -> tuple[int, int, dict[str, int]]:
-    from marin.data.documents import Document, write_shard
-    from marin.data.raw_records import look_up, read_records
-
-    raw, name, text_field, template, keep, out, index, shards = work
-    dropped: dict[str, int] = {}
-
-    def documents() -> Iterator[Document]:
-        for where, record in read_records(raw, name):
-            reason = next((rule.field for rule in keep if str(look_up(record, rule.field)) not in rule.values), None)
-            text = _fill(template, record, where) if template else look_up(record, text_field)
-            if reason is None and isinstance(text, str) and not text.strip():
-                reason = "empty"
-            if reason is not None:
-                dropped[reason] = dropped.get(reason, 0) + 1
-            elif isinstance(text, str):
-                yield Document(text, name)
-            else:
-                found = "missing" if text is None else f"a {type(text).__name__}"
-                raise GarbledDocument(
-                    f"{where}: the field {text_field!r} is {found}, "
-                    f"wanted a string; the record has {', '.join(sorted(record))}: set text_field or template"
-                )
-
-    count, size = write_shard(out, index, shards, documents())
-    return count, size, dropped
+type _Reading = tuple[Directory, str, str, str, tuple[Keep, ...], int, int, int]
 
 
-def _fill(template: str, record: dict[str, Any], where: str) -> str:
-    try:
-        return template.format(**record)
-    except (KeyError, IndexError) as error:
-        raise GarbledDocument(
-            f"{where}: the template asks for {error}, the record has {', '.join(sorted(record))}"
-        ) from error
+def _read_file(work: _Reading, out: Directory) -> Sieved:
+    from marin.data.raw_records import read_texts, write_readable
+
+    raw, name, text_field, template, keep, max_bad, index, shards = work
+    texts = read_texts(
+        raw,
+        name,
+        text_field=text_field,
+        template=template,
+        keep=[(rule.field, rule.values) for rule in keep],
+        strict=max_bad == 0,
+    )
+    return write_readable(out, index, shards, texts)
 
 
 class ReadItems(ExecutorStep[Items], op="read-items", version=1):

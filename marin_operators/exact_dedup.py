@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from marin import Context, Documents, ExecutorStep, Size, value
+from marin import Context, Directory, Documents, ExecutorStep, Size, since, value
 from marin.errors import BadField
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, Sieved
+
+BUCKET_BYTES = 8 << 30  # of text, whose keys are compared in one task
 
 
 @value("exact_dedup/unit")
@@ -27,7 +30,8 @@ class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
     """Each text once, the first by order.
 
     With Unit.PARAGRAPH, paragraphs of at least paragraph_words words that came before are taken out,
-    and documents of which nothing stays. One process: 16 bytes of hash per text, about 100 in memory.
+    and documents of which nothing stays. against: what is in these goes, too: sources that are preferred.
+    Three tasks a shard of text; memory of one: 24 bytes a text (or paragraph) of BUCKET_BYTES of text.
     Raises OverRemoval if more than max_removed of the documents go.
     """
 
@@ -35,37 +39,91 @@ class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
     unit: Unit = Unit.DOCUMENT
     paragraph_words: int = 20
     max_removed: float = 0.5
+    against: tuple[ExecutorStep[Documents], ...] = since(2, default=())
 
     def check(self) -> None:
         if self.paragraph_words < 1:
             raise BadField(f"ExactDedup.paragraph_words is {self.paragraph_words}; wanted at least 1")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"ExactDedup.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
+        if self.documents in self.against:
+            raise BadField(f"ExactDedup: {self.documents.name} is compared against itself, and nothing would stay")
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
         return inputs.get(self.documents)  # at most
 
     def run(self, ctx: Context) -> Documents:
-        from marin.data.documents import Document, shard_names
-        from marin.data.dropped import Dropped, check_removed, sieve, total
-        from marin.text.exact import Seen, without_seen_paragraphs
+        from marin.data.documents import shard_names
+        from marin.data.dropped import Sieved, remaining
 
-        seen = Seen()
+        sources = [ctx[step] for step in (*self.against, self.documents)]
+        buckets = sum(source.bytes for source in sources) // BUCKET_BYTES + 1
+        at_least = self.paragraph_words if self.unit is Unit.PARAGRAPH else 0
+        shards = [(source.directory, name) for source in sources for name in shard_names(source.directory)]
+        keys, gone = ctx.state / "keys", ctx.state / "gone"
+        ctx.map(_write_keys, [(*shard, at_least, buckets, keys / str(at)) for at, shard in enumerate(shards)])
+        ctx.map(_write_repeats, [(keys, len(shards), bucket, gone / str(bucket)) for bucket in range(buckets)])
+        own = [(*shard, at_least, buckets, gone, at) for at, shard in enumerate(shards)]
+        names = shard_names(sources[-1].directory)
+        written = ctx.write_shards(_sieve_shard, own[-len(names) :], Sieved)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
 
-        def judge(document: Document) -> Document | Dropped:
-            if self.unit is Unit.DOCUMENT:
-                return Dropped(document.id, "duplicate_document") if seen.add(document.text) else document
-            text, removed = without_seen_paragraphs(document.text, seen, self.paragraph_words)
-            if removed and not text.strip():
-                return Dropped(document.id, "only_duplicate_paragraphs", {"paragraphs": removed})
-            return Document(text, document.source, document.metadata) if removed else document
 
-        inputs = ctx[self.documents].directory
-        names = shard_names(inputs)
-        parts: list[Sieved] = []
-        for name in names:
-            parts.append(sieve(inputs, name, ctx.out, judge))
-            ctx.progress(len(parts), len(names), "shards")
-        sieved = total(parts)
-        check_removed(self.name, self.documents.name, sieved, self.max_removed, ctx.out)
-        return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(names), dropped=sieved.dropped)
+def _write_keys(work: tuple[Directory, str, int, int, Directory]) -> None:
+    """at_least: words of a paragraph; 0 for whole documents."""
+    import numpy as np
+
+    from marin.data import parts
+    from marin.data.documents import read_shard
+    from marin.text.exact import keys, long_paragraphs, whole
+
+    inputs, name, at_least, buckets, out = work
+    if out.exists(parts.DONE):
+        return
+    texts = (document.text for document in read_shard(inputs, name))
+    compared = functools.partial(long_paragraphs, at_least=at_least) if at_least else whole
+    found = keys(texts, compared, buckets)
+    parts.write(out, "keys", np.concatenate(found))
+    parts.finish(out, np.array([len(bucket) for bucket in found]))
+
+
+def _write_repeats(work: tuple[Directory, int, int, Directory]) -> None:
+    """Of one bucket, by shard."""
+    import numpy as np
+
+    from marin.data import parts
+    from marin.text.exact import KEY, repeats
+
+    made, shards, bucket, out = work
+    if out.exists(parts.DONE):
+        return
+    found = repeats([parts.read_part(made / str(at), "keys", KEY, bucket) for at in range(shards)])
+    parts.write(out, "places", np.concatenate(found))
+    parts.finish(out, np.array([len(shard) for shard in found]))
+
+
+def _sieve_shard(work: tuple[Directory, str, int, int, Directory, int], out: Directory) -> Sieved:
+    import numpy as np
+
+    from marin.data import parts
+    from marin.data.documents import Document
+    from marin.data.dropped import Dropped, sieve
+    from marin.text.exact import without_repeats
+
+    inputs, name, at_least, buckets, repeated, at = work
+    kind = np.dtype(np.uint64)
+    found = (parts.read_part(repeated / str(bucket), "places", kind, at) for bucket in range(buckets))
+    gone = {place for places in found for place in places.tolist()}
+    next_place = 0
+
+    def judge(document: Document) -> Document | Dropped:
+        nonlocal next_place
+        if not at_least:
+            place, next_place = next_place, next_place + 1
+            return Dropped(document.id, "duplicate_document") if place in gone else document
+        text, removed, next_place = without_repeats(document.text, gone, next_place, at_least)
+        if removed and not text.strip():
+            return Dropped(document.id, "only_duplicate_paragraphs", {"paragraphs": removed})
+        return Document(text, document.source, document.metadata) if removed else document
+
+    return sieve(inputs, name, out, judge)

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 from marin import Context, Directory, Documents, ExecutorStep, RawFiles, Size
 from marin.errors import BadField, GarbledDocument
 from marin.text.extract import Content, Extractor
+from marin.text.flavours import Flavour
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, Sieved
     from marin.text.extract import Page, Refused
 
-type Work = tuple[Directory, tuple[str, ...], Directory, int, int, Extractor, Content, str]
+type Work = tuple[Directory, tuple[str, ...], int, int, Extractor, Content, Flavour, str]
 
 
-class Extract(ExecutorStep[Documents], op="extract", version=1):
-    """One document per HTML page, in the order of file names; metadata says which page.
+class Extract(ExecutorStep[Documents], op="extract", version=2):
+    """One document per HTML page, in the order of file names; metadata says which page, and the URL of a crawled one.
 
+    extractor, content, flavour: chosen for each source. A flavour other than WEB knows where the text of its pages is;
+    extractor and content say nothing then.
     What gave no text is counted by reason in ``dropped`` and listed, by name, in the sidecar.
     shards: at most; there are never more than files. Raises GarbledDocument if there is no file and
     OverRemoval if more than max_removed of the pages gave nothing.
@@ -29,6 +32,7 @@ class Extract(ExecutorStep[Documents], op="extract", version=1):
     raw: ExecutorStep[RawFiles]
     extractor: Extractor = Extractor.RESILIPARSE
     content: Content = Content.MAIN
+    flavour: Flavour = Flavour.WEB
     source: str = "web"
     shards: int = 1
     max_removed: float = 0.9
@@ -43,7 +47,7 @@ class Extract(ExecutorStep[Documents], op="extract", version=1):
         return inputs.get(self.raw)  # at most
 
     def run(self, ctx: Context) -> Documents:
-        from marin.data.dropped import check_removed, total
+        from marin.data.dropped import Sieved, remaining
 
         inputs = ctx[self.raw].directory
         names = inputs.names()
@@ -52,30 +56,32 @@ class Extract(ExecutorStep[Documents], op="extract", version=1):
         shards = min(self.shards, len(names))
         cuts = [len(names) * index // shards for index in range(shards + 1)]
         work: list[Work] = [
-            (inputs, tuple(names[a:b]), ctx.out, index, shards, self.extractor, self.content, self.source)
+            (
+                *(inputs, tuple(names[a:b]), index, shards),
+                *(self.extractor, self.content, self.flavour, self.source),
+            )
             for index, (a, b) in enumerate(pairwise(cuts))
         ]
-        sieved = total(ctx.map(extract_files, work))
-        check_removed(self.name, self.raw.name, sieved, self.max_removed, ctx.out)
-        return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=shards, dropped=sieved.dropped)
+        written = ctx.write_shards(extract_files, work, Sieved)
+        return remaining(self.name, self.raw.name, written, self.max_removed, ctx.out)
 
 
-def extract_files(work: Work) -> Sieved:
+def extract_files(work: Work, out: Directory) -> Sieved:
     """Extract some files into one shard."""
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, write_sieved
-    from marin.text.extract import Refused, page_text
+    from marin.text.extract import Page, Refused, page_text
 
-    inputs, names, out, index, shards, extractor, content, source = work
+    inputs, names, index, shards, extractor, content, flavour, source = work
 
     def verdicts() -> Iterator[Document | Dropped]:
         for name in names:
             for page in pages(inputs, name):
-                text = page if isinstance(page, Refused) else page_text(page, extractor, content)
+                text = page if isinstance(page, Refused) else page_text(page, extractor, content, flavour)
                 if isinstance(text, Refused):
                     yield Dropped(text.name, text.reason, {"detail": text.detail})
-                else:
-                    yield Document(text, source, {"page": page.name})
+                elif isinstance(page, Page):
+                    yield Document(text, source, {"page": page.name} | ({"url": page.url} if page.url else {}))
 
     return write_sieved(out, index, shards, verdicts())
 

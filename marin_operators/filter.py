@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from marin import Context, Directory, Documents, ExecutorStep, Size
 from marin.errors import BadField
+from marin.text.published import Published
 from marin.text.quality import Quality
 
 if TYPE_CHECKING:
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 class Filter(ExecutorStep[Documents], op="filter", version=1):
     """The documents that the rules keep, without the lines that the line rules take out.
 
-    quality: a preset of marin.text.presets (WEB, PROSE, CODE, SHORT) or rules of your own.
+    quality: a preset of marin.text.presets (WEB, PROSE, CODE, SHORT), rules of your own, or the published filters with
+    the decisions of datatrove (marin.text.published).
     Raises OverRemoval if more than max_removed of the documents go.
     """
 
     documents: ExecutorStep[Documents]
-    quality: Quality
+    quality: Quality | Published
     max_removed: float = 0.5
 
     def check(self) -> None:
-        if not (self.quality.rules or self.quality.lines):
+        if isinstance(self.quality, Quality) and not (self.quality.rules or self.quality.lines):
             raise BadField("Filter.quality has no rule; give a preset, or leave the step out")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"Filter.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
@@ -36,21 +38,20 @@ class Filter(ExecutorStep[Documents], op="filter", version=1):
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import shard_names
-        from marin.data.dropped import check_removed, total
+        from marin.data.dropped import Sieved, remaining
 
         inputs = ctx[self.documents].directory
         names = shard_names(inputs)
-        sieved = total(ctx.map(filter_shard, [(inputs, name, ctx.out, self.quality) for name in names]))
-        check_removed(self.name, self.documents.name, sieved, self.max_removed, ctx.out)
-        return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(names), dropped=sieved.dropped)
+        written = ctx.write_shards(filter_shard, [(inputs, name, self.quality) for name in names], Sieved)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
 
 
-def filter_shard(work: tuple[Directory, str, Directory, Quality]) -> Sieved:
+def filter_shard(work: tuple[Directory, str, Quality | Published], out: Directory) -> Sieved:
     """Judge one shard."""
     from marin.data.documents import Document
     from marin.data.dropped import Dropped, sieve
 
-    inputs, name, out, quality = work
+    inputs, name, quality = work
 
     def judge(document: Document) -> Document | Dropped:
         verdict = quality.judge(document.text)

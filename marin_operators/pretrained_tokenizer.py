@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from marin import Context, ExecutorStep, Tokenizer
-from marin.errors import BadField
+from marin import Context, ExecutorStep, Tokenizer, execution
+from marin.errors import BadField, InputError
 from marin_operators.text_files import must_be_absolute
 
 
@@ -13,10 +13,12 @@ class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
     """tokenizer.json and tokenizer_config.json of a Hugging Face repository.
 
     repository: "owner/name". revision: a commit, 40 hex digits; branches move and are refused.
+    vocabulary: the most entries that it has, so that a training with fewer is refused before anything is downloaded.
     """
 
     repository: str
     revision: str
+    vocabulary: int | None = execution(default=None)
 
     def check(self) -> None:
         if not re.fullmatch(r"[\w.-]+/[\w.-]+", self.repository):
@@ -30,18 +32,19 @@ class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
     def run(self, ctx: Context) -> Tokenizer:
         from marin.data.tokenizer import download_tokenizer
 
-        loaded = download_tokenizer(ctx.out, self.repository, self.revision)
-        return Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest)
+        loaded = download_tokenizer(ctx.out, ctx.state, self.repository, self.revision)
+        return _as_declared(self, self.vocabulary, Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest))
 
 
 class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1):
     """tokenizer.json and tokenizer_config.json of a folder, as ``save_pretrained`` of transformers writes them.
 
-    path: absolute, or a URL. The files are copied; one that is changed later is drift.
+    path: absolute, or a URL. The files are copied; one that is changed later is drift. vocabulary: as above.
     Raises InputError if a file is missing, GarbledDocument if they are no tokenizer with an eos token.
     """
 
     path: str
+    vocabulary: int | None = execution(default=None)
 
     def check(self) -> None:
         must_be_absolute("FolderTokenizer.path", self.path)
@@ -56,9 +59,16 @@ class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1)
         from marin.data.tokenizer import load_tokenizer
 
         for file in list_files(self._urls()):
-            copy_file(file, ctx.out)
+            copy_file(file, ctx.out, ctx.state)
         loaded = load_tokenizer(ctx.out)
-        return Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest)
+        return _as_declared(self, self.vocabulary, Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest))
 
     def _urls(self) -> tuple[str, ...]:
         return tuple(f"{self.path.rstrip('/')}/{name}" for name in ("tokenizer.json", "tokenizer_config.json"))
+
+
+def _as_declared(step: ExecutorStep[Tokenizer], most: int | None, made: Tokenizer) -> Tokenizer:
+    """Raises InputError for more entries than trainings were told of."""
+    if most is not None and made.vocabulary > most:
+        raise InputError(f"{step.name}: it has {made.vocabulary:,} entries, vocabulary says {most:,}; correct that")
+    return made

@@ -10,7 +10,7 @@ from marin.data.order_spec import OrderSpec
 from marin.errors import BadField
 
 
-class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence", version=2):
+class ShuffleEvidence(ExecutorStep[Report], op="shuffle-evidence", version=3):
     """Measures of correlated batches for each arm's data order, with what chance alone would give.
 
     arms: the order of each arm, as its training step has it. sizes: sources to walk with many seeds,

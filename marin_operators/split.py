@@ -48,7 +48,8 @@ class Split(ExecutorStep[Documents], op="split", version=1):
 
         inputs = ctx[self.documents].directory
         names = shard_names(inputs)
-        written = ctx.map(split_shard, [(inputs, name, ctx.out, self.part, self.holdout, self.seed) for name in names])
+        work = [(inputs, name, self.part, self.holdout, self.seed) for name in names]
+        written = ctx.write_shards(split_shard, work, tuple[int, int])
         documents, size = sum(count for count, _ in written), sum(size for _, size in written)
         if not documents:
             raise OverRemoval(
@@ -58,11 +59,11 @@ class Split(ExecutorStep[Documents], op="split", version=1):
         return Documents(documents=documents, bytes=size, shards=len(names))
 
 
-def split_shard(work: tuple[Directory, str, Directory, Part, float, int]) -> tuple[int, int]:
+def split_shard(work: tuple[Directory, str, Part, float, int], out: Directory) -> tuple[int, int]:
     """Write the part's share of one shard."""
     from marin.data.documents import read_shard, write_shard
 
-    inputs, name, out, part, holdout, seed = work
+    inputs, name, part, holdout, seed = work
 
     def members() -> Iterator[Document]:
         for document in read_shard(inputs, name):

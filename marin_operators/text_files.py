@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from marin import Context, Directory, Documents, ExecutorStep
-from marin.errors import BadField, GarbledDocument, InputError
-from marin_operators.download import FsspecFiles
+from marin.errors import BadField, InputError
+from marin_operators.download import FsspecFiles, check_max_bad
 
 if TYPE_CHECKING:
-    from marin.data.documents import Document
+    from marin.data.dropped import Dropped, Sieved
     from marin.data.outside_files import OutsideFile
 
 WHERE = re.compile(r"/|~|[a-z0-9]+://")
@@ -19,21 +20,24 @@ SHARD_BYTES = 64 << 20  # small files share a shard
 ENDINGS = ".txt, .md, .jsonl, .json, .ndjson (each also with .gz, .zst or .zstd) and .parquet"
 
 
-class TextFiles(ExecutorStep[Documents], op="text-files", version=1):
+class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
     """The text of a folder, glob or URL, where it is: a document is a .txt or .md file, or a record of a JSON-lines or
     Parquet file.
 
     path: absolute, or a URL (``gs://…/*.jsonl.gz``); a folder is read with all folders below it. text_field: dotted
-    name of the text in records. Files with other endings are left out and counted in the artifact's ``dropped``, as
-    are empty documents. A file that is added, removed or changed later is drift.
+    name of the text in records; their other fields are metadata. Files with other endings are left out and counted in
+    the artifact's ``dropped``, as are empty documents. A file that is added, removed or changed later is drift.
+    max_bad: how many records and files may be unusable, as in ReadDocuments.
     Raises InputError if there is no file that it can read, GarbledDocument naming one that is damaged.
     """
 
     path: str
     text_field: str = "text"
+    max_bad: int = 0
 
     def check(self) -> None:
         must_be_absolute("TextFiles.path", self.path)
+        check_max_bad("TextFiles", self.max_bad)
 
     def outside(self) -> dict[str, str]:
         return FsspecFiles(urls=(self.path,)).outside()
@@ -42,8 +46,9 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=1):
         return FsspecFiles(urls=(self.path,)).outside_bytes()
 
     def run(self, ctx: Context) -> Documents:
+        from marin.data.dropped import Sieved
         from marin.data.outside_files import list_files
-        from marin.data.raw_records import is_readable, is_text
+        from marin.data.raw_records import documents_of, is_readable, is_text
 
         files = list_files((self.path,))
         known = [file for file in files if is_readable(file.name) or is_text(file.name)]
@@ -52,15 +57,9 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=1):
                 f"{self.path}: none of its {len(files)} files can be read, {files[0].name} for one; wanted {ENDINGS}"
             )
         shards = list(_together(known))
-        work = [(shard, self.text_field, ctx.out, index, len(shards)) for index, shard in enumerate(shards)]
-        written = ctx.map(_read_shard, work)
-        left_out = {"empty": sum(empty for _, _, empty in written), "another ending": len(files) - len(known)}
-        return Documents(
-            documents=sum(count for count, _, _ in written),
-            bytes=sum(size for _, size, _ in written),
-            shards=len(shards),
-            dropped={reason: count for reason, count in left_out.items() if count},
-        )
+        work = [(shard, self.text_field, self.max_bad, at, len(shards)) for at, shard in enumerate(shards)]
+        others = len(files) - len(known)
+        return documents_of(self.name, ctx.write_shards(_read_shard, work, Sieved), others, self.max_bad, ctx.out)
 
 
 def must_be_absolute(field: str, path: str) -> None:
@@ -85,42 +84,20 @@ def _together(files: list[OutsideFile]) -> Iterator[list[OutsideFile]]:
     yield shard
 
 
-type _Shard = tuple[list[OutsideFile], str, Directory, int, int]
+type _Shard = tuple[list[OutsideFile], str, int, int, int]
 
 
-def _read_shard(work: _Shard) -> tuple[int, int, int]:
-    """Documents, UTF-8 bytes and empty documents of one shard."""
-    from marin.data.documents import Document, write_shard
+def _read_shard(work: _Shard, out: Directory) -> Sieved:
+    from marin.data.documents import Document
+    from marin.data.raw_records import read_texts, write_readable
 
-    files, text_field, out, index, shards = work
-    empty = 0
+    files, text_field, max_bad, index, shards = work
 
-    def documents() -> Iterator[Document]:
-        nonlocal empty
+    def texts() -> Iterator[Document | Dropped]:
         for file in files:
-            for text in _texts(file, text_field):
-                if text.strip():
-                    yield Document(text, file.name)
-                else:
-                    empty += 1
+            folder, _, name = file.url.removeprefix("file://").rpartition("/")
+            for text in read_texts(Directory(folder), name, text_field=text_field, strict=max_bad == 0):
+                # Known by its name in the folder that is read, not by where that folder is.
+                yield replace(text, source=file.name) if isinstance(text, Document) else text
 
-    return (*write_shard(out, index, shards, documents()), empty)
-
-
-def _texts(file: OutsideFile, text_field: str) -> Iterator[str]:
-    from marin.data.raw_records import is_text, look_up, read_records, read_text
-
-    folder, _, name = file.url.removeprefix("file://").rpartition("/")
-    directory = Directory(folder)
-    if is_text(name):
-        yield read_text(directory, name)
-        return
-    for where, record in read_records(directory, name):
-        text = look_up(record, text_field)
-        if not isinstance(text, str):
-            found = "missing" if text is None else f"of type {type(text).__name__}"
-            raise GarbledDocument(
-                f"{where}: the field {text_field!r} is {found}, wanted a string; the record has "
-                f"{', '.join(sorted(record))}: set TextFiles.text_field"
-            )
-        yield text
+    return write_readable(out, index, shards, texts())

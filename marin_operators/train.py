@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import Enum
 from typing import Any
 
 from marin import (
@@ -15,6 +15,7 @@ from marin import (
     Directory,
     ExecutorStep,
     Lifetime,
+    Report,
     Shuffle,
     Size,
     Stages,
@@ -22,46 +23,19 @@ from marin import (
     Work,
     execution,
     since,
-    value,
 )
-from marin.data.mixture import active_within, source_name
-from marin.data.order_spec import OrderSpec
+from marin.data.by_step import active_within
+from marin.data.mixture import source_name
+from marin.data.order_spec import order_of as order_of
 from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.training.model import ModelShape, Precision, Recompute
-from marin.training.optimizer import Adam
+from marin.training.optimizer import Muon, Optimizer
 from marin.training.schedule import Schedule
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
-
-
-@value("fork_optimizer")
-class OptimizerState(Enum):
-    """What a run does with the optimizer state of the checkpoint that it begins with.
-
-    KEPT: every array of it that this run's optimizer has, too: where a guard (clipping, skipping, the moving average)
-    is switched on or off, the rest is kept and that guard begins anew. What was kept, fresh and left out is in
-    warm_start.json, and in the log.
-    """
-
-    _value_: str
-    KEPT = "kept"
-    FRESH = "fresh"
-
-
-@value("warm_start")
-class WarmStart:
-    """Begin with the weights of another architecture; what it lacks (QK-Norm) and the moving average are fresh."""
-
-    checkpoint: ExecutorStep[Checkpoint]
-    optimizer_state: OptimizerState = since(2, default=OptimizerState.FRESH)
-
-
-@value("fork")
-class Fork:
-    """Go on from a checkpoint of the same model, with its optimizer state or a fresh one."""
-
-    checkpoint: ExecutorStep[Checkpoint]
-    optimizer_state: OptimizerState = OptimizerState.KEPT
+from marin_operators.machines import must_fit_memory, must_share_batches, must_split, must_spread
+from marin_operators.on_hosts import train_on
+from marin_operators.start import Fork, OptimizerState, WarmStart
+from marin_operators.tokenize_chats import must_fit
+from marin_operators.watch import Watch
 
 
 class Train(ExecutorStep[Checkpoint], op="train"):
@@ -70,33 +44,48 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step
     of the whole run, so that a fork names its parent's stages too. block: sequences among which a
     mixture is exact. max_epochs, allow_starved: the gates of marin.data.order. separate_documents:
-    whether attention stops at document boundaries. checkpoint_every: steps between resumable
-    checkpoints. recompute: what the backward pass computes again.
+    whether attention stops at document boundaries. recompute: what the backward pass computes again.
+    watch: held-out text to score on the way. gates: reports without which it does not begin (``Inspect(…).passed``).
+    A run that is cut short goes on from its last checkpoint: of every ``checkpoint_every`` steps, and when
+    ``checkpoint_minutes`` have passed without one; only the last two of them stay. keep_every: steps between
+    checkpoints that stay for good, so that later runs can begin with ``run.at(step)``; keep_at: single such steps.
+    hang_minutes: for which it may stand still before it is killed and goes on from its last checkpoint (before its
+    first steps an hour, if that is more); None for ever.
+    tensor: chips of an accelerator that hold a part each of every head group and of the inner dimension, and work on
+    the same sequences: for batches smaller than the chips, or activations larger than one.
 
-    Output: the final checkpoint (marin.training.checkpoint); below ``kept/`` the checkpoints that milestones
-    asked for; warm_start.json if it began from another run's: what was taken from that, what is fresh or left
-    out, and what changed in the recipe.
+    Output: the final checkpoint (marin.training.checkpoint); below ``kept/`` those that milestones, keep_every and
+    keep_at asked for; warm_start.json if it began from another run's: what was taken from that, what is fresh or left
+    out, and what changed in any setting; resumes.jsonl if it was cut short: the steps from which it went on, and what
+    had changed by then in machines, versions, code and settings.
     """
 
     model: ModelShape
     vocabulary: int
-    optimizer: Adam
+    optimizer: Optimizer
     schedule: Schedule
     data: Stages[ExecutorStep[Tokens]]
     batch: BatchSchedule
     seq_len: int
-    shuffle: Shuffle
     seed: int
     block: int
     end_step: int
+    shuffle: Shuffle = Shuffle.SPLITMIX
     first_step: int = 0
     start: WarmStart | Fork | None = None
     precision: Precision = Precision.FLOAT32
     separate_documents: bool = True
     max_epochs: float = 4.0
     allow_starved: tuple[str, ...] = ()
+    watch: Watch | None = since(2, default=None)
+    gates: tuple[ExecutorStep[Report], ...] = since(2, default=())
     checkpoint_every: int = execution(default=1000)
+    checkpoint_minutes: float | None = execution(default=30.0)
+    keep_every: int | None = execution(default=None)
+    keep_at: tuple[int, ...] = execution(default=())
     recompute: Recompute = execution(default=Recompute.NOTHING)
+    hang_minutes: float | None = execution(default=10.0)
+    tensor: int = execution(default=1)
 
     def check(self) -> None:
         if self.end_step <= self.first_step:
@@ -109,11 +98,12 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 f"{self.called()}: seq_len is {self.seq_len}, the model was shaped for {self.model.seq_len}; "
                 "shorten the one or lengthen the other"
             )
-        if self.vocabulary < 2 or self.checkpoint_every < 1:
-            raise BadField(
-                f"{self.called()}: vocabulary {self.vocabulary} and checkpoint_every {self.checkpoint_every}; "
-                "wanted at least 2 and 1"
-            )
+        if self.vocabulary < 2:
+            raise BadField(f"{self.called()}: vocabulary is {self.vocabulary}; wanted at least 2")
+        for name in ("checkpoint_every", "checkpoint_minutes", "keep_every", "hang_minutes"):
+            amount = getattr(self, name)
+            if amount is not None and amount <= 0:
+                raise BadField(f"{self.called()}: {name} is {amount}; wanted more than 0")
         if self.start is None and self.first_step:
             raise BadField(
                 f"{self.called()}: begins at step {self.first_step} with nothing to begin from; "
@@ -124,15 +114,25 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 f"{self.called()}: the warmup takes {self.schedule.warmup:,} steps and the run ends at step "
                 f"{self.end_step:,}, before it reaches its peak rate; shorten the one or lengthen the other"
             )
+        if self.watch is not None:
+            self.watch.must_fit(self.called(), self.seq_len)
         self._check_batches()
-        self._check_vocabulary()
+        for tokens in self.data.sources:
+            must_fit(tokens, self.called(), self.seq_len, self.vocabulary)
         if self.start is not None:
             self._check_start(self.start)
+            self._check_histories(self.start)
 
     def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
         """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
         label = f"{self.label}@{step}" if self.label else ""
         return Milestone(training=self, step=step, label=label, lifetime=lifetime)
+
+    def kept_steps(self) -> tuple[int, ...]:
+        """Those that ``keep_every`` and ``keep_at`` keep; the end of the run is kept without them."""
+        every = self.keep_every or self.end_step
+        regular = range(every * (self.first_step // every + 1), self.end_step, every)
+        return tuple(sorted({*regular, *(step for step in self.keep_at if self.first_step < step < self.end_step)}))
 
     def called(self) -> str:
         return f"Train {self.label!r}" if self.label else "Train"
@@ -149,82 +149,94 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
-        """Of the checkpoint: float32 weights, Adam's two moments, and the moving average if there is one."""
+        """Of the last checkpoint and those that keep_every and keep_at keep."""
+        return Size(bytes=self.checkpoint_bytes() * (1 + len(self.kept_steps())))
+
+    def checkpoint_bytes(self) -> int:
+        """Float32 weights, Adam's two moments, and the moving average if there is one."""
         copies = 3 if self.optimizer.ema is None else 4
-        return Size(bytes=4 * copies * self.model.parameters(self.vocabulary))
+        # Muon keeps one moment of a matrix.
+        saved = self.model.layers * self.model.matrix_parameters() if isinstance(self.optimizer, Muon) else 0
+        return 4 * (copies * self.model.parameters(self.vocabulary) - saved)
+
+    def memory_bytes(self) -> int:
+        """Of all chips together that hold one copy: what a checkpoint has, and gradients; without activations."""
+        size = self.checkpoint_bytes() + 4 * self.model.parameters(self.vocabulary)
+        matrices = self.model.layers * self.model.matrix_parameters()
+        # Of embeddings and norms each of the chips that split a matrix has a copy, with all that belongs to a weight.
+        copied = (5 if self.optimizer.ema is not None else 4) * 4 * (self.model.parameters(self.vocabulary) - matrices)
+        return size + (self.tensor - 1) * copied
 
     def run(self, ctx: Context) -> Checkpoint:
-        import tempfile
-        from pathlib import Path
-
         from marin.training import checkpoint
-        from marin.training.process import Listeners, run_training
+        from marin.training.process import Listeners
+        from marin.training.spec import PROFILE
 
         spec = self._spec(ctx)
         saved = ctx.state / "checkpoints"
         published: set[int] = set()
+        kept: set[int] = set()
+
+        def keep(done: int) -> None:
+            if done not in kept:
+                target = ctx.out if done == self.end_step else checkpoint.step_directory(ctx.out / "kept", done)
+                checkpoint.copy(checkpoint.step_directory(saved, done), target)
+                kept.add(done)
 
         def on_step(done: int, loss: float) -> None:
             ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}")
 
-        def on_printed(line: str) -> None:
-            ctx.log(f"trainer: {line}")
-
         def on_checkpoint(done: int) -> None:
+            # Before it is published: a further link to its files later would look like a write to whoever reads them.
+            if done in spec.keep_steps or done == self.end_step:
+                keep(done)
             if done in ctx.milestones and done not in published:
                 source = checkpoint.step_directory(saved, done)
                 ctx.publish(self.at(done), artifact_of(source), source)
                 published.add(done)
 
-        with tempfile.TemporaryDirectory(prefix="marin-training-") as scratch:
-            timings = run_training(
-                spec,
-                (ctx.state.path if ctx.state.is_local else Path(scratch)) / "training.log",
-                Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed),
-                accelerator=self.resources.accelerator is not None,
-            )
+        def on_printed(line: str) -> None:
+            ctx.log(f"trainer: {line}")
+
+        accelerator = ctx.accelerator is not None
+        listeners = Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed)
+        timings = ctx.on_hosts(
+            lambda host: train_on(host, spec=spec, accelerator=accelerator, listeners=listeners),
+            functools.partial(train_on, spec=spec, accelerator=accelerator),
+        )
         ctx.log(
             f"imported in {timings.imported:.1f} s, began at step {timings.began_at} {timings.prepared:.1f} s later"
         )
-        checkpoint.copy(checkpoint.step_directory(saved, self.end_step), ctx.out)
         for done in checkpoint.complete_steps(saved):
-            if done in spec.keep_steps:
-                checkpoint.copy(
-                    checkpoint.step_directory(saved, done), checkpoint.step_directory(ctx.out / "kept", done)
-                )
+            if done in spec.keep_steps or done == self.end_step:
+                keep(done)
+        if ctx.state.exists(PROFILE):
+            ctx.state.copy(PROFILE, ctx.out)
         if self.start is not None:
             ctx.out.write_text("warm_start.json", ctx.state.read_text("warm_start.json"))
+        if ctx.state.exists("resumes.jsonl"):
+            ctx.out.write_text("resumes.jsonl", ctx.state.read_text("resumes.jsonl"))
         return artifact_of(ctx.out)
 
     def _check_batches(self) -> None:
-        """Every chip takes equally many sequences of a batch."""
-        accelerator = self.resources.accelerator
-        if accelerator is None:
-            return
-        for step, size in active_within(self.batch.at, self.first_step, self.end_step).items():
-            if rest := size % accelerator.chips:
-                legal = [near for near in (size - rest, size - rest + accelerator.chips) if near]
-                raise BadField(
-                    f"{self.called()}: a batch of {size:,} sequences, from step {step:,} on, cannot be shared by the "
-                    f"{accelerator.chips:,} chips of {accelerator}. Nearest that can: "
-                    f"{' and '.join(f'{near:,}' for near in legal)}; or make those steps a run of its own on other "
-                    "chips, which begins with Fork(…)"
-                )
-
-    def _check_vocabulary(self) -> None:
-        """As far as the tokenizer is known before it is made; the tokens are checked when the run begins."""
-        for tokens in self.data.sources:
-            tokenizer = tokens.tokenizer if isinstance(tokens, Tokenize) else None
-            if isinstance(tokenizer, TrainTokenizer) and tokenizer.vocabulary > self.vocabulary:
-                raise BadField(
-                    f"{self.called()}: vocabulary is {self.vocabulary:,}, the tokenizer of {tokens.name} may have "
-                    f"{tokenizer.vocabulary:,} entries; wanted at least as many"
-                )
+        """A mixture is exact somewhere, and all machines that it may run on can take the run."""
+        sequences = self.batch.sequences_before(self.end_step)
+        if len(self.data.sources) > 1 and self.block > sequences:
+            raise BadField(
+                f"{self.called()}: block is {self.block:,} sequences, the whole run has {sequences:,}, so that its "
+                "mixture is exact nowhere; wanted at most as many"
+            )
+        active = active_within(self.batch.at, self.first_step, self.end_step)
+        must_split(self.called(), self.model, self.tensor, self.resources.accelerators)
+        for accelerator in self.resources.accelerators:
+            must_share_batches(self.called(), active, accelerator, self.tensor)
+            must_spread(self.called(), self.model, accelerator, self.tensor)
+            must_fit_memory(self.called(), self.memory_bytes(), accelerator)
 
     def _check_start(self, start: WarmStart | Fork) -> None:
         source = start.checkpoint
-        training = source.training if isinstance(source, Milestone) else source
-        if not isinstance(training, Train):
+        training = trained_by(source)
+        if training is None:
             return
         theirs, ours = training.model, self.model
         if isinstance(start, WarmStart):
@@ -244,6 +256,22 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 "optimizer state; begin at that step or with OptimizerState.FRESH"
             )
 
+    def _check_histories(self, start: WarmStart | Fork) -> None:
+        """What the clip and the moments are seeded with is there to be read."""
+        if start.optimizer_state is OptimizerState.REBUILT and not 0 < start.replayed <= self.first_step:
+            raise BadField(
+                f"{self.called()}: OptimizerState.REBUILT with replayed={start.replayed}; wanted 1 to "
+                f"{self.first_step}, as many batches as there are before its first step"
+            )
+        if (source := start.clip_history) is None:
+            return
+        training = trained_by(source)
+        ours = self.optimizer.clip_update_norm
+        theirs = training.optimizer.clip_update_norm if training is not None else ours
+        if ours is None or theirs is None or ours.window != theirs.window:
+            there = f"clip_update_norm is {theirs} in {source.name}, and {ours} here"
+            raise BadField(f"{self.called()}: clip_history: {there}; wanted a clip in both, of one window")
+
     def _spec(self, ctx: Context) -> Any:
         from marin.training.process import compiled_folder
         from marin.training.spec import Source, Start, StartMode, TrainingSpec
@@ -257,12 +285,19 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 )
         start = None
         if self.start is not None:
-            modes = {
-                Fork: {OptimizerState.KEPT: StartMode.ALL, OptimizerState.FRESH: StartMode.WEIGHTS},
-                WarmStart: {OptimizerState.KEPT: StartMode.WARM_ALL, OptimizerState.FRESH: StartMode.WARM},
-            }
-            mode = modes[type(self.start)][self.start.optimizer_state]
-            start = Start(mode=mode, checkpoint=ctx[self.start.checkpoint].directory.url)
+            kept, fresh = {
+                Fork: (StartMode.ALL, StartMode.WEIGHTS),
+                WarmStart: (StartMode.WARM_ALL, StartMode.WARM),
+            }[type(self.start)]
+            history, state = self.start.clip_history, self.start.optimizer_state
+            start = Start(
+                mode=kept if state is OptimizerState.KEPT else fresh,
+                checkpoint=ctx[self.start.checkpoint].directory.url,
+                clip_history=None if history is None else ctx[history].directory.url,
+                rebuild=self.start.replayed if state is OptimizerState.REBUILT else 0,
+            )
+        chips = ctx.accelerator
+        data = self.data.resolved({tokens: ctx[tokens].tokens for tokens in self.data.sources})
         return TrainingSpec(
             model=self.model,
             vocabulary=self.vocabulary,
@@ -271,10 +306,8 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             precision=self.precision,
             recompute=self.recompute,
             sources=tuple(Source(name=source_name(t), store=ctx[t].directory.url) for t in self.data.sources),
-            stages={
-                step: {source_name(tokens): share for tokens, share in mixture.weights.items()}
-                for step, mixture in self.data.at.items()
-            },
+            stages={step: mixture.by_name() for step, mixture in data.known().items()},
+            interpolations=data.interpolations,
             batch=dict(self.batch.at),
             shuffle=self.shuffle.value,
             seed=self.seed,
@@ -288,9 +321,16 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             start=start,
             state=ctx.state.url,
             checkpoint_every=self.checkpoint_every,
-            keep_steps=tuple(ctx.milestones),
+            checkpoint_minutes=self.checkpoint_minutes,
+            keep_steps=tuple(sorted({*ctx.milestones, *self.kept_steps()})),
             compiled=str(compiled_folder() / "programs"),
             tracked=Tracked(tracker=ctx.tracker, name=self.label, identity=self.identity) if ctx.tracker else None,
+            watch=self.watch.lay_out(ctx, self.seq_len) if self.watch is not None else None,
+            peak_flops=chips.chips * chips.peak_flops if chips is not None else 0.0,
+            code=ctx.code,
+            profile=ctx.profile,
+            hang_minutes=self.hang_minutes,
+            tensor=self.tensor if chips is not None else 1,
         )
 
 
@@ -313,7 +353,7 @@ class Milestone(ExecutorStep[Checkpoint], op="milestone"):
         return self.training
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
-        return self.training.expected_size(inputs)
+        return Size(bytes=self.training.checkpoint_bytes())
 
     def run(self, ctx: Context) -> Checkpoint:
         from marin.training import checkpoint
@@ -347,17 +387,7 @@ def artifact_of(directory: Directory) -> Checkpoint:
     )
 
 
-def order_of(run: Train) -> OrderSpec[ExecutorStep[Tokens]]:
-    """The order of a run's own data: what evidence about it must look at."""
-    return OrderSpec(
-        stages=run.data,
-        batch=run.batch,
-        shuffle=run.shuffle,
-        seed=run.seed,
-        block=run.block,
-        seq_len=run.seq_len,
-        first=run.first_step,
-        end=run.end_step,
-        max_epochs=run.max_epochs,
-        allow_starved=run.allow_starved,
-    )
+def trained_by(checkpoint: ExecutorStep[Checkpoint]) -> Train | None:
+    """The run that a checkpoint is of; None for one that came from elsewhere."""
+    training = checkpoint.training if isinstance(checkpoint, Milestone) else checkpoint
+    return training if isinstance(training, Train) else None

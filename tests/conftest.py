@@ -1,13 +1,16 @@
 """Stores of every kind, and the order of the tests.
 
-The servers start when the first test asks for one and end with the session. What starts Ray comes first, because Ray
-forks, and JAX, once imported, warns of every fork.
+The servers start when the first test asks for one and end with the session.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import re
+import shutil
 import signal
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,20 +28,52 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """What tests start keeps no bytecode: they edit files again within a second, which Python does not notice."""
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+def pytest_configure() -> None:
+    """One thread a training is faster for models so small, also beside other tests."""
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What tests start keeps the bytecode of what it imports: a Ray that compiles its own takes 40 s of a core, not 11.
+
+    But none of what tests write: they edit files again within a second, which Python does not notice. A file stands
+    where its folder would be.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "bytecode")))
+    written = tmp_path_factory.getbasetemp()
+    written = next((parent for parent in written.parents if parent.name.startswith("pytest-of-")), written)
+    place = Path(prefix, written.relative_to("/"))
+    if place.is_dir():
+        shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+
+
+# Files of the slow part that take a minute and more, longest first. None of them uses JAX in its own process.
+LONGEST = (
+    *("test_rehearsal.py", "test_gangs.py", "test_crashes.py", "test_commands.py", "test_microanneal_command.py"),
+    *("test_ray.py", "test_preempted.py", "test_objects.py", "test_ray_errors.py", "test_ray_clusters.py"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts Ray first; then what takes longest, so that no process works on alone at the end."""
+    """What takes longest first, so that no process works on alone at the end; but what starts Ray or forks before what
+    gives a process JAX, which has threads."""
 
-    def place(item: pytest.Item) -> tuple[bool, bool, bool]:
-        name = item.path.name
-        return "test_ray" not in name, name != "test_rehearsal.py", item.path.parent.name != "stories"
+    def place(item: pytest.Item) -> tuple[int, bool, bool]:
+        name, folder = item.path.name, item.path.parent.name
+        longest = LONGEST.index(name) if name in LONGEST else len(LONGEST)
+        return longest, not _forks(item.path), folder not in ("stories", "training")
 
     items.sort(key=place)
+
+
+@functools.cache
+def _forks(file: Path) -> bool:
+    """A file of tests whose process forks, itself or through Ray."""
+    return re.search(r"\bos\.fork\b|\bcluster_address\b|\bcluster_utils\b|\bRayBackend\b", file.read_text()) is not None
 
 
 KINDS = ("file", "memory", "gs", "s3")

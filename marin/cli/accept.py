@@ -7,7 +7,7 @@ from rich.text import Text
 
 from marin.cli.completions import complete_experiment_and_steps
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends, plan_of, scale_option
+from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, plan_of, scale_option
 from marin.errors import BadField
 from marin.report.table import open_console, say
 from marin.steps.scale import Scale
@@ -23,9 +23,12 @@ NAMED = 6  # steps that still stop
 @click.option("--because", default="", metavar="REASON", help="Why the outputs still stand; recorded and shown.")
 @scale_option()
 @PREFIX
+@SET
 @JSON
 @ends
-def command(names: tuple[str, ...], because: str, scale: Scale, prefix: str, as_json: bool) -> int:
+def command(
+    names: tuple[str, ...], because: str, scale: Scale, prefix: str, settings: tuple[str, ...], as_json: bool
+) -> int:
     """Let STEPs of EXPERIMENT stand although what would make them has changed, and say why. Runs nothing.
 
     STEP is op/label, label, op or identity. What is accepted is the change as it is now: another change stops again.
@@ -42,7 +45,7 @@ def command(names: tuple[str, ...], because: str, scale: Scale, prefix: str, as_
     named = [name for name in names if name != experiment]
     if not named:
         raise BadField(f"name the steps of {experiment} to accept; `marin plan {experiment}` lists what stops")
-    plan = plan_of(experiment, scale, prefix)
+    plan = plan_of(experiment, scale, prefix, settings)
     steps = sorted(resolve_names(named, plan.experiment.steps()), key=lambda step: step.name)
     accepted = accept_named(plan, steps, because)
     if as_json:

@@ -10,7 +10,17 @@ from rich.text import Text
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store, plan_of, scale_option
+from marin.cli.options import (
+    JSON,
+    PREFIX,
+    SET,
+    echo_json,
+    ends,
+    existing_store,
+    must_be_of_an_experiment,
+    plan_of,
+    scale_option,
+)
 from marin.report.table import Column, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.numbers import counted, listed
@@ -29,9 +39,12 @@ STYLES = ("red", "yellow", "cyan")  # of grades, worst first
 @click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="Verified within so many.")
 @scale_option()
 @PREFIX
+@SET
 @JSON
 @ends
-def command(experiments: tuple[str, ...], days: int, scale: Scale, prefix: str, as_json: bool) -> int:
+def command(
+    experiments: tuple[str, ...], days: int, scale: Scale, prefix: str, settings: tuple[str, ...], as_json: bool
+) -> int:
     """One page for whoever is to rely on results: what is wrong, what is doubtful, what somebody decided.
 
     Of the results of EXPERIMENT and of all that they were made from, or of everything in the store. Reads only.
@@ -41,8 +54,9 @@ def command(experiments: tuple[str, ...], days: int, scale: Scale, prefix: str, 
 
     store = existing_store(prefix)
     if experiments:
-        audit = audit_plans(store, [plan_of(each, scale, prefix) for each in experiments], days)
+        audit = audit_plans(store, [plan_of(each, scale, prefix, settings) for each in experiments], days)
     else:
+        must_be_of_an_experiment(settings)
         audit = audit_store(store, days)
     if as_json:
         echo_json(_as_json(audit))

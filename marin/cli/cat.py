@@ -12,10 +12,11 @@ from rich.text import Text
 
 from marin.cli.completions import complete_file, complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import LATEST, PREFIX, ends
+from marin.cli.options import LATEST, PREFIX, Parsed, ends
 from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
+from marin.report.where import Condition, only, parse_condition
 from marin.store.inventory import read_inventory
 from marin.store.lookup import output_called
 from marin.store.numbers import counted, write_bytes
@@ -30,6 +31,14 @@ MOST_LINES, MOST_LETTERS = 15, 1500  # of one text, unless --full
 @click.option("--file", "path", metavar="PATH", help="One file of the output.", shell_complete=complete_file)
 @click.option("-n", "count", type=click.IntRange(min=1), help="How many entries; 5 texts or 40 rows by default.")
 @click.option("--offset", type=int, help="Begin at this entry, from 0; negative: so many before the end.")
+@click.option(
+    "--where",
+    "conditions",
+    multiple=True,
+    type=Parsed("condition", parse_condition),
+    metavar="FIELD=VALUE",
+    help="Only entries that fit: also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
+)
 @click.option("--full", is_flag=True, help="Long texts to their end.")
 @LATEST
 @click.option("--json", "as_json", is_flag=True, help="One JSON line an entry, whole; all of them without -n.")
@@ -40,6 +49,7 @@ def command(
     path: str | None,
     count: int | None,
     offset: int | None,
+    conditions: tuple[Condition, ...],
     full: bool,
     latest: bool,
     as_json: bool,
@@ -58,6 +68,7 @@ def command(
     if first < 0:
         total = found.total if found.total is not None else sum(1 for _ in found.read(0))
         first = max(total + first, 0)
+    found = only(found, conditions)
     if as_json:
         for entry in itertools.islice(found.read(first), count):
             click.echo(json.dumps(entry.data, ensure_ascii=False))
@@ -76,6 +87,9 @@ def command(
             say(console, f"— {entry.title}", "bold cyan")
             click.echo(entry.text if full else _shortened(entry.text))
             shown += 1
+        if conditions:
+            more = "no more fit" if shown - first < (count or TEXTS) else "more may fit; see them with -n"
+            about.print(Text(more, "dim"))
         if found.total is not None and shown < found.total:
             about.print(Text(f"{shown - first} of {found.total:,}; go on with --offset {shown}", "dim"))
     else:

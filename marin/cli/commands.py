@@ -1,8 +1,8 @@
 """The commands of ``marin``, by section, and how each is found.
 
-One module per command, in this package and named after it, holding a ``command``. A module is imported when its
-command is called, so ``marin --help`` and completion load none of them. To add one: a file, a line in COMMANDS, a
-section of docs/commands.md, and rows in tests/cli/test_every_command.py.
+One module per command, in this package and named after it, holding a ``command``; of two words, with "_" between them.
+A module is imported when its command is called, so ``marin --help`` and completion load none of them. To add one: a
+file, a line in COMMANDS, a section of docs/commands.md, and rows in tests/cli/test_every_command.py.
 """
 
 from __future__ import annotations
@@ -22,19 +22,25 @@ COMMANDS: dict[str, dict[str, str]] = {
         "new": "A small project of your own, or another experiment in one.",
         "plan": "What would run, why, and what it costs.",
         "phases": "The trainings of an experiment: rate, batch, data, machines, and what changes.",
+        "inspect": "Some of the batches that a training reads, checked, with samples of their text.",
         "explain": "Everything known about a step: fields, inputs, code, what changed.",
         "diff": "What differs between two experiments, or two git revisions of one.",
     },
     "Runs": {
         "run": "Plan and run an experiment, like running its file.",
+        "submit": "Run an experiment on a cluster, its driver too, and follow what it prints.",
+        "microanneal": "Is a dataset worth including? Short cooldowns with and without it, and a verdict.",
         "status": "Who works on which step, how far it is, what failed.",
         "runs": "Who ran what, when, and how it ended; the events of one run.",
         "logs": "The log of a step's attempt, also while it runs.",
+        "health": "What is wrong with a training, running or ended: spikes, norms, data order, speed.",
+        "compare": "Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.",
     },
     "Trust": {
         "lineage": "What an output was made from, and what was made from it.",
         "revoke": "Declare bytes bad; says what was made from them.",
         "audit": "What a reviewer should know of results: one page, nonzero if something is untrusted.",
+        "audit contamination": "Which cached text holds evaluation items, and which checkpoints read it.",
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
         "adopt": "Bring outside data in, with a manifest and a reason, to be pinned.",
     },
@@ -47,11 +53,23 @@ COMMANDS: dict[str, dict[str, str]] = {
         "gc": "What nothing needs any more, and what deleting it would free.",
         "rm": "Take outputs away, now.",
     },
+    "Clusters": {
+        "cluster up": "Start a Ray cluster on this machine and keep it, or one that a file defines.",
+        "cluster down": "End it.",
+        "cluster status": "Its nodes, what they have, what runs and waits there.",
+        "cluster jobs": "The drivers that were submitted to it.",
+        "cluster logs": "What one of them printed, and prints.",
+        "cluster dashboard": "Where to watch it in a browser.",
+    },
     "This tool": {
         "completion": "Tab in bash, zsh and fish: prints the script and how to install it.",
     },
 }
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
+
+
+def module_of(command: str) -> str:
+    return command.replace("-", "_").replace(" ", "_")
 
 
 class LazyGroup(click.Group):
@@ -76,17 +94,21 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in LINES:
             return None
-        module = importlib.import_module(f"marin.cli.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"marin.cli.{module_of(cmd_name)}")
         command: click.Command = module.command
         command.name = cmd_name
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        name = args[0]
+        name, kind = args[0], " ".join(args[:2])
+        if kind in LINES and len(args) > 1:
+            return super().resolve_command(ctx, [kind, *args[2:]])
         if name not in LINES and not name.startswith("-"):
             import difflib
 
             near = difflib.get_close_matches(name, LINES, n=2)
+            if kinds := [kind for kind in LINES if kind.startswith(f"{name} ")]:
+                near = kinds
             if name.endswith(".py"):
                 near = [f"{command} {name}" for command in ("run", "plan")]
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(LINES)}"
@@ -101,7 +123,8 @@ class LazyGroup(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         from click.shell_completion import CompletionItem
 
-        items = [CompletionItem(name, help=line) for name, line in LINES.items() if name.startswith(incomplete)]
+        names = {name: line for name, line in LINES.items() if " " not in name and name.startswith(incomplete)}
+        items = [CompletionItem(name, help=line) for name, line in names.items()]
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
 

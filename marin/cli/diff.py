@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, echo_json, ends, existing_store, experiment_argument, scale_option
+from marin.cli.options import JSON, SET, echo_json, ends, existing_store, experiment_argument, scale_option
 from marin.errors import ExperimentError
 from marin.report.diff.cost import to_run, trained_anew, training_sum
 from marin.report.diff.difference import Difference, StepDifference, compare_sides
@@ -19,6 +20,9 @@ from marin.report.diff.revisions import base_of, commit_of, top_of
 from marin.report.table import open_console, say
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
+
+if TYPE_CHECKING:
+    from marin.report.diff.report import Block
 
 WORKING_TREE = "working tree"
 
@@ -29,6 +33,10 @@ WORKING_TREE = "working tree"
 @click.option("--from", "old_revision", metavar="REV", help="EXPERIMENT as it was at this git revision.")
 @click.option("--to", "new_revision", metavar="REV", help="The other side at this revision; else the working tree.")
 @scale_option(Scale.FULL)
+@SET
+@click.option(
+    "--between", nargs=2, metavar="OLD NEW", help="Two trainings of EXPERIMENT, by label, instead of two experiments."
+)
 @click.option("--prefix", help="A store: what of each side it holds already.", shell_complete=complete_path)
 @click.option("--all", "every", is_flag=True, help="Shorten nothing.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="For a pull request.")
@@ -40,6 +48,8 @@ def command(
     old_revision: str | None,
     new_revision: str | None,
     scale: Scale,
+    settings: tuple[str, ...],
+    between: tuple[str, str] | None,
     prefix: str | None,
     every: bool,
     as_markdown: bool,
@@ -48,9 +58,12 @@ def command(
     """What differs between two experiment files, or between two git revisions of one.
 
     Without OTHER and --from, the working tree is compared with where its branch left main; on main, with the last
-    commit. Each side is built in a process of its own from its own code; the checkout stays as it is.
+    commit. With --set, the new side is what it makes; it is compared with the file as it is where no revision is named.
+    Each side is built in a process of its own from its own code; the checkout stays as it is.
     """
-    old, new = _sources(Path(experiment), Path(other) if other else None, old_revision, new_revision)
+    if between is not None:
+        return _print_between(_source(Path(experiment), new_revision, "", settings), scale, between, every, as_markdown)
+    old, new = _sources(Path(experiment), Path(other) if other else None, old_revision, new_revision, settings)
     difference = compare_sides(*read_sides(old, new, scale))
     opened = existing_store(prefix) if prefix is not None else None
     store, committed = (opened.prefix, opened.identities()) if opened is not None else ("", set[str]())
@@ -59,10 +72,31 @@ def command(
         echo_json({**about, **_as_json(difference, store, committed)})
         return Exit.OK
     from marin.report.diff.report import report
-    from marin.report.diff.text import markdown, print_blocks
 
     title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
     blocks = report(difference, store, committed, every=every)
+    return _print(title, blocks, as_markdown)
+
+
+def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: bool, as_markdown: bool) -> int:
+    """Raises ExperimentError for a label that no training of the experiment has."""
+    from marin.report.diff.difference import between
+    from marin.report.diff.report import Line, apart
+
+    side, _ = read_sides(place, place, scale)
+    trainings = {step.label: step for step in side.steps if step.work is not None}
+    for label in labels:
+        if label not in trainings:
+            raise ExperimentError(f"--between {label}: the trainings of {side.experiment} are {', '.join(trainings)}")
+    old, new = (trainings[label] for label in labels)
+    title = f"{side.experiment}, {scale.value} scale: {old.name} → {new.name}"
+    blocks = apart(between(side, old, new), every) or [Line("nothing differs but what they begin with")]
+    return _print(title, blocks, as_markdown)
+
+
+def _print(title: str, blocks: Sequence[Block], as_markdown: bool) -> int:
+    from marin.report.diff.text import markdown, print_blocks
+
     if as_markdown:
         click.echo(markdown(title, blocks), nl=False)
     else:
@@ -72,28 +106,33 @@ def command(
     return Exit.OK
 
 
-def _sources(file: Path, other: Path | None, old: str | None, new: str | None) -> tuple[Source, Source]:
+def _sources(
+    file: Path, other: Path | None, old: str | None, new: str | None, settings: tuple[str, ...]
+) -> tuple[Source, Source]:
     """Raises ExperimentError for a file or revision that is not there."""
+    if other is None and old is None and new is None and settings:
+        return _source(file, None, "as it is"), _source(file, None, " ".join(settings), settings)
     if other is not None:
         for path, revision in ((file, old), (other, new)):
             if revision is None and not path.is_file():
                 raise ExperimentError(f"{path}: no such experiment file{near_files(path.absolute())}")
-        return _source(file, old, str(file)), _source(other, new, str(other))
+        return _source(file, old, str(file)), _source(other, new, str(other), settings)
     top = top_of(file)
     if old is None:
         commit, what = base_of(top)
         before = Source(file=file, commit=commit, named=f"{commit[:8]} ({what})")
     else:
         before = _source(file, old, "")
-    return before, _source(file, new, "" if new else WORKING_TREE)
+    return before, _source(file, new, "" if new else WORKING_TREE, settings)
 
 
-def _source(file: Path, revision: str | None, named: str) -> Source:
+def _source(file: Path, revision: str | None, named: str, settings: tuple[str, ...] = ()) -> Source:
     if revision is None:
-        return Source(file=file, commit="", named=named)
+        return Source(file=file, commit="", named=named, settings=settings)
     commit = commit_of(top_of(file), revision)
     shown = revision if commit.startswith(revision) else f"{revision} ({commit[:8]})"
-    return Source(file=file, commit=commit, named=f"{named} at {shown}" if named else shown)
+    shown = f"{named} at {shown}" if named else shown
+    return Source(file=file, commit=commit, named=shown, settings=settings)
 
 
 def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class Exit(IntEnum):
     EXPERIMENT = 4
     STORE = 5
     EGRESS = 6
+    ILL = 7
     HUNG_UP = 129
     INTERRUPTED = 130
     PIPE_CLOSED = 141
@@ -29,7 +30,17 @@ def guarded(work: Callable[[], int]) -> int:
     """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
     import click
 
-    from marin.errors import Drift, EgressOverBudget, ExperimentError, MarinError, PlanError, Revoked, StoreError
+    from marin.errors import (
+        Drift,
+        EgressOverBudget,
+        ExperimentError,
+        MarinError,
+        PlanError,
+        Revoked,
+        StarvedSource,
+        StoreError,
+        TooManyEpochs,
+    )
     from marin.executor.signals import SIGNALS
     from marin.executor.verbosity import log_as_asked
 
@@ -51,7 +62,7 @@ def guarded(work: Callable[[], int]) -> int:
             return Exit.DRIFT
         if isinstance(error, EgressOverBudget):
             return Exit.EGRESS
-        if isinstance(error, ExperimentError | PlanError):
+        if isinstance(error, ExperimentError | PlanError | StarvedSource | TooManyEpochs):  # refused at plan
             return Exit.EXPERIMENT
         return Exit.STORE if isinstance(error, StoreError) else Exit.FAILED
     except BrokenPipeError:

@@ -11,7 +11,16 @@ from rich.tree import Tree
 
 from marin.cli.completions import complete_field, complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import PREFIX, echo_json, ends, existing_store, experiment_in, scale_option
+from marin.cli.options import (
+    PREFIX,
+    SET,
+    echo_json,
+    ends,
+    existing_store,
+    experiment_in,
+    must_be_of_an_experiment,
+    scale_option,
+)
 from marin.errors import BadField
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
@@ -47,6 +56,7 @@ COLUMNS = (
 )
 @click.option("--experiment", metavar="FILE", help="STEP as this experiment has it now.", shell_complete=complete_path)
 @scale_option()
+@SET
 @click.option("--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="Levels of the tree.")
 @click.option("--every", is_flag=True, help="Do not fold like outputs into one line.")
 @PREFIX
@@ -59,6 +69,7 @@ def command(
     kinds: tuple[str, ...],
     experiment: str | None,
     scale: Scale,
+    settings: tuple[str, ...],
     depth: int,
     every: bool,
     prefix: str,
@@ -79,11 +90,14 @@ def command(
         if kind not in known:
             raise BadField(f"--kind {kind}: this store has no such artifact; {hint(kind, known)}")
     if experiment is None:
+        must_be_of_an_experiment(settings)
         starts = outputs_named(lineage, store, step)
     else:
         from marin.plan.plan import resolve_names
 
-        named = sorted(resolve_names([step], experiment_in(experiment, scale).steps()), key=lambda each: each.name)
+        named = sorted(
+            resolve_names([step], experiment_in(experiment, scale, settings).steps()), key=lambda each: each.name
+        )
         starts = outputs_of(lineage, {each.identity: each.name for each in named})
     tree = LineageTree(direction, starts, lineage, Annotations(store, lineage, revoked(store)))
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,15 @@ region_options = together(
 )
 
 
+SET: Decorator = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="STEP.FIELD=VALUE",
+    help="Another value for a field, such as mantis.optimizer.peak_lr=1e-4: other outputs, with a record of it.",
+)
+
+
 def ends[**P](work: Callable[P, int]) -> Callable[P, None]:
     """Ends the process with the code that ``work`` returns; see docs/exit-codes.md. Goes below the options."""
 
@@ -126,17 +135,25 @@ def existing_store(prefix: str) -> Store:
     return store
 
 
-def experiment_in(file: str, scale: Scale) -> Experiment:
+def must_be_of_an_experiment(settings: Sequence[str]) -> None:
+    """Raises BadField for fields to change where no experiment is named that has them."""
+    if settings:
+        raise BadField(f"--set {settings[0]} changes an experiment; name its file")
+
+
+def experiment_in(file: str, scale: Scale, settings: Sequence[str] = ()) -> Experiment:
+    """settings: of --set."""
     from marin.steps.experiment_file import built_by, load_build
+    from marin.steps.overrides import with_changes
 
-    return built_by(*load_build(file), scale)
+    return with_changes(built_by(*load_build(file), scale), settings)
 
 
-def plan_of(experiment: str, scale: Scale, prefix: str) -> Plan:
+def plan_of(experiment: str, scale: Scale, prefix: str, settings: Sequence[str] = ()) -> Plan:
     """The plan of an experiment file; it knows the experiment and the store."""
     from marin.plan.plan import make_plan
     from marin.store.collector import paused
     from marin.store.store import open_store
 
     with paused():
-        return make_plan(experiment_in(experiment, scale), open_store(prefix), scale=scale)
+        return make_plan(experiment_in(experiment, scale, settings), open_store(prefix), scale=scale)

@@ -10,14 +10,18 @@ from rich.console import Console
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, echo_json, ends, experiment_in, scale_option
-from marin.report.phases import Phase, drawn, lines_of, phases_of
+from marin.cli.options import JSON, SET, echo_json, ends, experiment_in, plan_of, scale_option
+from marin.data.draw_table import DrawRow
+from marin.plan.cost.sizes import declared_sizes, expected_sizes
+from marin.plan.draws import check_draws
+from marin.report.phases import Phase, drawn, lines_of, phases_of, shares_over
 from marin.report.table import Column, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.numbers import counted, write_count
 
 NAMED = 4  # sources of a mixture; --json has all
-WIDEST = 96  # of a drawn line
+DRAWN = 6  # sources of a mixture
+WIDEST, LABEL = 72, 44  # of a drawn line; beside it
 COLUMNS = (
     Column(heading="training"),
     Column(heading="steps", right=True),
@@ -27,22 +31,49 @@ COLUMNS = (
     Column(heading="machines"),
 )
 
+DRAWS = (
+    Column(heading="source"),
+    Column(heading="share", right=True),
+    Column(heading="available", right=True),
+    Column(heading="drawn", right=True),
+    Column(heading="epochs", right=True),
+    Column(heading="epochs by then", right=True),
+    Column(heading="in a block", right=True),
+)
+
 
 @click.command()
 @click.argument("experiment", shell_complete=complete_path)
 @scale_option()
+@SET
+@click.option("--data", is_flag=True, help="What each training draws of each source; refuse what its run would refuse.")
+@click.option("--prefix", default="", help="Count tokens in this store; without it, as the steps declare them.")
 @JSON
 @ends
-def command(experiment: str, scale: Scale, as_json: bool) -> int:
+def command(experiment: str, scale: Scale, settings: tuple[str, ...], data: bool, prefix: str, as_json: bool) -> int:
     """The trainings of EXPERIMENT, phase by phase: learning rate, batch, tokens, data, machines, and what changes.
 
-    Reads the file alone: no store, no network.
+    Reads the file alone, no store and no network, if there is no --prefix.
     """
-    phases = phases_of(experiment_in(experiment, scale))
-    if as_json:
-        echo_json({"scale": scale.value, "phases": [asdict(phase) for phase in phases]})
+    if prefix:
+        plan = plan_of(experiment, scale, prefix, settings)
+        read, sizes = plan.experiment, expected_sizes(plan)
     else:
-        _print(open_console(), phases, f"{experiment} · {scale.value}: {counted(len(phases), 'training')}")
+        read = experiment_in(experiment, scale, settings)
+        sizes = declared_sizes(read)
+    phases = phases_of(read, sizes)
+    if as_json:
+        shown = [{name: held for name, held in asdict(phase).items() if data or name != "draws"} for phase in phases]
+        echo_json({"scale": scale.value, "phases": shown})
+    else:
+        console = open_console()
+        _print(console, phases, f"{experiment} · {scale.value}: {counted(len(phases), 'training')}")
+        if data:
+            for phase in phases:
+                _print_draws(console, phase)
+    if data:
+        for step in read.steps():
+            check_draws(step, sizes)
     return Exit.OK
 
 
@@ -70,20 +101,70 @@ def _print(console: Console, phases: list[Phase], heading: str) -> None:
             if at == phase.first and phase.after and shares == read[phase.after]:
                 say(console, "  data as before")
                 continue
+            if not shares:
+                say(console, f"  data from step {at:,}: by tokens that nobody has counted yet")
+                continue
             largest = [f"{name} {share:.1%}" for name, share in list(shares.items())[:NAMED]]
             more = f", {len(shares) - NAMED} more" if len(shares) > NAMED else ""
-            say(console, f"  data from step {at:,}: {', '.join(largest)}{more}")
+            over = f", gone over to in {phase.over[at]:,} steps" if at in phase.over else ""
+            say(console, f"  data from step {at:,}: {', '.join(largest)}{more}{over}")
     for way in lines_of(phases):
-        end, width = way[-1].end, min(console.width - 2, WIDEST)
-        rates = [point for phase in way for point in phase.rates]
-        batches = [(at, float(size)) for phase in way for at, size in phase.batches]
-        tokens = sum(phase.tokens for phase in way)
-        say(console, "")
-        say(console, f"{way[-1].name} from its beginning: {end:,} steps, {write_count(tokens)} tokens", "bold")
-        say(console, f"  learning rate, at most {max(rate for _, rate in rates):.3g}")
-        say(console, f"  {drawn(rates, end, width)}")
-        say(console, f"  batch, at most {max(size for _, size in batches):,.0f} sequences")
-        say(console, f"  {drawn(_steps(batches), end, width)}")
+        _draw(console, way)
+
+
+def _draw(console: Console, way: list[Phase]) -> None:
+    """Learning rate, batch, tokens and the share of each source over the steps of a run from its beginning."""
+    end, width = way[-1].end, min(console.width - LABEL, WIDEST)
+    rates = [point for phase in way for point in phase.rates]
+    batches = [(at, float(size)) for phase in way for at, size in phase.batches]
+    read = [(at, float(count)) for phase in way for at, count in phase.read]
+    shares = shares_over(way)
+    lines = [
+        (rates, f"learning rate, at most {max(rate for _, rate in rates):.3g}"),
+        (_steps(batches), f"batch, at most {max(size for _, size in batches):,.0f} sequences"),
+        (read, f"tokens, {write_count(read[-1][1])} at the end"),
+        *(
+            (_steps(of_one), f"{name}, at most {max(share for _, share in of_one):.1%}")
+            for name, of_one in list(shares.items())[:DRAWN]
+        ),
+    ]
+    say(console, "")
+    tokens = write_count(sum(phase.tokens for phase in way))
+    say(console, f"{way[-1].name} from its beginning: {end:,} steps, {tokens} tokens", "bold")
+    for points, label in lines:
+        say(console, f"  {drawn(points, end, width)}  {label}")
+    if (more := len(shares) - DRAWN) > 0:
+        say(console, f"  {' ' * width}  {counted(more, 'more source')}")
+
+
+def _print_draws(console: Console, phase: Phase) -> None:
+    """Tokens available and drawn, epochs, and sequences in a block: of each stage, and of all of them."""
+    say(console, "")
+    if phase.draws is None:
+        say(console, f"{phase.name}: what it draws is not known before its sources are counted", "bold")
+        return
+    several = len(phase.draws.stages) > 1
+    for first, end, rows in phase.draws.stages:
+        _print_rows(console, f"{phase.name} draws from step {first:,} to {end:,}", rows)
+    if several:
+        _print_rows(console, f"{phase.name} draws in all", phase.draws.total)
+
+
+def _print_rows(console: Console, heading: str, rows: tuple[DrawRow, ...]) -> None:
+    say(console, heading, "bold")
+    shown = [
+        [
+            row.name,
+            f"{row.share:.2%}",
+            "not counted" if row.available is None else write_count(row.available),
+            write_count(row.drawn),
+            "" if row.epochs is None else f"{row.epochs:.2f}",
+            "" if row.epochs_by_end is None else f"{row.epochs_by_end:.2f}",
+            f"{row.per_block:.1f}",
+        ]
+        for row in rows
+    ]
+    print_table(console, DRAWS, shown)
 
 
 def _rates(phase: Phase) -> list[str]:

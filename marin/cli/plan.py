@@ -14,6 +14,7 @@ from marin.cli.options import (
     EXPERIMENT,
     JSON,
     PREFIX,
+    SET,
     echo_json,
     ends,
     plan_of,
@@ -22,7 +23,9 @@ from marin.cli.options import (
 )
 from marin.plan.cost.egress import Allowance, Regions, must_be_allowed
 from marin.plan.cost.plan_cost import StepCost, by_operator, crossing, in_all, plan_costs
+from marin.plan.cost.sizes import expected_sizes
 from marin.plan.decision import Action
+from marin.plan.draws import must_not_starve
 from marin.plan.plan import Plan
 from marin.report.table import open_console
 from marin.steps.scale import Scale
@@ -33,6 +36,7 @@ from marin.store.region import Region
 @EXPERIMENT
 @scale_option()
 @PREFIX
+@SET
 @region_options
 @EVERY_STEP
 @JSON
@@ -41,6 +45,7 @@ def command(
     experiment: str,
     scale: Scale,
     prefix: str,
+    settings: tuple[str, ...],
     region: Region | None,
     store_region: Region | None,
     egress_budget: int | None,
@@ -56,9 +61,10 @@ def command(
     from marin.report.cost_table import print_costs
     from marin.report.terminal import print_plan
 
-    plan = plan_of(experiment, scale, prefix)
+    plan = plan_of(experiment, scale, prefix, settings)
     regions = Regions(plan.store.prefix, region, store_region)
-    costs = plan_costs(plan, regions)
+    sizes = expected_sizes(plan)
+    costs = plan_costs(plan, regions, sizes)
     if as_json:
         echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(plan, costs)})
     else:
@@ -67,6 +73,7 @@ def command(
         print_costs(console, plan, costs, regions)
     if plan.having(Action.STOP):
         return Exit.DRIFT
+    must_not_starve(plan, sizes)
     must_be_allowed(crossing(costs), Allowance(stated=egress_budget, because=allow_egress), regions)
     return Exit.OK
 
@@ -76,6 +83,7 @@ def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
     cost_of = {cost.decision.step: cost for cost in costs}
     return {
         "issue": plan.experiment.issue,
+        "set": plan.experiment.all_changes(),
         "store": plan.store.prefix,
         "not_compared": list(plan.not_compared),
         "costs": {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-import shlex
-import sys
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +22,7 @@ from marin.cli.options import (
     EVERY_STEP,
     EXPERIMENT,
     PREFIX,
+    SET,
     Parsed,
     choice,
     ends,
@@ -29,9 +30,9 @@ from marin.cli.options import (
     scale_option,
     together,
 )
-from marin.errors import BadPrefix, ClusterLost, MissingDependency, StalePlan, StoreFull
+from marin.errors import BadField, BadPrefix, ClusterLost, MissingDependency, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend, BackendName
-from marin.executor.backends.cluster import named_cluster
+from marin.executor.backends.cluster import DASHBOARD, named_cluster
 from marin.executor.backends.private_ray import stay_on_this_machine
 from marin.executor.backends.shipping import must_ship
 from marin.executor.events import Events, git_revision
@@ -41,13 +42,18 @@ from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
 from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
 from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
+from marin.plan.cost.sizes import expected_sizes
 from marin.plan.decision import Action, OnDrift
+from marin.plan.draws import must_not_starve
+from marin.plan.offline import must_not_need_hub
 from marin.plan.plan import Plan, make_plan
 from marin.report.closing import print_closing, print_next
 from marin.report.log_stream import LogStream
 from marin.report.table import open_console, say
+from marin.report.typed import same_command
 from marin.steps.experiment import Experiment
 from marin.steps.experiment_file import Build, built_by, load_build
+from marin.steps.overrides import with_changes
 from marin.steps.scale import Scale
 from marin.store.collector import paused
 from marin.store.files.verify import EVERY_BYTE
@@ -62,12 +68,21 @@ class Tracker(StrEnum):
     TRACKIO = "trackio"
 
 
+def parse_steps(text: str) -> tuple[int, int]:
+    """``10-12`` or ``10``, optimizer steps. Raises BadField."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+    if found is None or int(found[1]) > int(found[2] or found[1]):
+        raise BadField(f"{text!r} is no range of optimizer steps; wanted the first and the last, 10-12 say")
+    return int(found[1]), int(found[2] or found[1])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """How one command wants an experiment planned and run: run_options."""
 
     scale: Scale
     prefix: str
+    settings: tuple[str, ...]
     dry_run: bool
     only: tuple[str, ...]
     rebuild: tuple[str, ...]
@@ -79,11 +94,12 @@ class Options:
     allow_egress: str
     check_inputs: int
     track: Tracker | None
+    profile: tuple[int, int] | None
     backend: BackendName
     address: str
     logs: bool
     every_step: bool
-    command: str = field(default_factory=lambda: shlex.join(sys.argv))
+    command: str = field(default_factory=same_command)
 
     @property
     def runs_here(self) -> bool:
@@ -97,6 +113,7 @@ class Options:
 run_options = together(
     scale_option(),
     PREFIX,
+    SET,
     click.option("--dry-run", is_flag=True, help="Plan, say what would run and what it costs; change nothing."),
     click.option(
         "--only",
@@ -128,6 +145,12 @@ run_options = together(
         type=click.Choice(Tracker, case_sensitive=False),
         help="Show trainings in W&B or trackio as well, which read their own variables (WANDB_…, TRACKIO_…).",
     ),
+    click.option(
+        "--profile",
+        type=Parsed("FIRST-LAST", parse_steps),
+        metavar="STEPS",
+        help="Trace these optimizer steps of trainings (10-12) for Perfetto; linked from the page.",
+    ),
     choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
     click.option(
         "--address",
@@ -158,7 +181,7 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         raise MissingDependency(f"--track {options.track.value} needs it: pip install 'marin[track]'")
     console = open_console()
     with paused():
-        experiment = built_by(build, source, options.scale)
+        experiment = with_changes(built_by(build, source, options.scale), options.settings)
         if options.only:
             experiment = experiment.only(options.only)
         store = open_store(options.prefix)
@@ -168,7 +191,8 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
     cluster = named_cluster(options.address) if runs else None  # that somebody named
     terminal.print_plan(console, plan, every=options.every_step, where=cluster)
     regions = Regions(store.prefix, options.region, options.store_region)
-    costs = plan_costs(plan, regions)
+    sizes = expected_sizes(plan)
+    costs = plan_costs(plan, regions, sizes)
     print_costs(console, plan, costs, regions)
     if options.dry_run:
         stopped = plan.having(Action.STOP)
@@ -176,9 +200,13 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         console.print(f"dry run: nothing was started{would}")
         if stopped:
             return Exit.DRIFT
+        must_not_starve(plan, sizes)
         _allowed_egress(costs, options, regions)
         return Exit.OK
     plan.must_not_stop()
+    must_not_starve(plan, sizes)
+    if cluster is None:
+        must_not_need_hub(plan, os.environ)
     egress = _allowed_egress(costs, options, regions)
     try:
         run = _execute(plan, source, options, console, egress, regions)
@@ -231,12 +259,21 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
     accept_planned(plan)
     todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:
-        return Scheduler(plan, _backend(options, console), lambda _event, _result: None).execute()
+        return Scheduler(plan, _backend(options, lambda _: None), lambda _event, _result: None).execute()
     events = Events(store, source.stem)
     events.began(options.command, git, options.scale.value, len(todo))
     if egress.by_route:
         events.note("egress", **egress.to_json(), budget=options.allowance.budget, allowed=options.allow_egress)
     scheduler: Scheduler | None = None
+    dashboard = ""
+
+    def hear(message: str) -> None:
+        nonlocal dashboard
+        say(console, message)
+        if message.startswith(DASHBOARD):
+            dashboard = message.removeprefix(DASHBOARD).split()[0]
+            events.watched(dashboard)
+
     stream = LogStream(console, store) if options.logs else nullcontext()
     try:
         with Progress(console, plan) as progress, stream as logs:
@@ -247,7 +284,7 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
                     logs(event, result)
                 progress(event, result)
 
-            backend = _backend(options, console)
+            backend = _backend(options, hear)
             if any(regions.of(decision.step) for decision in todo):
                 from marin.executor.backends.egress_meter import MeteredBackend
 
@@ -256,6 +293,7 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
             scheduler = Scheduler(
                 plan, backend, listen, source.stem, git, on_message=on_message,
                 check_inputs=options.check_inputs, tracker=options.track.value if options.track else "",
+                profile=options.profile,
             )  # fmt: skip
             run = scheduler.execute()
     except BaseException as error:
@@ -263,19 +301,21 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
         if scheduler is not None and isinstance(error, KeyboardInterrupt | ClusterLost):
             _close(console, scheduler.run, source, options)
         raise
+    if named_cluster(options.address) is not None:
+        run.dashboard = dashboard
     events.ended(run.seconds, len(run.having(Status.FAILED)))
     return run
 
 
-def _backend(options: Options, console: Console) -> Backend:
-    """Neither choice starts anything before there is a step to run. console: says where a cluster can be watched."""
+def _backend(options: Options, hear: Callable[[str], None]) -> Backend:
+    """Neither choice starts anything before there is a step to run. hear: is told where a cluster can be watched."""
     if options.runs_here:
         from marin.executor.backends.inline import InlineBackend
 
         return InlineBackend()
     from marin.executor.backends.ray import RayBackend
 
-    return RayBackend(options.address, functools.partial(say, console))
+    return RayBackend(options.address, hear)
 
 
 def _close(console: Console, run: Run, source: Path, options: Options) -> None:

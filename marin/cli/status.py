@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+from rich.console import Console
 from rich.text import Text
 
 from marin.cli.exits import Exit
@@ -10,19 +13,22 @@ from marin.cli.options import (
     EVERY_STEP,
     JSON,
     PREFIX,
+    SET,
     echo_json,
     ends,
     existing_store,
     experiment_argument,
     experiment_in,
+    must_be_of_an_experiment,
     scale_option,
 )
-from marin.report.run_history import RECENT, past_runs, run_names
+from marin.executor.backends.cluster import DASHBOARD
+from marin.report.run_history import RECENT, Outcome, past_runs, run_names
 from marin.report.runs_table import print_runs
 from marin.report.status import Standing, StepStatus, statuses, store_statuses
 from marin.report.table import Column, open_console, print_table, say
 from marin.steps.scale import Scale
-from marin.store.store import open_store
+from marin.store.store import Store, open_store
 
 STYLES = {
     Standing.RUNNING: "cyan",
@@ -42,17 +48,21 @@ COLUMNS = (Column(), Column(heading="step"), Column(heading="identity", spare=1)
 @experiment_argument(required=False)
 @scale_option()
 @PREFIX
+@SET
 @EVERY_STEP
 @JSON
 @ends
-def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool, as_json: bool) -> int:
+def command(
+    experiment: str | None, scale: Scale, prefix: str, settings: tuple[str, ...], every_step: bool, as_json: bool
+) -> int:
     """Who works on which step since when, how far it is, and what failed.
 
     Of EXPERIMENT (a file); without one, of everything in the store, with the latest runs.
     """
     console = open_console()
     if experiment is not None:
-        steps = statuses(open_store(prefix), experiment_in(experiment, scale).steps())
+        store = open_store(prefix)
+        steps = statuses(store, experiment_in(experiment, scale, settings).steps())
         if as_json:
             echo_json([step.to_json() for step in steps])
             return Exit.OK
@@ -60,7 +70,9 @@ def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool,
         counts = {standing: sum(step.status is standing for step in steps) for standing in Standing}
         tally = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
         say(console, f"{len(steps)} steps: {tally}", "bold")
+        _print_dashboards(console, store, Path(experiment).stem)
         return Exit.OK
+    must_be_of_an_experiment(settings)
     store = existing_store(prefix)
     steps, runs = store_statuses(store), past_runs(store, run_names(store)[-RECENT:])
     if as_json:
@@ -73,8 +85,16 @@ def command(experiment: str | None, scale: Scale, prefix: str, every_step: bool,
     if runs:
         console.print()
         print_runs(console, runs)
+    _print_dashboards(console, store)
     say(console, f"{len(store.identities()):,} outputs — store {store.prefix}", "bold")
     return Exit.OK
+
+
+def _print_dashboards(console: Console, store: Store, experiment: str = "") -> None:
+    """Where what runs can be watched. experiment: only of that one."""
+    for run in past_runs(store, run_names(store)[-RECENT:]):
+        if run.outcome is Outcome.RUNNING and run.dashboard and experiment in ("", run.experiment):
+            say(console, f"{run.experiment} {run.scale}: {DASHBOARD}{run.dashboard}")
 
 
 def _row(step: StepStatus, identity: str = "") -> list[Text | str]:

@@ -53,13 +53,39 @@ class Apportionment:
                 pending += ((node.lighter, lighter), (node.heavier, n - lighter))
         return counts
 
-    def draws_until(self, index: int, count: int) -> int:
-        """The fewest draws after which source ``index`` has ``count`` of them."""
-        high = 1
-        while self.counts(high)[index] < count:
-            high *= 2
-        low = high // 2
-        while low + 1 < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.counts(middle)[index] >= count else (middle, high)
-        return high
+
+class Shift:
+    """From one apportionment to another, evenly over ``length`` draws; the second one's from then on.
+
+    first, second: and the place of each of their weights among all ``size``. Both are asked in turn, the second
+    ever more often: after n of the draws n² / (2 · length) times, to the nearest. So counts sum to n and never shrink
+    here too.
+    """
+
+    def __init__(
+        self, first: tuple[Apportionment, Sequence[int]], second: tuple[Apportionment, Sequence[int]], *, length: int
+    ) -> None:
+        self._first, self._second, self._length = first, second, length
+        self.size = len({*first[1], *second[1]})
+
+    def counts(self, draws: int) -> list[int]:
+        """As Apportionment.counts."""
+        within = min(draws, self._length)
+        second = (within * within + self._length) // (2 * self._length) + draws - within
+        counts = [0] * self.size
+        for (shares, places), asked in ((self._first, draws - second), (self._second, second)):
+            for place, count in zip(places, shares.counts(asked), strict=True):
+                counts[place] += count
+        return counts
+
+
+def draws_until(shares: Apportionment | Shift, index: int, count: int) -> int:
+    """The fewest draws after which source ``index``, which is drawn from at the end, has ``count`` of them."""
+    high = 1
+    while shares.counts(high)[index] < count:
+        high *= 2
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if shares.counts(middle)[index] >= count else (middle, high)
+    return high

@@ -26,6 +26,27 @@ class RawFiles(Artifact, kind="raw_files"):
     bytes: int
 
 
+class DocumentScores(Artifact, kind="document_scores"):
+    """A number for each document: see marin.data.scores for the files. least, mean, most: of these numbers."""
+
+    documents: int
+    least: float
+    mean: float
+    most: float
+
+
+class Classifier(Artifact, kind="classifier"):
+    """A model of good and bad text: see marin.text.classifier. good, bad: examples.
+
+    separation: the chance that a good text scores above a bad one, of documents that it was not trained on; .5 for a
+    model that knows nothing.
+    """
+
+    good: int
+    bad: int
+    separation: float
+
+
 class Tokenizer(Artifact, kind="tokenizer"):
     """A Hugging Face ``tokenizer.json`` (and ``tokenizer_config.json``)."""
 
@@ -56,6 +77,19 @@ class Checkpoint(Artifact, kind="checkpoint"):
     parameters: int
     architecture: str
     loss: float | None = None
+
+
+class HuggingFaceModel(Artifact, kind="hugging_face_model"):
+    """A model as transformers loads it, in the one folder below.
+
+    folder: its name, ``step192000-tokens3264B``. The others as a checkpoint has them.
+    """
+
+    folder: str
+    step: int
+    tokens: int
+    parameters: int
+    architecture: str
 
 
 class Scores(Artifact, kind="scores"):

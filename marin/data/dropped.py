@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from marin.data.artifacts import Documents
 from marin.data.documents import Document, read_rows, read_shard, shard_names, write_rows, write_shard
 from marin.errors import OverRemoval
 from marin.store.files.directory import Directory
@@ -79,6 +80,13 @@ def total(parts: Iterable[Sieved]) -> Sieved:
     for part in held:
         dropped.update(part.dropped)
     return Sieved(sum(part.documents for part in held), sum(part.bytes for part in held), dict(sorted(dropped.items())))
+
+
+def remaining(step: str, source: str, written: Sequence[Sieved], bound: float, out: Directory) -> Documents:
+    """What a stage leaves of a source. written: of each shard. Raises OverRemoval if more than ``bound`` went."""
+    sieved = total(written)
+    check_removed(step, source, sieved, bound, out)
+    return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(written), dropped=sieved.dropped)
 
 
 def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Directory) -> None:

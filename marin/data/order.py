@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marin.data.apportion import Apportionment
-from marin.data.mixture import MAX_BLOCK, BatchSchedule, Mixture, Shuffle, Stages, source_name
-from marin.data.permutation import Linear, affine, draw_feistel, draw_linear, feistel, raw_stream, right_bits
+from marin.data.apportion import draws_until
+from marin.data.mixture import MAX_BLOCK, BatchSchedule, Shuffle, Stages, source_name
+from marin.data.permutation import ROUND, Linear, affine, draw_feistel, draw_linear, feistel, raw_stream, right_bits
+from marin.data.stage_draws import StageDraws, stage_draws
 from marin.errors import BadField, LabelClash, StarvedSource, TooManyEpochs
 from marin.steps.value import digest, encode
 
@@ -28,15 +29,12 @@ CACHED_BLOCKS = 64
 
 @dataclass(frozen=True)
 class _Stage:
-    """step, sequence: where it starts. sources: (k,) numbers into DataOrder.sources, as the shares' order.
-
-    before: (sources,) draws of every source in earlier stages.
+    """sources: (k,) numbers into DataOrder.sources, as the draws' order. before: (sources,) draws of every source in
+    earlier stages.
     """
 
-    step: int
-    sequence: int
+    draws: StageDraws[Any]
     sources: NDArray[np.int64]
-    apportionment: Apportionment
     before: I64
 
 
@@ -61,7 +59,7 @@ class DataOrder[S]:
     sequences_per_source: windows in each store. block: places among which a mixture is exact.
     keys: what each source's permutation is drawn from; by default the source itself. Give the
     content's digest to make the order depend on nothing but content.
-    Raises BadField for sources without length, StarvedSource for an empty one.
+    Raises BadField for sources without length and shares that are not known yet, StarvedSource for an empty one.
     """
 
     def __init__(
@@ -98,7 +96,7 @@ class DataOrder[S]:
         self._feistel_keys = lru_cache(maxsize=65536)(self._draw_feistel_keys)
         self._block = lru_cache(maxsize=CACHED_BLOCKS)(self._make_block)
         self._stages = self._lay_out()
-        self._starts = np.array([stage.sequence for stage in self._stages], np.int64)
+        self._starts = np.array([stage.draws.sequence for stage in self._stages], np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (DataOrder, self._arguments)
@@ -130,6 +128,19 @@ class DataOrder[S]:
         before, after = (self.draws_before(self.batch.sequences_before(step)) for step in (first_step, end_step))
         return {source: int(n) for source, n in zip(self.sources, after - before, strict=True)}
 
+    def meant_counts(self, first_step: int, end_step: int) -> dict[S, float]:
+        """What the shares ask for in the same steps, before whole numbers are made of it."""
+        meant: dict[S, float] = dict.fromkeys(self.sources, 0.0)
+        for stage, stage_end in zip(self._stages, [*self.stages.starts[1:], end_step], strict=True):
+            first, end = max(first_step, stage.draws.step), min(end_step, stage_end)
+            if first >= end:
+                continue
+            start, stop = (self.batch.sequences_before(step) - stage.draws.sequence for step in (first, end))
+            before, after = stage.draws.meant(start), stage.draws.meant(stop)
+            for source in stage.draws.sources:
+                meant[source] += after[source] - before[source]
+        return meant
+
     def epochs(self, end_step: int) -> dict[S, float]:
         """Passes over each store when ``end_step`` steps are done, earlier stages included."""
         drawn = self.draws_before(self.batch.sequences_before(end_step))
@@ -140,23 +151,22 @@ class DataOrder[S]:
         found: list[Starved] = []
         ends = [*self.stages.starts[1:], end_step]
         for stage, stage_end in zip(self._stages, ends, strict=True):
-            first, end = max(first_step, stage.step), min(end_step, stage_end)
+            first, end = max(first_step, stage.draws.step), min(end_step, stage_end)
             if first >= end:
                 continue
-            mixture: Mixture[S] = self.stages.at[stage.step]
             start = self.batch.sequences_before(first)
             drawn = self.effective_counts(first, end)
             before = self.draws_before(start) - stage.before
             for place, number in enumerate(stage.sources):
                 source: S = self.sources[int(number)]
-                if drawn[source] == 0:
-                    needed = stage.apportionment.draws_until(place, int(before[number]) + 1)
-                    last = stage.sequence - (-needed // self.block) * self.block - 1
+                if drawn[source] == 0 and source in stage.draws.shares:  # else it is only leaving
+                    needed = draws_until(stage.draws.apportionment, place, int(before[number]) + 1)
+                    last = stage.draws.sequence - (-needed // self.block) * self.block - 1
                     found.append(
                         Starved(
                             name=self.names[int(number)],
-                            stage=stage.step,
-                            weight=mixture.weights[source],
+                            stage=stage.draws.step,
+                            weight=stage.draws.shares[source],
                             sequences=self.batch.sequences_before(end) - start,
                             steps_needed=self.batch.step_of(last) + 1 - first,
                         )
@@ -197,21 +207,19 @@ class DataOrder[S]:
     def _lay_out(self) -> list[_Stage]:
         laid: list[_Stage] = []
         before = np.zeros(len(self.sources), np.int64)
-        for step, mixture in self.stages.at.items():
-            sequence = self.batch.sequences_before(step)
+        number = {source: place for place, source in enumerate(self.sources)}
+        for draws in stage_draws(self.stages, self.batch, self.sources):
             if laid:
-                before = laid[-1].before + self._draws_in(laid[-1], len(laid) - 1, sequence)
-            active = [number for number, source in enumerate(self.sources) if source in mixture.weights]
-            shares = Apportionment([mixture.weights[self.sources[number]] for number in active])
-            laid.append(_Stage(step, sequence, np.array(active), shares, before))
+                before = laid[-1].before + self._draws_in(laid[-1], len(laid) - 1, draws.sequence)
+            laid.append(_Stage(draws, np.array([number[source] for source in draws.sources]), before))
             self._stages = laid
         return laid
 
     def _draws_in(self, stage: _Stage, number: int, sequence: int) -> I64:
         """(sources,) draws within a stage before a global sequence number."""
-        whole, rest = divmod(sequence - stage.sequence, self.block)
+        whole, rest = divmod(sequence - stage.draws.sequence, self.block)
         drawn = np.zeros(len(self.sources), np.int64)
-        drawn[stage.sources] = stage.apportionment.counts(whole * self.block)
+        drawn[stage.sources] = stage.draws.apportionment.counts(whole * self.block)
         if rest:
             drawn += np.bincount(self._block(number, whole)[0][:rest], minlength=len(self.sources))
         return drawn
@@ -219,9 +227,9 @@ class DataOrder[S]:
     def _make_block(self, stage_number: int, block: int) -> tuple[I64, I64]:
         """Source (block,) and its draw number within the stage (block,) at each place of a block."""
         stage = self._stages[stage_number]
-        before = np.array(stage.apportionment.counts(block * self.block))
-        after = np.array(stage.apportionment.counts((block + 1) * self.block))
-        random = raw_stream("block", self.seed, stage.step, block).random_raw(self.block)
+        before = np.array(stage.draws.apportionment.counts(block * self.block))
+        after = np.array(stage.draws.apportionment.counts((block + 1) * self.block))
+        random = raw_stream("block", self.seed, stage.draws.step, block).random_raw(self.block)
         shuffled = np.argsort(random, kind="stable")
         label = np.repeat(np.arange(len(before), dtype=np.uint16), after - before)[shuffled]
         by_label = np.argsort(label, kind="stable")
@@ -257,14 +265,15 @@ class DataOrder[S]:
         pairs, which = np.unique(source + len(self.sources) * epoch, return_inverse=True)
         keys = [self._feistel_keys(int(pair % len(self.sources)), int(pair // len(self.sources))) for pair in pairs]
         table = np.array(keys, np.uint64).reshape(len(pairs), -1).T
-        out = feistel(x.astype(np.uint64), lengths.astype(np.uint64), self._bits[source], table[:, which])
+        bits, function = self._bits[source], ROUND[self.shuffle]
+        out = feistel(x.astype(np.uint64), lengths.astype(np.uint64), bits, table[:, which], function)
         return out.astype(np.int64)
 
     def _draw_linear(self, number: int) -> Linear:
         return draw_linear(int(self.lengths[number]), self.seed, self._keys[number])
 
     def _draw_feistel_keys(self, number: int, epoch: int) -> tuple[int, ...]:
-        return draw_feistel(int(self.lengths[number]), self.seed, self._keys[number], epoch).keys
+        return draw_feistel(int(self.lengths[number]), self.seed, self._keys[number], epoch, shuffle=self.shuffle).keys
 
 
 def _in_key_order[S](sources: tuple[S, ...], keys: Mapping[S, str] | None) -> tuple[tuple[S, ...], tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from marin.data.mixture import MAX_BLOCK, BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField
@@ -56,7 +56,7 @@ class OrderSpec[S]:
         held = {source: stores[source] for source in self.stages.sources if source in stores}
         one_tokenizer({source_name(source): store.meta.tokenizer for source, store in held.items()})
         order = DataOrder(
-            self.stages,
+            self.stages.resolved({source: store.meta.tokens for source, store in held.items()}),
             {source: store.sequences(self.seq_len) for source, store in held.items()},
             self.batch,
             self.shuffle,
@@ -66,3 +66,44 @@ class OrderSpec[S]:
         )
         order.check(self.first, self.end, max_epochs=self.max_epochs, allow_starved=self.allow_starved)
         return order
+
+
+class Training[S](Protocol):
+    """A step that trains on batches of its own."""
+
+    @property
+    def data(self) -> Stages[S]: ...
+    @property
+    def batch(self) -> BatchSchedule: ...
+    @property
+    def shuffle(self) -> Shuffle: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def seq_len(self) -> int: ...
+    @property
+    def first_step(self) -> int: ...
+    @property
+    def end_step(self) -> int: ...
+    @property
+    def max_epochs(self) -> float: ...
+    @property
+    def allow_starved(self) -> tuple[str, ...]: ...
+
+
+def order_of[S](run: Training[S]) -> OrderSpec[S]:
+    """The order of a run's own data: what evidence about it must look at."""
+    return OrderSpec(
+        stages=run.data,
+        batch=run.batch,
+        shuffle=run.shuffle,
+        seed=run.seed,
+        block=run.block,
+        seq_len=run.seq_len,
+        first=run.first_step,
+        end=run.end_step,
+        max_epochs=run.max_epochs,
+        allow_starved=run.allow_starved,
+    )

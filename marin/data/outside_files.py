@@ -18,6 +18,7 @@ from typing import Any
 
 import xxhash
 
+from marin.data.kept_files import KeptFile
 from marin.errors import InputError
 from marin.store.files.checksums import content_digest, content_digests
 from marin.store.files.directory import Directory
@@ -79,26 +80,32 @@ def list_files(urls: Sequence[str]) -> list[OutsideFile]:
     return [found[name] for name in sorted(found)]
 
 
-def copy_file(file: OutsideFile, out: Directory) -> int:
-    """Copy one file into ``out``. Raises InputError if it is no longer the one that was listed."""
+def copy_file(file: OutsideFile, out: Directory, state: Directory) -> int:
+    """Copy one file into ``out``, unless an earlier attempt left it whole in ``state``. Returns its bytes.
+
+    Raises InputError if it is no longer the one that was listed.
+    """
     import fsspec
 
-    filesystem, path = fsspec.core.url_to_fs(file.url)
-    xxh3, md5 = xxhash.xxh3_128(), hashlib.md5(usedforsecurity=False)
-    by_md5 = file.mark.startswith("md5 ")
-    with filesystem.open(path, "rb") as source, out.open(file.name, "wb") as target:
-        while block := source.read(CHUNK):
-            (md5 if by_md5 else xxh3).update(block)
-            target.write(block)
-        copied = target.tell()
-    if copied != file.size:
-        raise InputError(
-            f"{file.url}: {copied} bytes arrived, {file.size} were listed; it changed meanwhile, run again"
-        )
-    came = f"md5 {md5.hexdigest()}" if by_md5 else f"xxh3 {xxh3.hexdigest()}"
-    if file.mark.startswith(("md5 ", "xxh3 ")) and came != file.mark:
-        raise InputError(f"{file.url}: {came} arrived, {file.mark} was listed; it changed meanwhile, run again")
-    return copied
+    kept = KeptFile(state, file.name, file.url, str(file.size), file.mark)
+    if not kept.there():
+        filesystem, path = fsspec.core.url_to_fs(file.url)
+        xxh3, md5, copied = xxhash.xxh3_128(), hashlib.md5(usedforsecurity=False), 0
+        by_md5 = file.mark.startswith("md5 ")
+        with kept.arriving() as target, filesystem.open(path, "rb") as source:
+            while block := source.read(CHUNK):
+                (md5 if by_md5 else xxh3).update(block)
+                copied += target.write(block)
+            came = f"md5 {md5.hexdigest()}" if by_md5 else f"xxh3 {xxh3.hexdigest()}"
+            if copied != file.size:
+                came, listed = f"{copied} bytes", f"{file.size}"
+            elif file.mark.startswith(("md5 ", "xxh3 ")):
+                listed = file.mark
+            else:
+                listed = came
+            if came != listed:
+                raise InputError(f"{file.url}: {came} arrived, {listed} was listed; it changed meanwhile, run again")
+    return kept.put_into(out)
 
 
 def _select(url: str) -> list[OutsideFile]:

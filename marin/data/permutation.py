@@ -1,11 +1,13 @@
-"""Pseudo-random permutations of [0, N) without a table: affine (linear) and Feistel, with inverses.
+"""Pseudo-random permutations of [0, N) without a table: affine (linear) and two Feistel networks, with inverses.
 
-Both are the ones that Levanter's loader uses (Marin 32B, Bison and Mantis): given equal parameters
-they give equal outputs. What is known of them: consecutive indices of the affine map keep one distance,
-so a batch is a comb or a clump; in the Feistel network carries only go up, so the lowest bits of an
-output depend on the lowest bits of the input's halves alone (of 2^20 sequences, 1024 draws in a row
-have one parity). All arithmetic is on uint64 arrays, elementwise, so the parameters may be
-arrays too: one call permutes indices of many sources at once.
+LINEAR and FEISTEL are what Levanter's loader uses (Marin 32B, Bison and Mantis): given equal parameters
+they give equal outputs, but for Levanter's linear map beyond about 10^8 sequences, where it computes in
+float64 and is no permutation; ours is exact up to 2^32. What is known of them: consecutive indices of the
+affine map keep one distance, so a batch is a comb or a clump; in Levanter's Feistel network carries only
+go up, so the lowest bits of an output depend on the lowest bits of the input's halves alone (of 2^20
+sequences, 1024 draws in a row have one parity). SPLITMIX is the same network with rounds that mix all
+bits; nothing that marin measures tells it from a true shuffle. All arithmetic is on uint64 arrays,
+elementwise, so the parameters may be arrays too: one call permutes indices of many sources at once.
 
 Parameters are drawn from the raw stream of PCG64, seeded by 128 bits of SHA-256 of the key material.
 NumPy guarantees that raw stream across versions, which it does not for its distributions.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,15 +72,33 @@ class Linear:
         return affine(_inside(y, self.length), back, -self.b * back % self.length, self.length).astype(np.int64)
 
 
+def multiplied(right: U64, key: U64) -> U64:
+    """Levanter's round function: odd multiplication, whose carries only go up."""
+    return right * MULTIPLIER + key
+
+
+def splitmix(right: U64, key: U64) -> U64:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit."""
+    mixed = right + key
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+Round = Callable[[U64, U64], U64]
+ROUND: Mapping[Shuffle, Round] = {Shuffle.FEISTEL: multiplied, Shuffle.SPLITMIX: splitmix}
+
+
 @dataclass(frozen=True)
 class Feistel:
     """A Feistel network on the bits of x, applied again until it lands in [0, length).
 
-    keys: one per round, below 2^(bits of the right half).
+    keys: one per round, below 2^64. shuffle: FEISTEL or SPLITMIX, which says the function of a round.
     """
 
     length: int
     keys: tuple[int, ...]
+    shuffle: Shuffle = Shuffle.FEISTEL
 
     def __post_init__(self) -> None:
         _check_length(self.length)
@@ -88,13 +109,14 @@ class Feistel:
     def inverse(self, y: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         return feistel(_inside(y, self.length), *self._parameters(y), backwards=True).astype(np.int64)
 
-    def _parameters(self, x: NDArray[np.integer[Any]]) -> tuple[U64, U64, U64]:
+    def _parameters(self, x: NDArray[np.integer[Any]]) -> tuple[U64, U64, U64, Round]:
         keys = np.array(self.keys, np.uint64)[:, None]
         shape = (x.size,)
         return (
             np.broadcast_to(np.uint64(self.length), shape),
             np.broadcast_to(np.uint64(right_bits(self.length)), shape),
             np.broadcast_to(keys, (len(self.keys), x.size)),
+            ROUND[self.shuffle],
         )
 
 
@@ -110,17 +132,19 @@ def draw_linear(length: int, *material: object) -> Linear:
             return Linear(length, a, int(stream.random_raw()) % length)
 
 
-def draw_feistel(length: int, *material: object) -> Feistel:
-    """One uniform key per round."""
+def draw_feistel(length: int, *material: object, shuffle: Shuffle = Shuffle.FEISTEL) -> Feistel:
+    """One uniform key per round: of as many bits as a half has, or of 64 where a round mixes them."""
     _check_length(length)
-    stream = raw_stream("feistel", length, *material)
-    mask = (1 << right_bits(length)) - 1
-    return Feistel(length, tuple(int(stream.random_raw()) & mask for _ in range(ROUNDS)))
+    stream = raw_stream(shuffle.value, length, *material)
+    bits = right_bits(length) if shuffle is Shuffle.FEISTEL else 64
+    return Feistel(length, tuple(int(stream.random_raw()) & ((1 << bits) - 1) for _ in range(ROUNDS)), shuffle)
 
 
 def draw(shuffle: Shuffle, length: int, *material: object) -> Permutation:
     """The permutation of this kind and length that the key material (seed, source, epoch …) names."""
-    return draw_linear(length, *material) if shuffle is Shuffle.LINEAR else draw_feistel(length, *material)
+    if shuffle is Shuffle.LINEAR:
+        return draw_linear(length, *material)
+    return draw_feistel(length, *material, shuffle=shuffle)
 
 
 def right_bits(length: int) -> int:
@@ -133,36 +157,38 @@ def affine(x: U64, a: int | U64, b: int | U64, length: int | U64) -> U64:
     return (np.asarray(a, np.uint64) * x + np.asarray(b, np.uint64)) % np.asarray(length, np.uint64)
 
 
-def feistel(x: U64, lengths: U64, bits: U64, keys: U64, *, backwards: bool = False) -> U64:
+def feistel(
+    x: U64, lengths: U64, bits: U64, keys: U64, function: Round = multiplied, *, backwards: bool = False
+) -> U64:
     """Each x through its own network, applied again while the result is not below its length.
 
     x, lengths, bits: (n,). keys: (rounds, n). bits: of the right half. Rounds are
-    (L, R) ← (R, L xor F(R, k)), F(R, k) = (R · 2654435761 + k) mod 2^bits. Both halves take that many
+    (L, R) ← (R, L xor F(R, k)), F(R, k) = function(R, k) mod 2^bits. Both halves take that many
     bits after a round, as in Levanter, so one pass is a bijection of [0, 2^(2·bits)), which is up to
     four times the length.
     """
     rounds = _backward if backwards else _forward
-    out = rounds(x, bits, keys)
+    out = rounds(x, bits, keys, function)
     outside = np.flatnonzero(out >= lengths)
     while outside.size:
-        out[outside] = rounds(out[outside], bits[outside], keys[:, outside])
+        out[outside] = rounds(out[outside], bits[outside], keys[:, outside], function)
         outside = outside[out[outside] >= lengths[outside]]
     return out
 
 
-def _forward(x: U64, bits: U64, keys: U64) -> U64:
+def _forward(x: U64, bits: U64, keys: U64, function: Round) -> U64:
     mask = (np.uint64(1) << bits) - np.uint64(1)
     right, left = x & mask, x >> bits
     for key in keys:
-        left, right = right, left ^ ((right * MULTIPLIER + key) & mask)
+        left, right = right, left ^ (function(right, key) & mask)
     return (left << bits) | right
 
 
-def _backward(y: U64, bits: U64, keys: U64) -> U64:
+def _backward(y: U64, bits: U64, keys: U64, function: Round) -> U64:
     mask = (np.uint64(1) << bits) - np.uint64(1)
     right, left = y & mask, y >> bits
     for key in keys[::-1]:
-        left, right = right ^ ((left * MULTIPLIER + key) & mask), left
+        left, right = right ^ (function(left, key) & mask), left
     return (left << bits) | right
 
 

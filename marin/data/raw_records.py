@@ -1,21 +1,46 @@
-"""Records out of files as they came: JSON lines (plain, gzip, zstd) and Parquet; and whole files of text."""
+"""Records out of files as they came: JSON lines (plain, gzip, zstd) and Parquet; and whole files of text.
+
+A record that cannot be used is either an error that stops the reading, or, for a reader that bears some, set aside with
+its file, its line and the reason. Of a damaged file such a reader takes nothing: what stands before the damage may be
+wrong, too, because compressed data is only known to be good at its end.
+"""
 
 # pyright: basic
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import json
+import math
+import string
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from marin.errors import GarbledDocument, TruncatedShard
+from marin.data.artifacts import Documents
+from marin.data.documents import Document
+from marin.data.dropped import Dropped, Sieved, read_dropped, total, write_sieved
+from marin.errors import GarbledDocument, InputError, TruncatedShard
 from marin.store.files.directory import Directory
 
 JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
 TEXT_ENDINGS = (".txt", ".md")
 COMPRESSED = (".gz", ".zst", ".zstd")
+# Why a record is set aside; a damaged file counts as one.
+BAD = ("not JSON", "no object", "no text", "not Unicode", "damaged file")
+OTHER_ENDING = "another ending"
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A record that cannot be used. where: its file and line. reason: of BAD. error: what a strict reader raises."""
+
+    where: str
+    reason: str
+    error: InputError
 
 
 def is_readable(name: str) -> bool:
@@ -51,6 +76,168 @@ def read_records(directory: Directory, name: str) -> Iterator[tuple[str, dict[st
     Raises TruncatedShard for a file that ends early or does not decompress, GarbledDocument for a line
     that is not a JSON object.
     """
+    found = _records(directory, name)
+    for where, record in found:
+        if isinstance(record, Bad):
+            _stop(record, found)
+        else:
+            yield where, record
+
+
+def read_texts(
+    directory: Directory,
+    name: str,
+    *,
+    text_field: str,
+    template: str = "",
+    keep: Iterable[tuple[str, tuple[str, ...]]] = (),
+    strict: bool = True,
+) -> Iterator[Document | Dropped]:
+    """The documents of one file, with all other fields of their records as metadata; and what is left out. A file of
+    text is one document.
+
+    template: instead of ``text_field``, see ``str.format``. keep: (field, values); a record whose field holds none of
+    them is left out with the field as the reason, one without text as "empty". strict: whether a record that cannot be
+    used raises GarbledDocument, and a damaged file TruncatedShard; else each is Dropped for one of the reasons BAD.
+    """
+    if is_text(name):
+        yield _whole_text(directory, name, strict)
+        return
+    if not strict:
+        try:
+            _check_whole(directory, name)
+        except TruncatedShard as error:
+            yield Dropped(name, "damaged file", {"why": str(error)})
+            return
+    taken = {part for _, part, _, _ in string.Formatter().parse(template) if part} if template else {text_field}
+    found = _records(directory, name)
+    for where, record in found:
+        if not isinstance(record, Bad):
+            reason = next((field for field, values in keep if str(look_up(record, field)) not in values), None)
+            text = _fill(template, record, where) if template else _text(text_field, record, where)
+            if reason is not None:
+                yield Dropped(where, reason)
+                continue
+            if isinstance(text, str):
+                if text.strip():
+                    yield Document(text, name, without(record, taken))
+                else:
+                    yield Dropped(where, "empty")
+                continue
+            record = text
+        if strict:
+            _stop(record, found)
+        yield Dropped(where, record.reason, {"why": str(record.error)})
+
+
+def write_readable(out: Directory, index: int, shards: int, texts: Iterable[Document | Dropped]) -> Sieved:
+    """Write one shard, and what is bad of it to the sidecar; what is left out for another reason is only counted."""
+    others = Counter[str]()
+
+    def worth_writing() -> Iterator[Document | Dropped]:
+        for each in texts:
+            if isinstance(each, Dropped) and each.reason not in BAD:
+                others[each.reason] += 1
+            else:
+                yield each
+
+    written = write_sieved(out, index, shards, worth_writing())
+    return total([written, Sieved(0, 0, dict(others))])
+
+
+def documents_of(step: str, written: Iterable[Sieved], others: int, most: int, out: Directory) -> Documents:
+    """What a reader has made of its files. written: of each shard. others: how many files it left out by their ending.
+    most: how much may be bad. Raises GarbledDocument if more is, or if there is no document."""
+    shards = list(written)
+    read = total([*shards, Sieved(0, 0, {OTHER_ENDING: others} if others else {})])
+    bad = {reason: count for reason, count in read.dropped.items() if reason in BAD}
+    if sum(bad.values()) > most:
+        listed = [str(each.detail["why"]) for each in read_dropped(out)][:3]
+        counts = ", ".join(f"{count} {reason}" for reason, count in bad.items())
+        raise GarbledDocument(
+            f"{step}: {sum(bad.values())} records or files are bad ({counts}); at most {most} may be (max_bad). The "
+            "first:\n" + "\n".join(f"  {line}" for line in listed)
+        )
+    if not read.documents:
+        left_out = ", ".join(f"{count} {reason}" for reason, count in read.dropped.items()) or "the files are empty"
+        raise GarbledDocument(
+            f"{step}: not one document in what it reads ({left_out}); check text_field, template and keep"
+        )
+    return Documents(documents=read.documents, bytes=read.bytes, shards=len(shards), dropped=read.dropped)
+
+
+def _whole_text(directory: Directory, name: str, strict: bool) -> Document | Dropped:
+    try:
+        text = read_text(directory, name)
+    except InputError as error:
+        if strict:
+            raise
+        reason = "damaged file" if isinstance(error, TruncatedShard) else "not Unicode"
+        return Dropped(name, reason, {"why": str(error)})
+    return Document(text, name) if text.strip() else Dropped(name, "empty")
+
+
+def without(record: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    """The record's other fields, as JSON can have them. fields: dotted names."""
+    left = {str(name): _plain(held) for name, held in record.items()}
+    for field in fields:
+        *path, last = field.split(".")
+        inner: Any = left
+        for part in path:
+            inner = inner.get(part) if isinstance(inner, dict) else None
+        if isinstance(inner, dict):
+            inner.pop(last, None)
+    return left
+
+
+def _plain(held: Any) -> Any:
+    """Times and other values of Parquet in words, bytes in base64, NaN and infinity as ``"nan"``, ``"inf"``."""
+    if isinstance(held, dict):
+        return {str(name): _plain(inner) for name, inner in held.items()}
+    if isinstance(held, list | tuple):
+        return [_plain(inner) for inner in held]
+    if isinstance(held, bytes):
+        return base64.b64encode(held).decode()
+    if isinstance(held, float) and not math.isfinite(held):
+        return str(held)
+    return held if held is None or isinstance(held, str | int | float) else str(held)
+
+
+def _text(field: str, record: dict[str, Any], where: str) -> str | Bad:
+    text = look_up(record, field)
+    if not isinstance(text, str):
+        found = "missing" if text is None else f"of type {type(text).__name__}"
+        has = ", ".join(sorted(map(str, record)))
+        why = f"{where}: the field {field!r} is {found}, wanted a string; the record has {has}: set text_field"
+        return Bad(where, "no text", GarbledDocument(why))
+    return _unicode(text, where)
+
+
+def _fill(template: str, record: dict[str, Any], where: str) -> str | Bad:
+    try:
+        return _unicode(template.format(**record), where)
+    except (KeyError, IndexError) as error:
+        has = ", ".join(sorted(map(str, record)))
+        return Bad(where, "no text", GarbledDocument(f"{where}: the template asks for {error}, the record has {has}"))
+
+
+def _unicode(text: str, where: str) -> str | Bad:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        why = f"{where}: character {error.start} is half of a pair (\\u{ord(text[error.start]):x}), which is no text"
+        return Bad(where, "not Unicode", GarbledDocument(why))
+    return text
+
+
+def _stop(bad: Bad, rest: Iterator[Any]) -> None:
+    """Raise the error; but if the file turns out to be damaged, which may be why, raise that."""
+    for _ in rest:
+        pass
+    raise bad.error
+
+
+def _records(directory: Directory, name: str) -> Iterator[tuple[str, dict[str, Any] | Bad]]:
     where = f"{directory.url}/{name}"
     if name.endswith(".parquet"):
         yield from _parquet(directory, name, where)
@@ -62,20 +249,40 @@ def read_records(directory: Directory, name: str) -> Iterator[tuple[str, dict[st
         )
 
 
-def _json_lines(directory: Directory, name: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    number = 0
+def _json_lines(directory: Directory, name: str, where: str) -> Iterator[tuple[str, dict[str, Any] | Bad]]:
     for number, line in enumerate(_lines(directory, name, where), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            if not line.endswith(b"\n"):
-                raise TruncatedShard(f"{where}: ends inside line {number}; fetch it again") from error
-            raise GarbledDocument(f"{where} line {number}: not JSON ({error}); wanted one object a line") from error
-        if not isinstance(record, dict):
-            raise GarbledDocument(f"{where} line {number}: a {type(record).__name__}, wanted a JSON object")
-        yield f"{where} line {number}", record
+        if line.strip():
+            yield f"{where} line {number}", _object(line, where, number)
+
+
+def _object(line: bytes, file: str, number: int) -> dict[str, Any] | Bad:
+    where = f"{file} line {number}"
+    try:
+        record = json.loads(line)
+    except RecursionError:
+        return Bad(
+            where, "not JSON", GarbledDocument(f"{where}: nested too deeply to be read; wanted one object a line")
+        )
+    except ValueError as error:
+        if not line.endswith(b"\n"):
+            return Bad(where, "damaged file", TruncatedShard(f"{file}: ends inside line {number}; fetch it again"))
+        reason = "not Unicode" if isinstance(error, UnicodeDecodeError) else "not JSON"
+        return Bad(where, reason, GarbledDocument(f"{where}: not JSON ({error}); wanted one object a line"))
+    if not isinstance(record, dict):
+        why = f"{where}: a {type(record).__name__}, wanted a JSON object"
+        return Bad(where, "no object", GarbledDocument(why))
+    return record
+
+
+def _check_whole(directory: Directory, name: str) -> None:
+    """Read a file that can be damaged unseen to its end. Raises TruncatedShard."""
+    where = f"{directory.url}/{name}"
+    if name.endswith(".parquet"):
+        for _ in _parquet(directory, name, where):
+            pass
+    elif name.endswith(COMPRESSED):
+        for _ in _lines(directory, name, where):
+            pass
 
 
 def _lines(directory: Directory, name: str, where: str) -> Iterator[bytes]:
@@ -130,14 +337,14 @@ class _WholeFrames(io.RawIOBase):
         return count
 
 
-def _parquet(directory: Directory, name: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet(directory: Directory, name: str, where: str) -> Iterator[tuple[str, dict[str, Any] | Bad]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     number = 0
     try:
         with directory.open(name, "rb") as handle:
-            file = pq.ParquetFile(handle)
+            file = pq.ParquetFile(handle, page_checksum_verification=True)
             for group in range(file.num_row_groups):
                 for batch in file.read_row_group(group, use_threads=False).to_batches(1024):
                     for record in batch.to_pylist():

@@ -2,25 +2,33 @@
 
 Files: ``tokens.bin`` (little-endian uint16, or uint32 for vocabularies above 65536), every document
 ended by the end-of-sequence token; ``offsets.npy`` (int64, document starts and the total);
-``meta.json``, written last, so its presence means that the rest was written.
+``meta.json``, written last, so its presence means that the rest was written. A store of chats has ``mask.bin`` beside
+it (marin.data.chat): one byte a token, 1 where the loss counts it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, cast
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marin.data.remote_array import RemoteArray
 from marin.errors import CorruptOutput, GarbledDocument, StarvedSource, TokenizerMismatch, TruncatedShard
 from marin.store.files.directory import Directory
 
-TOKENS, OFFSETS, META = "tokens.bin", "offsets.npy", "meta.json"
+TOKENS, OFFSETS, META, MASK = "tokens.bin", "offsets.npy", "meta.json", "mask.bin"
 UINT16_VOCABULARY = 1 << 16
+COPIED = 1 << 22  # bytes at once
+HEADER = 1 << 12  # bytes in which NumPy's description of the offsets ends
+
+type Numbers = NDArray[Any] | RemoteArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +46,10 @@ class StoreMeta:
     eos: int
     sha256: str
 
+    @property
+    def numpy_type(self) -> np.dtype[Any]:
+        return np.dtype("<u2" if self.dtype == "uint16" else "<u4")
+
 
 def write_token_store(
     out: Directory,
@@ -46,11 +58,12 @@ def write_token_store(
     vocabulary: int,
     tokenizer: str,
     eos: int,
+    may_be_empty: bool = False,
 ) -> StoreMeta:
     """Stream documents (token ids) into a store; a missing eos is appended. Memory: 8 bytes a document.
 
     vocabulary: ids are below it. Raises GarbledDocument for an id outside it, StarvedSource if there
-    is no document at all.
+    is no document at all, unless it may be empty, as a part of a store.
     """
     if not 0 <= eos < vocabulary:
         raise GarbledDocument(f"{out.url}: the eos id is {eos}, outside the vocabulary of {vocabulary}")
@@ -72,11 +85,9 @@ def write_token_store(
             checksum.update(encoded)
             handle.write(encoded)
             lengths.append(len(ids))
-    if not lengths:
-        raise StarvedSource(f"{out.url}: no documents to write; a store without tokens could never be sampled")
-    offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype("<i8")
-    with out.open(OFFSETS, "wb") as handle:
-        np.lib.format.write_array(handle, offsets, allow_pickle=False)
+    if not lengths and not may_be_empty:
+        raise _empty(out)
+    offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
     meta = StoreMeta(
         dtype="uint16" if dtype.itemsize == 2 else "uint32",
         tokens=int(offsets[-1]),
@@ -86,18 +97,77 @@ def write_token_store(
         eos=eos,
         sha256=checksum.hexdigest(),
     )
+    return _complete(out, meta, offsets)
+
+
+def join_token_stores(parts: Sequence[Directory], out: Directory) -> StoreMeta:
+    """One store of the documents of all parts, in order: the same bytes as if they had been written at once.
+
+    parts: of one tokenizer; without a mask. Memory: 8 bytes a document. Raises as ``TokenStore.open``, and
+    StarvedSource if all of them are empty.
+    """
+    metas = [_read_meta(part) for part in parts]
+    tokens = sum(meta.tokens for meta in metas)
+    if not tokens:
+        raise _empty(out)
+    checksum, starts, before = hashlib.sha256(), [np.zeros(1, np.int64)], 0
+    with out.open(TOKENS, "wb") as target:
+        for part, meta in zip(parts, metas, strict=True):
+            with part.open(TOKENS) as source:
+                while chunk := source.read(COPIED):
+                    checksum.update(chunk)
+                    target.write(chunk)
+            with part.open(OFFSETS) as source:
+                starts.append(np.lib.format.read_array(source, allow_pickle=False)[1:] + before)
+            before += meta.tokens
+    offsets, documents = np.concatenate(starts), sum(meta.documents for meta in metas)
+    return _complete(out, replace(metas[0], tokens=tokens, documents=documents, sha256=checksum.hexdigest()), offsets)
+
+
+def check_ends(store: Directory, bos: int | None) -> None:
+    """Every document ends with eos and begins with bos, if there is one, and neither stands anywhere else.
+
+    Raises GarbledDocument: where documents begin would be lost. Memory: the store's tokens.
+    """
+    meta = _read_meta(store)
+    tokens = np.frombuffer(store.read_bytes(TOKENS), meta.numpy_type)
+    with store.open(OFFSETS) as source:
+        offsets = np.lib.format.read_array(source, allow_pickle=False)
+    places = [(meta.eos, offsets[1:] - 1), *([] if bos is None else [(bos, offsets[:-1])])]
+    for token in {token for token, _ in places}:
+        wanted = np.concatenate([where for each, where in places if each == token])
+        wrong = np.setxor1d(np.flatnonzero(tokens == token), wanted)
+        if len(wrong):
+            document = bisect_right(offsets, int(wrong[0])) - 1
+            raise GarbledDocument(
+                f"{store.url}: token {token} is to stand where documents end or begin and nowhere else; in document "
+                f"{document} it does not. Does the tokenizer encode text as its special token?"
+            )
+
+
+def _complete(out: Directory, meta: StoreMeta, offsets: NDArray[np.int64]) -> StoreMeta:
+    with out.open(OFFSETS, "wb") as handle:
+        np.lib.format.write_array(handle, offsets.astype("<i8"), allow_pickle=False)
     out.write_text(META, json.dumps(asdict(meta), indent=1, sort_keys=True) + "\n")
     return meta
 
 
-class TokenStore:
-    """Random access to a store on this machine. ``open`` it; nothing is read before it is asked for.
+def _empty(out: Directory) -> StarvedSource:
+    return StarvedSource(f"{out.url}: no documents to write; a store without tokens could never be sampled")
 
-    tokens: (meta.tokens,) memory map. offsets: (meta.documents + 1,) int64 memory map.
+
+class TokenStore:
+    """Random access to a store. ``open`` it; nothing is read before it is asked for, and no more than that.
+
+    tokens: (meta.tokens,) and offsets: (meta.documents + 1,) int64, memory maps, or on an object store read by range.
+    mask: (meta.tokens,) uint8, or None where the loss counts every token.
     """
 
-    def __init__(self, meta: StoreMeta, tokens: NDArray[Any], offsets: NDArray[np.int64], url: str) -> None:
+    def __init__(
+        self, meta: StoreMeta, tokens: Numbers, offsets: Numbers, url: str, mask: Numbers | None = None
+    ) -> None:
         self.meta = meta
+        self.mask = mask
         self.tokens = tokens
         self.offsets = offsets
         self.url = url
@@ -106,28 +176,39 @@ class TokenStore:
     def open(cls, directory: Directory) -> TokenStore:
         """Raises TruncatedShard when the files disagree with meta.json, CorruptOutput when that is garbled."""
         meta = _read_meta(directory)
-        dtype = np.dtype("<u2" if meta.dtype == "uint16" else "<u4")
-        folder = directory.path
-        for name in (TOKENS, OFFSETS):
-            if not (folder / name).exists():
-                raise TruncatedShard(f"{directory.url}/{name} is missing; the store is incomplete, tokenize again")
-        found, wanted = (folder / TOKENS).stat().st_size, meta.tokens * dtype.itemsize
+        dtype = meta.numpy_type
+        sizes: dict[str, int] = {}
+        for name in (TOKENS, OFFSETS, MASK):
+            try:
+                sizes[name] = directory.size(name)
+            except FileNotFoundError:
+                if name != MASK:
+                    raise TruncatedShard(
+                        f"{directory.url}/{name} is missing; the store is incomplete, tokenize again"
+                    ) from None
+        found, wanted = sizes[TOKENS], meta.tokens * dtype.itemsize
         if found != wanted:
             raise TruncatedShard(
                 f"{directory.url}/{TOKENS}: {found} bytes, but meta.json promises {meta.tokens} tokens = {wanted} "
                 "bytes; the store is incomplete, tokenize again"
             )
         try:
-            offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
+            offsets = _offsets(directory, sizes[OFFSETS])
         except (ValueError, EOFError, OSError) as error:
             raise TruncatedShard(f"{directory.url}/{OFFSETS} cannot be read ({error}); tokenize again") from error
-        if offsets.shape != (meta.documents + 1,) or offsets[0] != 0 or offsets[-1] != meta.tokens:
+        if len(offsets) != meta.documents + 1 or offsets[0] != 0 or offsets[-1] != meta.tokens:
+            last = [int(offsets[-1])] if len(offsets) else []
             raise TruncatedShard(
-                f"{directory.url}/{OFFSETS}: {len(offsets) - 1} documents, last offset {offsets[-1:].tolist()}, but "
+                f"{directory.url}/{OFFSETS}: {len(offsets) - 1} documents, last offset {last}, but "
                 f"meta.json promises {meta.documents} documents and {meta.tokens} tokens; tokenize again"
             )
-        tokens = np.memmap(folder / TOKENS, dtype=dtype, mode="r", shape=(meta.tokens,))
-        return cls(meta, tokens, cast(NDArray[np.int64], offsets), directory.url)
+        if sizes.get(MASK, meta.tokens) != meta.tokens:
+            raise TruncatedShard(
+                f"{directory.url}/{MASK}: {sizes[MASK]} bytes for the {meta.tokens} tokens of meta.json; tokenize again"
+            )
+        tokens = _numbers(directory, TOKENS, dtype, meta.tokens)
+        mask = _numbers(directory, MASK, np.uint8, meta.tokens) if MASK in sizes else None
+        return cls(meta, tokens, offsets, directory.url, mask)
 
     def sequences(self, seq_len: int) -> int:
         """Whole windows of seq_len tokens; the tail is dropped."""
@@ -135,18 +216,50 @@ class TokenStore:
 
     def read(self, indices: NDArray[np.integer[Any]] | Sequence[int], seq_len: int) -> NDArray[np.int32]:
         """Windows by number: (n,) → (n, seq_len) int32. Raises IndexError outside 0 … sequences(seq_len) - 1."""
+        return self._windows(self.tokens, indices, seq_len).astype(np.int32)
+
+    def counts(self, indices: NDArray[np.integer[Any]] | Sequence[int], seq_len: int) -> NDArray[np.bool_]:
+        """Whether the loss counts each token of these windows: (n,) → (n, seq_len)."""
+        if self.mask is None:
+            return np.ones((len(indices), seq_len), np.bool_)
+        return self._windows(self.mask, indices, seq_len).astype(np.bool_)
+
+    def _windows(self, held: Numbers, indices: NDArray[np.integer[Any]] | Sequence[int], seq_len: int) -> NDArray[Any]:
         wanted = np.asarray(indices, dtype=np.int64)
         count = self.sequences(seq_len)
         if wanted.size and (wanted.min() < 0 or wanted.max() >= count):
             raise IndexError(
                 f"{self.url}: sequence {wanted.min()} … {wanted.max()}, but there are {count} of {seq_len}"
             )
-        windows = self.tokens[: count * seq_len].reshape(count, seq_len)
-        return windows[wanted].astype(np.int32)
+        if isinstance(held, RemoteArray):
+            return held.windows(wanted, seq_len)
+        return held[: count * seq_len].reshape(count, seq_len)[wanted]
 
     def document_of(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """The document that holds each token position: (n,) → (n,) int64."""
+        if isinstance(self.offsets, RemoteArray):
+            unlike, places = np.unique(positions, return_inverse=True)  # in order: neighbours share what is read
+            return np.array([bisect_right(self.offsets, each) - 1 for each in unlike], np.int64)[places]
         return np.searchsorted(self.offsets, positions, side="right").astype(np.int64) - 1
+
+
+def _numbers(directory: Directory, name: str, dtype: Any, length: int) -> Numbers:
+    if directory.is_local:
+        return np.memmap(directory.path / name, dtype=dtype, mode="r", shape=(length,))
+    return RemoteArray(directory, name, dtype, length)
+
+
+def _offsets(directory: Directory, size: int) -> Numbers:
+    """Raises ValueError, EOFError or OSError for what is no array of one dimension."""
+    if directory.is_local:
+        held: NDArray[np.int64] = np.load(directory.path / OFFSETS, mmap_mode="r", allow_pickle=False)
+        return held.reshape(-1)
+    head = io.BytesIO(directory.read_ranges(OFFSETS, [(0, min(size, HEADER))])[0])
+    np.lib.format.read_magic(head)
+    (length,), _, dtype = np.lib.format.read_array_header_1_0(head)
+    if size != head.tell() + length * dtype.itemsize:
+        raise ValueError(f"{size} bytes for {length} offsets")
+    return RemoteArray(directory, OFFSETS, dtype, length, head.tell())
 
 
 def one_tokenizer(digests: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from marin.errors import BadField, GarbledDocument, MissingRevision, StarvedSource, TokenizerMismatch
+from marin.errors import BadField, GarbledDocument, StarvedSource, TokenizerMismatch
 from marin.store.files.directory import Directory
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -27,13 +27,13 @@ DOCUMENTS_PER_BATCH = 256
 class LoadedTokenizer:
     """A tokenizer of an artifact directory. Text that spells a special token is encoded as text.
 
-    digest: SHA-256 of tokenizer.json. vocabulary: ids are below it.
+    digest: SHA-256 of tokenizer.json. vocabulary: ids are below it. bos: None if it names none.
     """
 
-    def __init__(self, tokenizer: Tokenizer, digest: str, eos: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, digest: str, eos: int, bos: int | None = None) -> None:
         self.tokenizer = tokenizer
         self.digest = digest
-        self.eos = eos
+        self.eos, self.bos = eos, bos
         self.vocabulary: int = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.uint32]]:
@@ -110,10 +110,9 @@ def load_tokenizer(directory: Directory) -> LoadedTokenizer:
         raise GarbledDocument(f"{directory.url} is no tokenizer: {Path(error.filename).name} is missing") from error
     except Exception as error:  # the library raises bare Exception for a garbled file
         raise GarbledDocument(f"{directory.url} is no tokenizer: {error}") from error
-    named = config.get("eos_token") if isinstance(config, dict) else None
-    eos_token = named.get("content") if isinstance(named, dict) else named
-    eos = tokenizer.token_to_id(eos_token) if isinstance(eos_token, str) else None
+    eos = _token(tokenizer, config, "eos_token")
     if eos is None:
+        named = config.get("eos_token") if isinstance(config, dict) else None
         raise GarbledDocument(
             f"{directory.url}/{CONFIG}: eos_token is {named!r}, wanted an entry of the vocabulary; without it "
             "document boundaries would be lost"
@@ -121,7 +120,15 @@ def load_tokenizer(directory: Directory) -> LoadedTokenizer:
     tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return LoadedTokenizer(tokenizer, hashlib.sha256(serialised).hexdigest(), eos)
+    bos = _token(tokenizer, config, "bos_token")
+    return LoadedTokenizer(tokenizer, hashlib.sha256(serialised).hexdigest(), eos, bos)
+
+
+def _token(tokenizer: Tokenizer, config: object, name: str) -> int | None:
+    """The id of the token that a tokenizer_config.json calls so; None if there is none."""
+    named = config.get(name) if isinstance(config, dict) else None
+    token = named.get("content") if isinstance(named, dict) else named
+    return tokenizer.token_to_id(token) if isinstance(token, str) else None
 
 
 def check_digest(loaded: LoadedTokenizer, promised: str, directory: Directory) -> None:
@@ -133,22 +140,14 @@ def check_digest(loaded: LoadedTokenizer, promised: str, directory: Directory) -
         )
 
 
-def download_tokenizer(out: Directory, repository: str, revision: str) -> LoadedTokenizer:
-    """Fetch tokenizer.json and tokenizer_config.json of a Hugging Face model at a commit.
+def download_tokenizer(out: Directory, state: Directory, repository: str, revision: str) -> LoadedTokenizer:
+    """Fetch tokenizer.json and tokenizer_config.json of a Hugging Face model at a commit, with patience.
 
-    Raises MissingRevision when that repository, revision or file is not there or not readable.
+    Raises MissingRevision when that repository or revision is not there, InputError for a file that is not there or a
+    hub that refuses or does not answer.
     """
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
+    from marin.data.hub import fetch_model_file
 
     for name in (TOKENIZER, CONFIG):
-        try:
-            found = hf_hub_download(repository, name, revision=revision)
-        except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-            raise MissingRevision(
-                f"{repository}@{revision}: {name} cannot be fetched ({type(error).__name__}: "
-                f"{str(error).strip().splitlines()[0]}); check the revision, the network, and whether the "
-                "repository asks for a licence and a token"
-            ) from error
-        out.write_bytes(name, Path(found).read_bytes())
+        out.write_bytes(name, fetch_model_file(repository, revision, name, state))
     return load_tokenizer(out)

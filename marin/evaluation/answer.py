@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
+from math import floor, log10
 
-from marin.errors import BadField
 from marin.evaluation.difference import Row
+from marin.evaluation.metric_names import in_words, measure_of, measured_as, task_of
 
 MOST_NAMED = 8  # metrics in one sentence; more are counted
+SHARE = "share"  # the unit of what is said in percent
+
+# By arm and task, what it read of the task's test items: "4 of its 128 test items".
+type Read = Mapping[str, Mapping[str, str]]
 
 
 def note(runs: Mapping[str, int]) -> str:
@@ -28,80 +32,122 @@ def note(runs: Mapping[str, int]) -> str:
     )
 
 
+def star(read: Read) -> str:
+    """What a star beside a number means; "" where no arm read a test item."""
+    told = "; ".join(
+        f"at {task}, {arm} was trained on {how}" for arm, tasks in sorted(read.items()) for task, how in tasks.items()
+    )
+    if not told:
+        return ""
+    return f"* {told[0].upper()}{told[1:]}: its numbers say what it remembers, not what it can do."
+
+
 def chosen(rows: Sequence[Row], wanted: Sequence[str], what: str) -> list[Row]:
     """Rows by metric name, or all below a name that ends in "/". Raises BadField for what no metric is called."""
-    found: list[Row] = []
-    for name in wanted:
-        below = [row for row in rows if row.metric == name or (name.endswith("/") and row.metric.startswith(name))]
-        if not below:
-            names = [row.metric for row in rows]
-            near = get_close_matches(name, names, 1)
-            raise BadField(
-                f"{what} names {name!r}, which was not measured{f'; did you mean {near[0]!r}?' if near else ''}; "
-                f"there are {', '.join(names)}, and any prefix of them that ends in '/'"
-            )
-        found += [row for row in below if row not in found]
-    return found
+    by_name = {row.metric: row for row in rows}
+    found = dict.fromkeys(each for name in wanted for each in measured_as(name, list(by_name), what))
+    return [by_name[name] for name in found]
 
 
-def decision(rows: Sequence[Row], arm: str, baseline: str) -> str:
-    """One sentence from the metrics that the experiment is judged on."""
+def decisions(rows: Sequence[Row], arm: str, baseline: str, read: Read) -> list[str]:
+    """Sentences from the metrics that the experiment is judged on: one for those that nobody was trained on, and one
+    for each task of which somebody was."""
+    clean = [row for row in rows if not row.differences[arm].contaminated]
+    tasks = dict.fromkeys(task_of(row.metric) for row in rows if row not in clean)
+    told = [_decision(clean, arm, baseline)] if clean else []
+    for task in tasks:
+        of_task = [row for row in rows if row not in clean and task_of(row.metric) == task]
+        told.append(_contaminated(of_task, task, arm, baseline, read))
+    return told
+
+
+def guards(rows: Sequence[Row], arm: str) -> str:
+    """One sentence from the metrics that must not suffer."""
+    units = {row.unit for row in rows}
+    named = "bits per byte" if units == {"bits/byte"} else ", ".join(sorted(units))
+    corrected = f", corrected for {len(rows)} of them" if len(rows) > 1 else ""
+    told = grouped(rows, arm)
+    worse_or_better = told.startswith(("worse", "better"))
+    return f"What must not get worse ({named}{corrected}): " + (
+        f"{arm} is {told}." if worse_or_better else f"{told} for {arm}."
+    )
+
+
+def grouped(rows: Sequence[Row], arm: str, unit: str = "") -> str:
+    """ "worse on prose text (+0.011); better on math text (−0.124); no difference shown on code text, web text"."""
+    parts: list[str] = []
+    for kind, words in (("worse", "worse on"), ("better", "better on")):
+        held = [row for row in rows if _kind(row, arm) == kind]
+        named = [f"{_named(row, arm)} ({signed(row.differences[arm].estimate.value)})" for row in held]
+        parts += [f"{words} {_listed(named, len(rows))}"] if named else []
+    if unit and parts:
+        parts[-1] = parts[-1].removesuffix(")") + f" {unit})"
+    same = [_named(row, arm) for row in rows if _kind(row, arm) == "same"]
+    parts += [f"no difference shown on {_listed(same, len(rows))}"] if same else []
+    return "; ".join(parts)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """+0.012 or −0.012, with a real minus; of what would be rounded to nothing the first digit."""
+    text = f"{value:+.{digits}f}"
+    if value and not text.strip("+-0."):
+        text = f"{value:+.{-floor(log10(abs(value)))}f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def written(value: float, unit: str) -> str:
+    """ "69.1 %" of a share, "0.512" of anything else."""
+    return f"{100 * value:.1f} %" if unit == SHARE else f"{value:.3f}"
+
+
+def _decision(rows: Sequence[Row], arm: str, baseline: str) -> str:
     kinds = {_kind(row, arm) for row in rows}
     units = {row.unit for row in rows}
     told = grouped(rows, arm, unit=min(units) if len(units) == 1 else "")
-    if kinds == {"spoilt"}:
-        return f"{arm} and {baseline} are {told}."
     if kinds == {"same"}:
         return f"{arm} and {baseline}: {told}."
     if len(kinds) == 1:
         return f"{arm} is {min(kinds)} than {baseline} on all that it is judged on: {told.split(' on ', 1)[1]}."
     if {"better", "worse"} <= kinds:
         return f"No clear winner: {arm} against {baseline} is {told}."
-    part = "better" if "better" in kinds else "worse" if "worse" in kinds else "not shown to differ"
+    part = "better" if "better" in kinds else "worse"
     return f"{arm} is {part} in part against {baseline}: {told}."
 
 
-def guards(rows: Sequence[Row], arm: str, prefixes: Sequence[str]) -> str:
-    """One sentence from the metrics that must not suffer; names without the prefix that all of them share."""
-    shared = prefixes[0] if len(prefixes) == 1 and prefixes[0].endswith("/") else ""
-    units = {row.unit for row in rows}
-    name = f"Guards ({shared.rstrip('/')}, {min(units)})" if shared and len(units) == 1 else "Guards"
-    told = grouped(rows, arm, shared)
-    return f"{name}: {arm} is {told}." if told.startswith(("worse", "better")) else f"{name}: {told} for {arm}."
+def _contaminated(rows: Sequence[Row], task: str, arm: str, baseline: str, read: Read) -> str:
+    """Who is ahead at a task of which one or both were trained on test items, and what that is worth."""
+    who = sorted({one for row in rows for one in row.differences[arm].contaminated})
+    had = " and ".join(f"{one} had read {read[one][task]}" for one in who) + "*"
+    by_kind = {
+        kind: [_change(row, arm, baseline) for row in rows if _kind(row, arm) == kind]
+        for kind in ("better", "worse", "same")
+    }
+    kinds = [kind for kind in ("better", "worse") if by_kind[kind]]
+    if len(kinds) == 1:
+        ahead, behind = (arm, baseline) if kinds == ["better"] else (baseline, arm)
+        worth = f"although {had}" if who == [behind] else f"which is no evidence of ability, because {had}"
+        said = f"At {task}, {ahead} is better than {behind}, {worth}: {'; '.join(by_kind[kinds[0]])}"
+        return said + (f"; no difference shown in {'; '.join(by_kind['same'])}." if by_kind["same"] else ".")
+    words = {"better": f"better than {baseline} in", "worse": "worse in", "same": "not shown to differ in"}
+    parts = [f"{words[kind]} {'; '.join(told)}" for kind, told in by_kind.items() if told]
+    if not kinds:
+        return f"At {task}, {arm} and {baseline} are {parts[0]}; {had}."
+    return f"At {task}, {arm} is {', and '.join(parts)}; {had}."
 
 
-def grouped(rows: Sequence[Row], arm: str, drop: str = "", unit: str = "") -> str:
-    """ "worse on prose (+0.011); better on math (−0.124); no difference shown on code, web"."""
-    parts: list[str] = []
-    for kind, words in (("worse", "worse on"), ("better", "better on")):
-        held = [row for row in rows if _kind(row, arm) == kind]
-        named = [f"{row.metric.removeprefix(drop)} ({signed(row.differences[arm].estimate.value)})" for row in held]
-        parts += [f"{words} {_listed(named, len(rows))}"] if named else []
-    if unit and parts:
-        parts[-1] = parts[-1].removesuffix(")") + f" {unit})"
-    same = [row.metric.removeprefix(drop) for row in rows if _kind(row, arm) == "same"]
-    parts += [f"no difference shown on {_listed(same, len(rows))}"] if same else []
-    for who in sorted({row.differences[arm].contaminated for row in rows} - {()}):
-        spoilt = [row.metric.removeprefix(drop) for row in rows if row.differences[arm].contaminated == who]
-        parts.append(
-            f"not comparable on {_listed(spoilt, len(rows))} ({' and '.join(who)} "
-            f"{'was' if len(who) == 1 else 'were'} trained on these items)"
-        )
-    return "; ".join(parts)
+def _change(row: Row, arm: str, baseline: str) -> str:
+    """ "accuracy with LM-Eval prompts (bison 54.7 %, mantis 69.1 %)" """
+    values = ", ".join(f"{one} {written(row.values[one], row.unit)}" for one in (baseline, arm))
+    return f"{measure_of(row.metric)} ({values})"
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """+0.012 or −0.012, with a real minus."""
-    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")
+def _named(row: Row, arm: str) -> str:
+    return in_words(row.metric) + ("*" if row.differences[arm].contaminated else "")
 
 
 def _kind(row: Row, arm: str) -> str:
     one = row.differences[arm]
-    if one.contaminated:
-        return "spoilt"
-    if not one.shown:
-        return "same"
-    return "better" if (one.estimate.value > 0) is row.higher_is_better else "worse"
+    return ("better" if one.is_better else "worse") if one.shown else "same"
 
 
 def _listed(names: Collection[str], of: int) -> str:

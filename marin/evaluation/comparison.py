@@ -9,10 +9,11 @@ from statistics import fmean
 from typing import Any
 
 from marin.errors import CorruptOutput
-from marin.evaluation.answer import chosen, decision, guards, note
+from marin.evaluation.answer import SHARE, Read, chosen, decisions, guards, note, star
 from marin.evaluation.difference import Difference, Row
+from marin.evaluation.metric_names import is_better_lower, task_of
 from marin.evaluation.results import DocumentResult, ItemResult, Results
-from marin.evaluation.statistics import over_seeds, paired_rate_difference, seed_spread
+from marin.evaluation.statistics import holm, over_seeds, paired_rate_difference, seed_spread
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,12 @@ def _one(_: Any) -> int:
     return 1
 
 
-def compare(arms: Mapping[str, Sequence[Results]], baseline: str, vetoes: Mapping[str, Collection[str]]) -> list[Row]:
-    """Bits per byte of every domain, then bits per byte, final answer and accuracy of every task and format.
+def compare(arms: Mapping[str, Sequence[Results]], baseline: str, read: Read) -> list[Row]:
+    """Bits per byte of every domain, then bits per byte, final answer and accuracy of every task and format, then what
+    lm-evaluation-harness logged.
 
-    arms: the results of each run of an arm, which differ in their seed. vetoes: by arm, the tasks whose items it was
-    trained on. Raises CorruptOutput if a run was not scored on the same texts as the baseline.
+    arms: the results of each run of an arm, which differ in their seed. read: what an arm was trained on of a task's
+    items. Raises CorruptOutput if a run was not scored on the same texts as the baseline.
     """
     rows: list[Row] = []
     for domain in sorted(arms[baseline][0].documents):
@@ -54,9 +56,15 @@ def compare(arms: Mapping[str, Sequence[Results]], baseline: str, vetoes: Mappin
             _Metric(f"{name}/final_bpb", "bits/byte", False, attrgetter("final_bits"), attrgetter("final_bytes")),
         ]
         if all(one.correct is not None for runs in scored.values() for run in runs for one in run.values()):
-            metrics.append(_Metric(f"{name}/accuracy", "share", True, attrgetter("correct"), _one))
-        spoilt = {arm for arm in arms if task in vetoes.get(arm, ())}
-        rows += [_vetoed(_row(metric, scored, baseline), baseline, spoilt) for metric in metrics]
+            metrics.append(_Metric(f"{name}/accuracy", SHARE, True, attrgetter("correct"), _one))
+        readers = [arm for arm in sorted(arms) if task in read.get(arm, ())]
+        rows += [_starred(_row(metric, scored, baseline), baseline, readers) for metric in metrics]
+    for name in sorted(arms[baseline][0].logged):
+        scored = {arm: [run.logged.get(name, {}) for run in runs] for arm, runs in arms.items()}
+        _must_be_alike(scored, baseline, name)
+        metric = _Metric(name, SHARE, not is_better_lower(name), float, _one)
+        readers = [arm for arm in sorted(arms) if task_of(name) in read.get(arm, ())]
+        rows.append(_starred(_row(metric, scored, baseline), baseline, readers))
     return rows
 
 
@@ -64,26 +72,32 @@ def report(
     arms: Mapping[str, Sequence[Results]],
     baseline: str,
     evidence: Mapping[str, str],
-    vetoes: Mapping[str, Collection[str]],
+    read: Read,
     primary: Sequence[str] = (),
     guard: Sequence[str] = (),
 ) -> tuple[dict[str, Any], list[str]]:
-    """(report.json, headline). {"baseline", "arms", "runs", "answer", "note", "rows", "evidence": {name: verdict}}.
+    """(report.json, headline).
+
+    {"baseline", "arms", "runs", "answer", "note", "star", "rows", "primary", "guard", "evidence": {name: verdict}}
 
     arms: the results of each run of an arm. runs: how many those are.
 
-    answer: for each arm a sentence on the primary metrics (all of them if none is named) and one on the guards.
-    headline: the answer, a line for each piece of evidence, and the note.
+    answer: for each arm sentences on the primary metrics (all of them if none is named) and one on the guards. What
+    they say to differ is corrected for the number of metrics judged, or guarded. star: what an asterisk means.
+    headline: the answer, a line for each piece of evidence, and the notes.
     Raises BadField for primary or guard metrics that were not measured.
     """
-    rows = compare(arms, baseline, vetoes)
-    judged = chosen(rows, primary, "Compare.primary") or rows
-    guarded = chosen(rows, guard, "Compare.guard")
+    rows = compare(arms, baseline, read)
+    deciding = {row.metric for row in chosen(rows, primary, "Compare.primary") or rows}
+    suffering = {row.metric for row in chosen(rows, guard, "Compare.guard")}
+    rows = _corrected(_corrected(rows, deciding), suffering)
+    judged = [row for row in rows if row.metric in deciding]
+    guarded = [row for row in rows if row.metric in suffering]
     answer: list[str] = []
     for arm in sorted(arms.keys() - {baseline}):
-        answer.append(decision(judged, arm, baseline))
+        answer += decisions(judged, arm, baseline, read)
         if guarded:
-            answer.append(guards(guarded, arm, guard))
+            answer.append(guards(guarded, arm))
     runs = {arm: len(results) for arm, results in sorted(arms.items())}
     made = {
         "baseline": baseline,
@@ -93,10 +107,12 @@ def report(
         "primary": [row.metric for row in judged] if primary else [],
         "guard": [row.metric for row in guarded],
         "note": note(runs),
+        "star": (stars := star(read)),
         "rows": [row.as_json() for row in rows],
         "evidence": dict(sorted(evidence.items())),
     }
-    return made, [*answer, *(f"{name}: {verdict}" for name, verdict in sorted(evidence.items())), note(runs)]
+    told = [f"{name}: {verdict}" for name, verdict in sorted(evidence.items())]
+    return made, [*answer, *told, note(runs), *filter(None, [stars])]
 
 
 type _Scored = Mapping[str, Sequence[Mapping[str, Any]]]  # by arm and run, the result of each text
@@ -112,6 +128,12 @@ def _by_text(
         arm: [{f"{one.id}#{index}": one for index, one in enumerate(run)} for run in runs]
         for arm, runs in results.items()
     }
+    _must_be_alike(scored, baseline, what)
+    return scored
+
+
+def _must_be_alike(scored: _Scored, baseline: str, what: str) -> None:
+    """Raises CorruptOutput for a run on other texts than the baseline's first."""
     texts = scored[baseline][0].keys()
     for arm, runs in scored.items():
         for run in runs:
@@ -122,15 +144,27 @@ def _by_text(
                     f"{what}: arm {arm} and baseline {baseline} were scored on different texts "
                     f"({len(run)} and {len(texts)}); evaluate both with the same fields"
                 )
-    return scored
 
 
-def _vetoed(row: Row, baseline: str, spoilt: Collection[str]) -> Row:
+def _starred(row: Row, baseline: str, readers: Sequence[str]) -> Row:
     differences = {
-        arm: replace(one, contaminated=tuple(sorted({arm, baseline} & set(spoilt))))
+        arm: replace(one, contaminated=tuple(each for each in readers if each in (arm, baseline)))
         for arm, one in row.differences.items()
     }
-    return replace(row, differences=differences)
+    return replace(row, differences=differences, contaminated=readers)
+
+
+def _corrected(rows: Sequence[Row], family: Collection[str]) -> list[Row]:
+    """These metrics are looked at together, arm by arm; one of two families keeps the larger of its p-values."""
+    held = {row.metric: row for row in rows}
+    together = [row for row in rows if row.metric in family]
+    for arm in together[0].differences if together else ():
+        for row, p in zip(together, holm([row.differences[arm].estimate.p for row in together]), strict=True):
+            now = held[row.metric]
+            one = now.differences[arm]
+            later = replace(one, corrected=max(p, one.corrected or 0.0), family=max(len(together), one.family))
+            held[row.metric] = replace(now, differences={**now.differences, arm: later})
+    return list(held.values())
 
 
 def _row(metric: _Metric, scored: _Scored, baseline: str) -> Row:

@@ -1,8 +1,9 @@
 """Did this checkpoint see the test items, and in which prompt format?
 
-Members are the test items, reference items come from the same source and were never trained on. A member gap is
-how many fewer bits per byte the golds of the members need. Trained in one format only, a model shows a larger gap
-there (difference in differences over formats), and meets the calculator tags of the other with surprise.
+Members are the test items of any task, reference items come from the same source and were never trained on. A member
+gap is how many fewer bits per byte the golds of the members need. Trained in one format only, a model shows a larger
+gap there (difference in differences over formats), and gets worse at the others: fragility, which needs no reference
+items. Where items have calculator tags, the tags alone show it.
 
 Where the order of its data says which members a run read, the sharper test is within the members: did those that
 it read get cheaper than those that it did not? They come from one source, and only chance told them apart.
@@ -14,9 +15,10 @@ item, which removes what the two sets of items differ in by themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +29,8 @@ from marin.evaluation.results import ItemResult, Results
 from marin.evaluation.statistics import (
     Estimate,
     detectable_effect,
+    errors_from_zero,
+    mean,
     paired_difference,
     pooled_difference,
     unpaired_difference,
@@ -44,10 +48,22 @@ NOTHING_COUNTED: Mapping[str, Reads] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Sets:
-    """The names under which the two sets of items were evaluated."""
+    """The names under which the two sets of items were evaluated. reference: "" where there is none."""
 
     members: str
-    reference: str
+    reference: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.members, self.reference) if self.reference else (self.members,)
+
+    def forms(self, *results: Results) -> list[Format]:
+        """Those in which all of these results have all of these items. Raises CorruptOutput for items without any."""
+        for held in results:
+            for task in self.names:
+                if all(scored != task for scored, _ in held.items):
+                    held.of(task, Format.LM_EVAL)
+        return [form for form in Format if all((task, form) in held.items for held in results for task in self.names)]
 
 
 class Sign(Enum):
@@ -71,7 +87,8 @@ class Finding:
     @property
     def wording(self) -> str:
         e = self.estimate
-        measured = f"{e.value:+.3f} {self.unit} (95 % interval {e.low:+.3f} to {e.high:+.3f}, z {e.z:+.1f})"
+        interval = f"95 % interval {e.low:+.3f} to {e.high:+.3f}, {errors_from_zero(e.z)}"
+        measured = f"{e.value:+.3f} {self.unit} ({interval})"
         if self.flagged:
             return f"flagged: {self.name} {measured}"
         return (
@@ -98,6 +115,7 @@ class Finding:
 
 
 Measure = Callable[[ItemResult], float]
+type Pair = tuple[Format, Format]
 
 
 def gold(one: ItemResult) -> float:
@@ -111,26 +129,29 @@ def final(one: ItemResult) -> float:
 def evidence(results: Results, parent: Results, sets: Sets) -> list[Finding]:
     """Every sign for one checkpoint, the parent being what it was trained on from."""
     findings: list[Finding] = []
-    for form in Format:
-        findings += [
-            member_gap(results, sets, form, gold, "of the gold"),
-            member_gap(results, sets, form, final, "of the final answer"),
-            member_gap(results, sets, form, gold, "of the gold beyond the parent", beyond=parent),
-        ]
-    findings += [
-        format_gap(results, sets, "across formats"),
-        format_gap(results, sets, "across formats beyond the parent", beyond=parent),
-        tag_surprise(results, parent, sets.members, "test items"),
-        tag_surprise(results, parent, sets.reference, "reference items"),
-    ]
+    forms = sets.forms(results, parent)
+    for form in forms if sets.reference else ():
+        findings.append(member_gap(results, sets, form, gold, "of the gold"))
+        if all(one.final_bytes for task in sets.names for one in results.of(task, form)):
+            findings.append(member_gap(results, sets, form, final, "of the final answer"))
+        findings.append(member_gap(results, sets, form, gold, "of the gold beyond the parent", beyond=parent))
+    findings += format_gaps(results, sets, forms, "across formats")
+    findings += format_gaps(results, sets, forms, "across formats beyond the parent", beyond=parent)
+    for task, who in zip(sets.names, ("test items", "reference items"), strict=False):
+        findings += [fragility(results, parent, task, who, pair) for pair in combinations(forms, 2)]
+        if (surprise := tag_surprise(results, parent, task, who)) is not None:
+            findings.append(surprise)
     return findings
 
 
 def contrast(results: Results, other: Results, sets: Sets, name: str) -> list[Finding]:
     """The signs of one arm beyond another arm, ``name``, that was trained alike."""
+    if not sets.reference:
+        return []
+    forms = sets.forms(results, other)
     return [
-        *(member_gap(results, sets, form, gold, f"of the gold beyond {name}", beyond=other) for form in Format),
-        format_gap(results, sets, f"across formats beyond {name}", beyond=other),
+        *(member_gap(results, sets, form, gold, f"of the gold beyond {name}", beyond=other) for form in forms),
+        *format_gaps(results, sets, forms, f"across formats beyond {name}", beyond=other),
     ]
 
 
@@ -144,20 +165,40 @@ def member_gap(
     return _finding(f"member gap {what}, {form.value} format", "bits/byte", estimate)
 
 
-def format_gap(results: Results, sets: Sets, what: str, beyond: Results | None = None) -> Finding:
-    """The member gap in the OLMES format minus that in the LM-Eval format, item by item."""
+def format_gaps(
+    results: Results, sets: Sets, forms: Sequence[Format], what: str, beyond: Results | None = None
+) -> list[Finding]:
+    """``format_gap`` for each two of these formats; none without reference items."""
+    pairs = list(combinations(forms, 2)) if sets.reference else []
+    return [
+        format_gap(results, sets, pair, what if len(pairs) == 1 else f"{what} ({_named(pair)})", beyond=beyond)
+        for pair in pairs
+    ]
 
-    def spread(task: str) -> list[float]:
-        tagged = _measured(results, task, Format.LM_EVAL, gold, beyond)
-        plain = _measured(results, task, Format.OLMES, gold, beyond)
-        return [tagged[id] - plain[id] for id in tagged if id in plain]
 
-    estimate = unpaired_difference(spread(sets.members), spread(sets.reference))
-    return _finding(f"difference in member gaps {what}", "bits/byte", estimate)
+def format_gap(results: Results, sets: Sets, pair: Pair, what: str, beyond: Results | None = None) -> Finding:
+    """The member gap in the second format minus that in the first, item by item."""
+    spread = (_spread(results, task, pair, beyond) for task in (sets.members, sets.reference))
+    return _finding(f"difference in member gaps {what}", "bits/byte", unpaired_difference(*spread))
 
 
-def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Finding:
-    """How many bits a tag's ``<<`` costs more than it cost the parent.
+def fragility(results: Results, parent: Results, task: str, who: str, pair: Pair) -> Finding:
+    """How much more one format of the same items costs than the other, beyond what it did to the parent."""
+    spread = _spread(results, task, pair, parent)
+    worse, better = pair if sum(spread) >= 0 else pair[::-1]
+    estimate = mean([one if worse is pair[0] else -one for one in spread])
+    return Finding(
+        sign=Sign.FRAGILITY,
+        name=f"what the {worse.value} format costs more than the {better.value} format beyond the parent's on {who}",
+        unit="bits/byte",
+        estimate=estimate,
+        flagged=estimate.z > THRESHOLD,
+        detectable=detectable_effect(estimate.se, THRESHOLD),
+    )
+
+
+def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Finding | None:
+    """How many bits a tag's ``<<`` costs more than it cost the parent; None for items without tags in two formats.
 
     Flagged only while the same solutions without tags got cheaper: a model that got worse at everything has no
     trouble with tags in particular. A cooldown in the other format does this to any model, with or without the
@@ -170,6 +211,10 @@ def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Find
     def tagged(held: Results) -> dict[str, float]:
         return {one.id: opening(one) for one in held.of(task, Format.LM_EVAL) if one.openings}
 
+    if any((task, form) not in held.items for form in Format for held in (results, parent)):
+        return None
+    if len(tagged(results).keys() & tagged(parent).keys()) < FEWEST:
+        return None
     openings = _change(tagged(results), tagged(parent))
     plain = _change(
         _measured(results, task, Format.OLMES, gold, None), _measured(parent, task, Format.OLMES, gold, None)
@@ -209,7 +254,8 @@ def read_savings(results: Results, other: Results, sets: Sets, reads: Reads | No
     """``read_saving`` in every format where it can be told."""
     if reads is None:
         return []
-    found = (read_saving(results, other, sets, form, reads, name) for form in Format)
+    forms = Sets(sets.members).forms(results, other)
+    found = (read_saving(results, other, sets, form, reads, name) for form in forms)
     return [one for one in found if one is not None]
 
 
@@ -225,13 +271,12 @@ def exposure_line(arm: str, reads: Reads, findings: list[Finding]) -> str:
 def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
     """Means for a table: "members/olmes" → gold and final bits per byte, and accuracy where choices were offered."""
     table: dict[str, dict[str, float]] = {}
-    for role, task in (("members", sets.members), ("reference", sets.reference)):
-        for form in Format:
+    for role, task in zip(("members", "reference"), sets.names, strict=False):
+        for form in sets.forms(results):
             held = results.of(task, form)
-            row = {
-                "gold_bits_per_byte": sum(one.bits for one in held) / sum(one.bytes for one in held),
-                "final_bits_per_byte": sum(one.final_bits for one in held) / sum(one.final_bytes for one in held),
-            }
+            row = {"gold_bits_per_byte": sum(one.bits for one in held) / sum(one.bytes for one in held)}
+            if final_bytes := sum(one.final_bytes for one in held):
+                row["final_bits_per_byte"] = sum(one.final_bits for one in held) / final_bytes
             if openings := sum(one.openings for one in held):
                 row["opening_bits"] = sum(one.opening_bits for one in held) / openings
             if offered := [one.correct for one in held if one.correct is not None]:
@@ -292,11 +337,23 @@ def report(
 def _verdict(sign: Sign, findings: list[Finding]) -> str:
     """One line: what was flagged, strongest first, or how large an effect would have been."""
     held = [one for one in findings if one.sign is sign]
+    if not held:
+        return f"{sign.value} could not be measured: too few prompt forms, reference items or items read"
     flags = sorted((one for one in held if one.flagged), key=lambda one: -abs(one.estimate.z))
     if flags:
         return f"{sign.value} flagged by {len(flags)} of {len(held)} signs, most by: {flags[0].wording[9:]}"
     nearest = max(held, key=lambda one: abs(one.estimate.z))
     return f"{sign.value} not shown at this size; nearest: {nearest.wording.partition(': ')[2]}"
+
+
+def _spread(results: Results, task: str, pair: Pair, beyond: Results | None) -> list[float]:
+    """Of each item, its bits per byte in the first format minus those in the second."""
+    first, second = (_measured(results, task, form, gold, beyond) for form in pair)
+    return [first[id] - second[id] for id in first if id in second]
+
+
+def _named(pair: Pair) -> str:
+    return " and ".join(form.value for form in pair)
 
 
 def _measured(

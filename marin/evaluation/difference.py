@@ -6,25 +6,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from marin.evaluation.statistics import Estimate, detectable_effect
+from marin.evaluation.statistics import CONFIDENCE, Estimate, detectable_effect
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One arm minus the baseline. shown: the 95 % interval excludes zero.
+    """One arm minus the baseline.
 
-    contaminated: which of the two arms were trained on these items; then neither is better. seeds: whether the interval
-    says how far seeds spread.
+    contaminated: which of the two arms were trained on these items. seeds: whether the interval says how far seeds
+    spread. family: of how many metrics it is judged together; corrected: its p-value with those in mind.
     """
 
     estimate: Estimate
     higher_is_better: bool
     contaminated: tuple[str, ...] = ()
     seeds: bool = False
+    family: int = 1
+    corrected: float | None = None
 
     @property
     def shown(self) -> bool:
-        return self.estimate.excludes_zero
+        p = self.estimate.p if self.corrected is None else self.corrected
+        return p < 1 - CONFIDENCE
+
+    @property
+    def is_better(self) -> bool:
+        """By its value, shown or not."""
+        return (self.estimate.value > 0) is self.higher_is_better
 
     @property
     def detectable(self) -> float:
@@ -33,14 +41,14 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """In words; never more than items can say."""
-        if self.contaminated:
-            return f"not comparable, trained on these items: {' and '.join(self.contaminated)}"
-        if not self.shown:
-            return f"no difference shown (one of {self.detectable:.4f} would be, 4 times in 5)"
-        better = (self.estimate.value > 0) is self.higher_is_better
-        over = "over seeds and items" if self.seeds else "on these items"
-        return f"{'better' if better else 'worse'} by {abs(self.estimate.value):.4f} {over}"
+        """In words; never more than items can say. A star: one of the two was trained on these items."""
+        star = "*" if self.contaminated else ""
+        if self.shown:
+            over = "over seeds and items" if self.seeds else "on these items"
+            return f"{'better' if self.is_better else 'worse'} by {abs(self.estimate.value):.4f} {over}{star}"
+        if self.estimate.excludes_zero:
+            return f"no difference shown among {self.family} metrics{star}"
+        return f"no difference shown (one of {self.detectable:.4f} would be, 4 times in 5){star}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class Row:
     values: Mapping[str, float]  # the mean of an arm's runs
     differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
     runs: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])  # where there are several
+    contaminated: Sequence[str] = ()  # arms that were trained on these items
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -61,9 +70,13 @@ class Row:
             "higher_is_better": self.higher_is_better,
             "values": dict(self.values),
             "runs": {arm: list(values) for arm, values in self.runs.items()},
+            "contaminated": list(self.contaminated),
             "differences": {
                 arm: {
                     **asdict(one.estimate),
+                    "p": one.estimate.p,
+                    "corrected": one.corrected,
+                    "family": one.family,
                     "shown": one.shown,
                     "detectable": one.detectable,
                     "contaminated": list(one.contaminated),

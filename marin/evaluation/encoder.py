@@ -52,4 +52,5 @@ class OffsetEncoder:
         ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self._loaded.decode(ids)
+        """Without special tokens, as answers are read."""
+        return self._loaded.tokenizer.decode(list(ids), skip_special_tokens=True)

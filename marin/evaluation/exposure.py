@@ -21,8 +21,10 @@ from marin.data.order import DataOrder
 from marin.data.token_store import TokenStore
 from marin.errors import CorruptOutput
 from marin.store.files.directory import Directory
-from marin.text.overlap import PARTS, OverlapIndex
+from marin.text.overlap import ALL, WHOLE, OverlapIndex
 
+PARTS = ("question", "answer")  # what is counted of an item
+TOGETHER = (ALL, WHOLE)  # hits that are of both
 EXPOSURE_FILE = "exposure.json"
 WINDOWS_AT_ONCE = 256  # of 4096 tokens: 4 MB
 
@@ -127,9 +129,10 @@ def _count_window(made: Count, number: int, index: OverlapIndex, text: str) -> N
     found = index.find(text)
     made.holding[number] += bool(found)
     made.reads.update({hit.item for hit in found})
+    alone = {hit.item for hit in found if hit.part in PARTS}
     for hit in found:
-        # A short question is found whole and with its result.
-        for part in (hit.part,) if hit.part in PARTS else PARTS:
+        together = PARTS if hit.part in TOGETHER and hit.item not in alone else ()
+        for part in (hit.part,) if hit.part in PARTS else together:
             made.copies[hit.item, part] = made.copies.get((hit.item, part), 0.0) + hit.coverage
 
 

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness over our scorer: the model it asks, and tasks on items that lie on disk.
+"""lm-evaluation-harness on items that lie on disk, in prompt formats of our own.
 
 Reads nothing from the network and no task from the harness's own collection. Importing the harness takes
 1 to 3 s, so only ``evaluate_items`` and what it needs import this module.
@@ -9,19 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-
-# Before the first import of `datasets`, `huggingface_hub` and `tqdm`, which read these once.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
-os.environ.setdefault("TQDM_DISABLE", "1")
-
 from lm_eval.api.instance import Instance
 from lm_eval.api.metrics import mean
-from lm_eval.api.model import LM
 from lm_eval.api.task import Task
 from lm_eval.config.task import TaskConfig
 from lm_eval.evaluator import evaluate
@@ -29,76 +21,32 @@ from lm_eval.evaluator import evaluate
 from marin.errors import NothingScored
 from marin.evaluation.candidates import candidates
 from marin.evaluation.formats import Format
+from marin.evaluation.harness_model import HarnessModel
 from marin.evaluation.items import Item
 from marin.evaluation.scoring import Scoring, TokenBits
+from marin.training.hub_offline import hub_offline
 
 # It reports every request, and warns of generation settings that no task here uses.
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
-class ScoringModel(LM):
-    """What the harness calls a model: log-likelihoods, and short greedy answers.
+class ScoringModel(HarnessModel):
+    """Log-likelihoods of continuations that are tokenized together with their prompt, as they were in training.
 
     A continuation that was asked for once is remembered, token by token, for spans and for other tasks.
-    max_new_tokens: bound on a generated answer. Each generated token costs a pass over the whole vocabulary
-    (the scorer answers only for tokens that it is shown), so keep generation to small sets.
     """
 
-    def __init__(self, scoring: Scoring, max_new_tokens: int = 16) -> None:
-        super().__init__()
+    def __init__(self, scoring: Scoring) -> None:
+        super().__init__(scoring.model, scoring.encoder)
         self.scoring = scoring
-        self.max_new_tokens = max_new_tokens
         self.scored: dict[tuple[str, str], TokenBits] = {}
 
-    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
-        """(natural log-likelihood, greedy) of each continuation.
-
-        greedy is True where every token has a probability above one half: then it is certainly the likeliest.
-        A continuation that is the likeliest by less than that reads False.
-        """
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = True) -> list[tuple[float, bool]]:
+        """(natural log-likelihood, whether every token is the likeliest) of each continuation."""
         asked: list[tuple[str, str]] = [request.arguments for request in requests]
         new = [pair for pair in dict.fromkeys(asked) if pair not in self.scored]
         self.scored.update(zip(new, self.scoring.continuations(new), strict=True))
-        return [(-self.scored[pair].total * math.log(2), bool((self.scored[pair].bits < 1).all())) for pair in asked]
-
-    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
-        """Natural log-likelihood of each whole text."""
-        return [
-            -one.bits * math.log(2) for one in self.scoring.documents([request.arguments[0] for request in requests])
-        ]
-
-    def generate_until(self, requests: list[Instance]) -> list[str]:
-        """The likeliest token, again and again, until a stop string, a separator or the bound."""
-        return [self._generate(*request.arguments) for request in requests]
-
-    def _generate(self, prompt: str, arguments: Mapping) -> str:
-        encoder, window = self.scoring.encoder, self.scoring.window
-        stops = [stop for stop in arguments.get("until", []) if stop]
-        bound = min(int(arguments.get("max_gen_toks", self.max_new_tokens)), self.max_new_tokens)
-        (encoded,) = encoder.encode([prompt])
-        context = [encoder.start, *encoded.ids.tolist()]
-        made: list[int] = []
-        for _ in range(bound):
-            token = self._likeliest(context[-(window - 1) :])
-            if token == encoder.start:
-                break
-            made.append(token)
-            context.append(token)
-            text = encoder.decode(made)
-            if found := [text.index(stop) for stop in stops if stop in text]:
-                return text[: min(found)]
-        return encoder.decode(made)
-
-    def _likeliest(self, context: list[int]) -> int:
-        scoring = self.scoring
-        logprobs: list[np.ndarray] = []
-        for first in range(0, scoring.encoder.vocabulary, scoring.batch):
-            tokens = np.full((scoring.batch, scoring.window), scoring.encoder.start, np.int32)
-            tokens[:, : len(context)] = context
-            count = min(scoring.batch, scoring.encoder.vocabulary - first)
-            tokens[:count, len(context)] = np.arange(first, first + count)
-            logprobs.append(np.asarray(scoring.scorer(tokens))[:count, len(context) - 1])
-        return int(np.concatenate(logprobs).argmax())
+        return [(-self.scored[pair].total * math.log(2), bool(self.scored[pair].greedy.all())) for pair in asked]
 
 
 class ItemTask(Task):
@@ -183,7 +131,8 @@ def evaluate_items(model: ScoringModel, tasks: Sequence[ItemTask]) -> dict[str, 
     for task in tasks:
         if not task.items:
             raise NothingScored(f"task {task.task_name}: there is no item to score; look at the step that made them")
-    results = evaluate(model, {task.task_name: task for task in tasks}, bootstrap_iters=1)
+    with hub_offline():
+        results = evaluate(model, {task.task_name: task for task in tasks}, bootstrap_iters=1)
     assert results is not None, "only a second process gets no results, and there is none"
     out = {}
     for task in tasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from marin.errors import GarbledDocument
 from marin.store.files.directory import Directory
@@ -14,12 +15,21 @@ ITEMS_FILE = "items.jsonl"
 
 @dataclass(frozen=True)
 class Item:
-    """One problem. answer: GSM8K style, steps with ``<<16-7=9>>`` tags, then ``#### 9``; final: "9"."""
+    """One problem. answer: GSM8K style, steps with ``<<16-7=9>>`` tags, then ``#### 9``; final: "9".
+
+    others: further texts that it was published with, by name: choices, a passage, tests.
+    """
 
     id: str
     question: str
     answer: str
     final: str
+    others: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Its texts by name, in the order of a prompt."""
+        return {"question": self.question, **dict(self.others), "answer": self.answer}
 
 
 def read_items(directory: Directory) -> list[Item]:
@@ -29,8 +39,10 @@ def read_items(directory: Directory) -> list[Item]:
     with directory.open(ITEMS_FILE) as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                items.append(Item(**json.loads(line)))
-            except (TypeError, ValueError) as error:
+                row = json.loads(line)
+                others = tuple(row.pop("others", {}).items())
+                items.append(Item(**row, others=others))
+            except (AttributeError, TypeError, ValueError) as error:
                 raise GarbledDocument(
                     f"{directory.url}/{ITEMS_FILE} line {number} is not an item ({error}); "
                     "wanted a JSON object with id, question, answer and final"
@@ -40,6 +52,12 @@ def read_items(directory: Directory) -> list[Item]:
 
 def write_items(directory: Directory, items: Iterable[Item]) -> int:
     """Write ``items.jsonl``; returns how many."""
-    lines = [json.dumps(asdict(item), ensure_ascii=False) + "\n" for item in items]
+    lines = [json.dumps(_row(item), ensure_ascii=False) + "\n" for item in items]
     directory.write_text(ITEMS_FILE, "".join(lines))
     return len(lines)
+
+
+def _row(item: Item) -> dict[str, Any]:
+    row = asdict(item)
+    others = row.pop("others")
+    return {**row, "others": dict(others)} if others else row

@@ -1,15 +1,20 @@
-"""Per-item results of an evaluation, as they lie in ``items.jsonl`` of a Scores directory."""
+"""Per-item results of an evaluation, as they lie in a Scores directory: ``items.jsonl`` of Evaluate, and what
+lm-evaluation-harness logged of each item for EvaluateTasks.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from math import isclose
+from statistics import fmean
 from typing import Any
 
 from marin.errors import CorruptOutput
 from marin.evaluation.formats import Format, Span
 from marin.evaluation.items import Item
+from marin.evaluation.samples import read_logged
 from marin.evaluation.scoring import DocumentBits, TokenBits
 from marin.store.files.directory import Directory
 
@@ -62,10 +67,13 @@ class DocumentResult:
 
 @dataclass(frozen=True)
 class Results:
-    """items: by (task, format), in item order. documents: by domain, in document order."""
+    """items: by (task, format), in item order. documents: by domain, in document order. logged: by metric of the
+    harness, the number of each item, of metrics that are the mean of those.
+    """
 
     items: Mapping[tuple[str, Format], list[ItemResult]] = field(default_factory=dict[Any, list[ItemResult]])
     documents: Mapping[str, list[DocumentResult]] = field(default_factory=dict[str, list[DocumentResult]])
+    logged: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
 
     def of(self, task: str, form: Format) -> list[ItemResult]:
         """Raises CorruptOutput naming the task if it was not scored in that format."""
@@ -108,9 +116,11 @@ def write_results(out: Directory, results: Results) -> None:
 
 
 def read_results(directory: Directory) -> Results:
-    """What write_results wrote. Raises CorruptOutput naming the line that is neither kind of result."""
+    """What write_results wrote, or the harness. Raises CorruptOutput naming the line that is no result."""
     results = Results()
     items, documents = dict(results.items), dict(results.documents)
+    if (logged := _logged(directory)) and not directory.exists(RESULTS_FILE):
+        return Results(logged=logged)
     # Bytes, because str.splitlines would also break a line at a U+2028 or U+0085 inside an id.
     with directory.open(RESULTS_FILE) as lines:
         for number, line in enumerate(lines, start=1):
@@ -124,7 +134,19 @@ def read_results(directory: Directory) -> Results:
                 raise CorruptOutput(
                     f"{directory.url}/{RESULTS_FILE} line {number} is not a result ({error}); rebuild the evaluation"
                 ) from error
-    return Results(items, documents)
+    return Results(items, documents, logged)
+
+
+def _logged(directory: Directory) -> dict[str, Mapping[str, float]]:
+    found = read_logged(directory).scores
+    if not found:
+        return {}
+    means: dict[str, float] = json.loads(directory.read_text(SCORES_FILE))["metrics"]
+    return {
+        metric: held
+        for metric, held in sorted(found.items())
+        if len(held) > 1 and metric in means and isclose(fmean(held.values()), means[metric], abs_tol=1e-6)
+    }
 
 
 def _lines(results: Iterable[ItemResult | DocumentResult]) -> Iterable[str]:

@@ -14,10 +14,8 @@ import numpy.typing as npt
 
 from marin.errors import BadField, NonFiniteLoss
 from marin.evaluation.encoder import Encoded, Encoder
-
-Ids = npt.NDArray[np.int32]
-# (B, T) tokens → (B, T-1) natural-log probabilities of tokens[:, 1:].
-Scorer = Callable[[Ids], npt.NDArray[np.float32]]
+from marin.evaluation.language_model import LanguageModel
+from marin.evaluation.prefix_tree import Wanted, common_prefix
 
 # (tokens, first, window, stride) → (left, begin, end) of each window.
 Windows = Callable[[int, int, int, int], Iterator[tuple[int, int, int]]]
@@ -25,11 +23,15 @@ Windows = Callable[[int, int, int, int], Iterator[tuple[int, int, int]]]
 
 @dataclass(frozen=True)
 class TokenBits:
-    """Surprisal of each scored token of a text. bits: (n,) float64. starts, ends: (n,) characters of the text."""
+    """Surprisal of each scored token of a text. bits: (n,) float64. starts, ends: (n,) characters of the text.
+
+    greedy: (n,) whether no token is likelier.
+    """
 
     bits: npt.NDArray[np.float64]
     starts: npt.NDArray[np.int32]
     ends: npt.NDArray[np.int32]
+    greedy: npt.NDArray[np.bool_]
 
     @property
     def total(self) -> float:
@@ -60,35 +62,31 @@ class DocumentBits:
 
 @dataclass(frozen=True)
 class Scoring:
-    """A scorer and its tokenizer, asked in batches of one shape (compiled once).
+    """A model and its tokenizer.
 
-    window: tokens the model sees at a time, T. stride: how far the window moves over a longer text; every
-    token after the first window has at least window - stride tokens of context. batch: rows, B.
+    window: tokens the model sees at a time. stride: how far the window moves over a longer text; every
+    token after the first window has at least window - stride tokens of context.
     Raises BadField if the numbers do not fit together.
     """
 
-    scorer: Scorer
+    model: LanguageModel
     encoder: Encoder
     window: int
     stride: int
-    batch: int
 
     def __post_init__(self) -> None:
-        if self.window < 2 or self.batch < 1 or not 1 <= self.stride < self.window:
-            raise BadField(
-                f"window {self.window}, stride {self.stride}, batch {self.batch}: "
-                "wanted window >= 2, 1 <= stride < window, batch >= 1"
-            )
+        if self.window < 2 or not 1 <= self.stride < self.window:
+            raise BadField(f"window {self.window}, stride {self.stride}: wanted window >= 2 and 1 <= stride < window")
 
     def documents(self, texts: Sequence[str]) -> list[DocumentBits]:
         """Bits of each document from its first token on. Raises NonFiniteLoss."""
         stripped = [text.rstrip() for text in texts]
         raw = self.encoder.encode(texts)
-        bits = self._score(texts, raw, [0] * len(texts), windows)
+        bits, _ = self._score(texts, raw, [0] * len(texts), windows)
         # Stripping changes only the last tokens: score those again, and take the rest over.
         bare = self.encoder.encode(stripped)
-        shared = [_common_prefix(one.ids, other.ids) for one, other in zip(bare, raw, strict=True)]
-        tails = self._score(stripped, bare, shared, windows)
+        shared = [common_prefix(one.ids, other.ids) for one, other in zip(bare, raw, strict=True)]
+        tails, _ = self._score(stripped, bare, shared, windows)
         return [
             DocumentBits(
                 bits=float(bits[index].sum()),
@@ -112,56 +110,39 @@ class Scoring:
             int(np.searchsorted(one.ends, len(prompt), side="right"))
             for one, (prompt, _) in zip(encoded, pairs, strict=True)
         ]
-        # Candidates of one prompt are alike for most of their length: score only from where each leaves the
-        # first one. 128 problems in two formats, four candidates: 1600 rows in place of 2800, windows
-        # laid from the end included.
-        leader: dict[str, int] = {}
-        leaders = [leader.setdefault(prompt, index) for index, (prompt, _) in enumerate(pairs)]
-        fork = list(first)
-        for index, lead in enumerate(leaders):
-            if lead != index:
-                fork[index] = max(first[index], _common_prefix(encoded[index].ids, encoded[lead].ids))
-        scored = self._score(texts, encoded, fork, windows_from_end)
+        scored, greedy = self._score(texts, encoded, first, windows_from_end)
         out: list[TokenBits] = []
-        for index, (lead, (prompt, _)) in enumerate(zip(leaders, pairs, strict=True)):
-            shared = scored[lead][: fork[index] - first[index]] if lead != index else scored[lead][:0]
-            ends = encoded[index].ends - len(prompt)
+        for bits, best, one, begin, (prompt, _) in zip(scored, greedy, encoded, first, pairs, strict=True):
+            ends = one.ends - len(prompt)
             starts = np.concatenate((np.zeros(1, np.int32), ends[:-1]))[: len(ends)]
-            out.append(
-                TokenBits(
-                    np.concatenate((shared, scored[index])),
-                    np.maximum(starts, 0)[first[index] :],
-                    ends[first[index] :],
-                )
-            )
+            out.append(TokenBits(bits, np.maximum(starts, 0)[begin:], ends[begin:], best))
         return out
 
     def _score(
         self, texts: Sequence[str], encoded: Sequence[Encoded], first: Sequence[int], laid: Windows
-    ) -> list[npt.NDArray[np.float64]]:
-        """The bits of each text's tokens from number first on. Raises NonFiniteLoss showing the text."""
+    ) -> tuple[list[npt.NDArray[np.float64]], list[npt.NDArray[np.bool_]]]:
+        """The bits of each text's tokens from number first on, and whether each is the likeliest.
+
+        Raises NonFiniteLoss showing the text.
+        """
         sequences = [np.concatenate((np.array([self.encoder.start], np.int32), one.ids)) for one in encoded]
         bits = [np.full(len(one.ids), np.nan) for one in encoded]
+        greedy = [np.zeros(len(one.ids), np.bool_) for one in encoded]
         wanted: list[tuple[int, int, int, int]] = []  # text, first token of the window, tokens scored [begin, end)
         for text, (sequence, begin) in enumerate(zip(sequences, first, strict=True)):
             wanted += ((text, *window) for window in laid(len(sequence), begin, self.window, self.stride))
-        for offset in range(0, len(wanted), self.batch):
-            rows = wanted[offset : offset + self.batch]
-            tokens = np.full((self.batch, self.window), self.encoder.start, np.int32)
-            for row, (text, left, _, end) in enumerate(rows):
-                piece = sequences[text][left : end + 1]
-                tokens[row, : len(piece)] = piece
-            logprobs = np.asarray(self.scorer(tokens), np.float64)
-            for row, (text, left, begin, end) in enumerate(rows):
-                # Column c of the scorer's answer is about token c + 1 of the window; ids[i] is sequence[i + 1].
-                bits[text][begin:end] = -logprobs[row, begin - left : end - left] / math.log(2)
+        asked = [Wanted(sequences[text][left : end + 1], begin + 1 - left) for text, left, begin, end in wanted]
+        for (text, _, begin, end), scored in zip(wanted, self.model.continuations(asked), strict=True):
+            # ids[i] is sequence[i + 1].
+            bits[text][begin:end], greedy[text][begin:end] = -scored.logprobs / math.log(2), scored.greedy
         for text, scored, begin in zip(texts, bits, first, strict=True):
             if not np.isfinite(scored[begin:]).all():
                 raise NonFiniteLoss(
                     f"the model gives {text[:60]!r} a probability of zero or no number at all; "
                     "wanted a finite log-probability for every token; look at the checkpoint's last losses"
                 )
-        return [scored[begin:] for scored, begin in zip(bits, first, strict=True)]
+        after = list(zip(bits, greedy, first, strict=True))
+        return [scored[begin:] for scored, _, begin in after], [best[begin:] for _, best, begin in after]
 
 
 def windows(tokens: int, first: int, window: int, stride: int) -> Iterator[tuple[int, int, int]]:
@@ -197,9 +178,3 @@ def windows_from_end(tokens: int, first: int, window: int, stride: int) -> Itera
 def bits_per_byte(bits: Sequence[float], sizes: Sequence[int]) -> float:
     """Over a whole set: all bits by all bytes, so that long texts weigh what they are."""
     return sum(bits) / sum(sizes)
-
-
-def _common_prefix(a: Ids, b: Ids) -> int:
-    shorter = min(len(a), len(b))
-    differ = np.flatnonzero(a[:shorter] != b[:shorter])
-    return int(differ[0]) if len(differ) else shorter

@@ -13,23 +13,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtr, stdtrit  # not scipy.stats: as exact, and a second sooner imported
 
 from marin.errors import NothingScored
 
 CONFIDENCE = 0.95
 POWER = 0.8
+BEYOND = 99.0  # standard errors: of more nobody asks how many
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """value with its standard error and 95 % interval [low, high], from n items."""
+    """value with its standard error and 95 % interval [low, high], from n items. freedom: degrees of, of its t."""
 
     value: float
     se: float
     low: float
     high: float
     n: int
+    freedom: float
 
     @property
     def z(self) -> float:
@@ -41,6 +43,11 @@ class Estimate:
     @property
     def excludes_zero(self) -> bool:
         return self.low > 0 or self.high < 0
+
+    @property
+    def p(self) -> float:
+        """How often a true value of zero would come out as far from it as this, on either side."""
+        return 2 * float(stdtr(self.freedom, -abs(self.z)))
 
 
 def mean(values: Sequence[float]) -> Estimate:
@@ -127,14 +134,49 @@ def over_seeds(items: Estimate, spread: SeedSpread, runs: int, baseline_runs: in
     return _estimate(items.value, math.sqrt(both), freedom, items.n)
 
 
+def holm(ps: Sequence[float]) -> list[float]:
+    """Each of these p-values as it is when all of them are looked at: below .05 one time in 20 in the whole family.
+
+    Holm's step-down (Scandinavian Journal of Statistics 6, 1979, p. 65): right however the metrics depend on another.
+    """
+    adjusted = [0.0] * len(ps)
+    least = 0.0
+    for rank, at in enumerate(sorted(range(len(ps)), key=lambda at: ps[at])):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[at]))
+        adjusted[at] = least
+    return adjusted
+
+
+def paired_spread(blocks: Iterable[Sequence[Sequence[float]]]) -> SeedSpread | None:
+    """One variance for all runs, what is the arm's or the seed's own taken out; None without two arms of two seeds.
+
+    blocks: by experiment, a value for each arm (rows) and seed (columns). Arms share the order of data of a seed, so
+    what that does to all of them alike is no part of a difference between two.
+    """
+    squares, freedom = 0.0, 0
+    for block in blocks:
+        values = np.asarray(block, np.float64)
+        arms, seeds = values.shape
+        rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+        squares += float((rest**2).sum())
+        freedom += (arms - 1) * (seeds - 1)
+    return SeedSpread(squares / freedom, freedom) if freedom else None
+
+
 def detectable_effect(se: float, z: float) -> float:
     """The smallest true effect that passes |z| in 80 % of repetitions, given the standard error."""
-    return (z + float(stats.norm.ppf(POWER))) * se
+    return (z + float(ndtri(POWER))) * se
+
+
+def errors_from_zero(z: float) -> str:
+    """ "12.0 standard errors above zero" """
+    far = f"over {BEYOND:.0f}" if abs(z) >= BEYOND else f"{abs(z):.1f}"
+    return f"{far} standard errors {'above' if z > 0 else 'below'} zero"
 
 
 def _estimate(value: float, se: float, freedom: float, n: int) -> Estimate:
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * float(se)
-    return Estimate(float(value), float(se), float(value) - half, float(value) + half, n)
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * float(se)
+    return Estimate(float(value), float(se), float(value) - half, float(value) + half, n, float(freedom))
 
 
 def _enough(n: int) -> None:

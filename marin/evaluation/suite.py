@@ -3,7 +3,7 @@
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from marin.data.documents import Document
@@ -40,8 +40,9 @@ def evaluate_checkpoint(
     formats: Sequence[Format],
     scored: Callable[[str], None],
 ) -> Outcome:
-    """Metrics ``bpb/<domain>``, ``bpb_stripped/<domain>`` and, for every task and format,
-    ``<task>/<format>/bpb``, ``…/final_bpb``, ``…/accuracy`` and ``…/choice_probability``.
+    """Metrics ``bpb/<domain>``, ``bpb_stripped/<domain>``, their means over domains (``macro_bpb``,
+    ``macro_stripped_bpb``) and over all bytes (``micro_…``); for every task and format ``<task>/<format>/bpb``,
+    ``…/final_bpb``, ``…/accuracy`` and ``…/choice_probability``.
 
     scored: told the name of each domain when it is done, and of all tasks together.
     Raises NothingScored naming the domain or task that has nothing to score, and NonFiniteLoss.
@@ -58,6 +59,7 @@ def evaluate_checkpoint(
         if stripped := sum(one.stripped_bytes for one in bits):
             metrics[f"bpb_stripped/{domain}"] = sum(one.stripped_bits for one in bits) / stripped
         scored(domain)
+    metrics |= _over_domains(documents)
 
     model = ScoringModel(scoring)
     asked = {
@@ -86,14 +88,16 @@ def evaluate_checkpoint(
     return Outcome(metrics, stderr, Results(items, documents))
 
 
-def excerpt(documents: Iterable[Document], bytes_per_document: int, total_bytes: int) -> Iterator[Document]:
-    """The first documents, each cut to its first bytes_per_document, until total_bytes are reached."""
-    left = total_bytes
-    for document in documents:
-        if left <= 0:
-            return
-        data = document.text.encode()[: min(bytes_per_document, left)]
-        text = data.decode(errors="ignore")  # a character cut in two is left out
-        left -= len(data)
-        if text:
-            yield Document(text, document.source)
+def _over_domains(documents: Mapping[str, Sequence[DocumentResult]]) -> dict[str, float]:
+    """As Paloma reports: each domain alike, and each byte alike; raw, and without white space at the ends of texts."""
+    found: dict[str, float] = {}
+    for name, bits, size in (("", "bits", "bytes"), ("_stripped", "stripped_bits", "stripped_bytes")):
+        sums = [
+            (sum(getattr(one, bits) for one in held), sum(getattr(one, size) for one in held))
+            for held in documents.values()
+        ]
+        sums = [(bits_of, bytes_of) for bits_of, bytes_of in sums if bytes_of]
+        if sums:
+            found[f"macro{name}_bpb"] = sum(bits_of / bytes_of for bits_of, bytes_of in sums) / len(sums)
+            found[f"micro{name}_bpb"] = sum(bits_of for bits_of, _ in sums) / sum(bytes_of for _, bytes_of in sums)
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from marin.evaluation.answer import signed
+from marin.evaluation.statistics import BEYOND, errors_from_zero
 
 FOUND, ABSENT, UNCLEAR = "found", "not found", "inconclusive"
 
@@ -64,26 +65,29 @@ def _marks(arms: dict[str, Any], suspects: Sequence[str], marked: Sequence[str],
             most = max(flagged, key=_z)
             parts.append(
                 f"{arm} by {len(flagged)} of {len(signs)} signs, most by the {most['name']} "
-                f"({signed(most['value'])} {most['unit']}, z {signed(_z(most), 1)})"
+                f"({signed(most['value'])} {most['unit']}, {errors_from_zero(_z(most))})"
             )
         return f"Scores show training on test items: {'; '.join(parts)}."
     largest = [(_z(one), arm) for arm in suspects for one in _signs(arms[arm], "contamination")]
     if not largest:
         return "No sign of training on test items was measured."
     z, arm = max(largest)
-    return f"Scores show no mark of it at this size (largest z {signed(z, 1)}, in {arm}; flagged from {threshold:g})."
+    return (
+        f"Scores show no mark of it at this size (the clearest sign, in {arm}, is {errors_from_zero(z)}; "
+        f"flagged from {threshold:g})."
+    )
 
 
 def _fragility(fragile: Sequence[str], clean: str) -> str:
     others = [arm for arm in fragile if arm != clean]
     if not others:
-        return f"Calculator tags became strange to {clean}, the clean arm, only: format fragility, not contamination."
-    said = f"Calculator tags became strange to {' and '.join(others)}"
+        return f"One prompt form became strange to {clean}, the clean arm, only: format fragility, not contamination."
+    said = f"One prompt form became strange to {' and '.join(others)}"
     if clean in fragile:
         return f"{said}, and to {clean}, the clean arm, too: format fragility, not contamination."
     return f"{said} and not to {clean}: format fragility, which fits training on another format but proves nothing."
 
 
 def _z(one: dict[str, Any]) -> float:
-    """Beyond measure counts as 99."""
-    return float(one["z"]) if one["z"] is not None else 99.0 if one["value"] > 0 else -99.0
+    """Beyond measure counts as BEYOND."""
+    return float(one["z"]) if one["z"] is not None else BEYOND if one["value"] > 0 else -BEYOND

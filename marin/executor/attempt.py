@@ -8,11 +8,21 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 
-from marin.errors import CodeChanged, LeaseLost, MarinError, StepFailed, StoreError, missing_dependency
+from marin.errors import (
+    CodeChanged,
+    LeaseLost,
+    MarinError,
+    Preempted,
+    ProcessLost,
+    StepFailed,
+    StoreError,
+    missing_dependency,
+)
 from marin.executor.cancel import Stop
 from marin.executor.commit import commit, take_lease
-from marin.executor.context import Mapper, StepContext
+from marin.executor.context import Hosts, Mapper, StepContext
 from marin.executor.failures import details, failure_line
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.signals import SIGNALS
@@ -20,7 +30,7 @@ from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.observation.listening import observing
 from marin.fingerprint.observation.observation import Observation
 from marin.fingerprint.of_step import code_fingerprint, executed
-from marin.plan.observed import describe, scope_of
+from marin.plan.observed import scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
 from marin.store.layout import FAILURE, LOG
@@ -40,11 +50,14 @@ def no_capture(_store: Store, _log: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watch | None = None) -> Outcome:
+def attempt(
+    job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watch | None = None, hosts: Hosts | None = None
+) -> Outcome:
     """Make the step unless somebody else has it. Never raises for what run() does wrong.
 
     capture(store, log): a context in which the process's output goes to that log, where the backend can do that.
-    watch: judges whether who has it is dead, where nobody has told the job so.
+    watch: judges whether who has it is dead, where nobody has told the job so. hosts: that were reserved for it, where
+    it runs on an accelerator of a cluster.
     """
     store = _store(job.prefix, os.getpid())
     step = job.step
@@ -58,7 +71,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watc
         return Outcome(ending=Ending.CACHED, record=lease)
     started = time.time()
     log = f"{lease.document.attempt}/{LOG}"
-    context = StepContext(job, store, lease, mapper)
+    context = StepContext(job, store, lease, mapper, hosts)
     seen: Observation | None = None
     stop = Stop()
     try:
@@ -80,7 +93,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watc
                         )
                     logger.debug("%s: run() took %.2f s", step.name, time.time() - started)
                     must_be_the_same(step, outside)
-                    observed = describe(step, seen, code, outside)
+                    observed = context.observed(seen, code)
                     context.deliver()
                     context.input_check.end()
                     record = commit(job, store, lease, artifact, started, context.input_check.checked, observed)
@@ -94,7 +107,7 @@ def attempt(job: Job, mapper: Mapper, capture: Capture = no_capture, watch: Watc
                     store.clear_state(step.identity)
                 elif seen is not None:
                     context.note_reads(seen)
-        outcome = _failed(job, store, lease, error, log, time.time() - started)
+        outcome = replace(_failed(job, store, lease, error, log, time.time() - started), began_at=context.began_at)
         lease.release()
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
@@ -140,16 +153,17 @@ def _failed(job: Job, store: Store, lease: Lease, error: BaseException, log: str
     error = missing_dependency(error, job.step.name) or error
     if lease.lost:
         error = LeaseLost(lease.lost)
-    stopped = isinstance(error, KeyboardInterrupt)
+    preempted, stopped = isinstance(error, Preempted), isinstance(error, KeyboardInterrupt)
     if stopped:
         more = f"{SIGNALS}\n"
-    line = redacted(str(SIGNALS) if stopped else failure_line(error))
+    line = redacted(str(SIGNALS) if stopped else str(error) if preempted else failure_line(error))
     try:
         store.log(log, more.encode(errors="backslashreplace"))
         store.objects.flush(log)
         when = time.strftime("%Y-%m-%d %H:%M:%S")
-        failure = Failure(error=line, when=when, seconds=round(seconds, 3), stopped=stopped)
+        failure = Failure(error=line, when=when, seconds=round(seconds, 3), stopped=stopped or preempted)
         store.objects.write(f"{lease.document.attempt}/{FAILURE}", failure.to_json())
     except StoreError:
         more += "\n(the store could not take the failure report)"
-    return Outcome(ending=Ending.FAILED, error=line, details=more, log=log, seconds=seconds)
+    ending = Ending.PREEMPTED if preempted else Ending.LOST if isinstance(error, ProcessLost) else Ending.FAILED
+    return Outcome(ending=ending, error=line, details=more, log=log, seconds=seconds)

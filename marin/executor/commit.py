@@ -254,4 +254,5 @@ def _provenance(job: Job, started: float) -> Provenance:
         git=job.git,
         because=redacted(job.because),
         scale=job.scale,
+        changes=[redacted(line) for line in job.changes],
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -16,11 +14,14 @@ from marin.errors import LeaseLost, MarinError, StoreError
 from marin.executor.commit import commit, take_lease
 from marin.executor.input_check import InputCheck
 from marin.executor.job import Job
+from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.observation.listening import current
 from marin.fingerprint.observation.observation import Observation
 from marin.fingerprint.of_step import code_fingerprint
 from marin.plan.observed import Digests, Present, describe
 from marin.steps.artifact import Artifact, artifact_from
+from marin.steps.hosts import ALONE, Host
+from marin.steps.resources import Accelerator
 from marin.steps.step import ExecutorStep
 from marin.store.files.directory import Directory
 from marin.store.files.regular import must_hold_files
@@ -31,17 +32,32 @@ from marin.store.redaction import redacted
 from marin.store.store import Store
 
 if TYPE_CHECKING:
+    from marin.executor.shards import Made
     from marin.store.files.staging import Staging
 
+PARTS = "shards"  # in the work in progress
+MARK_SECONDS = 5.0  # of work that a process which dies may lose
 NOTE_SECONDS = 30.0  # at most so often is noted what an attempt with work in progress has read
 
-type Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+type Told = Callable[[int, Any], None]
+type Mapper = Callable[[Callable[[Any], Any], Sequence[Any], Told], Any]
+
+
+class Hosts(Protocol):
+    """Reserved for one attempt, which runs on the first of them."""
+
+    @property
+    def accelerator(self) -> Accelerator: ...
+
+    def run[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
+        """As Context.on_hosts."""
+        ...
 
 
 class StepContext:
     """The Context that a real attempt hands to run()."""
 
-    def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper) -> None:
+    def __init__(self, job: Job, store: Store, lease: Lease, mapper: Mapper, hosts: Hosts | None = None) -> None:
         self.out = store.directory / lease.document.attempt
         self.used_state = False
         self.outside: Mapping[str, str] = {}  # what the step says that it reads from outside, before it runs
@@ -49,7 +65,11 @@ class StepContext:
         self._begun: WorkInProgress
         self._noted = -NOTE_SECONDS
         self.milestones: Sequence[int] = sorted(job.milestones)
-        self.tracker = job.tracker
+        self.tracker, self.profile = job.tracker, job.profile
+        self.code = job.code
+        self.accelerator = hosts.accelerator if hosts is not None else job.step.resources.accelerator
+        self.began_at = 0.0  # what its first progress said
+        self._hosts, self._has_begun = hosts, False
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
         self.input_check = InputCheck(store, job)
@@ -69,13 +89,15 @@ class StepContext:
         found = self._store.state_marker(identity)
         observed = found.observed if found is not None else Observed()
         same = found == msgspec.structs.replace(begun, observed=observed)
-        same = same and observed == Present(type(job.step), Digests()).of(observed)
-        if found is not None and not same and not job.keep_state:
+        now = Present(type(job.step), Digests()).of(observed)
+        if found is None:
+            self._store.clear_state(identity)  # what a removal left that was cut short
+        elif (same and observed == now) or job.keep_state:
+            observed = now  # where it is another, a person has accepted that
+        else:
             self.log("the work in progress was made by other code or from other inputs: thrown away, starting over")
             observed = Observed()
             self._store.clear_state(identity)
-        if found is None:
-            self._store.clear_state(identity)  # what a removal left that was cut short
         self._begun = msgspec.structs.replace(begun, observed=observed)
         if found != self._begun:
             self._store.mark_state(identity, self._begun)
@@ -85,17 +107,13 @@ class StepContext:
     def note_reads(self, seen: Observation) -> None:
         """Beside the work in progress that an unfinished attempt leaves: what it read, and what those before it did."""
         if self.used_state:
-            job, before = self._job, self._begun.observed
-            now = describe(job.step, seen, code_fingerprint(job.step), self.outside, failed=True)
-            observed = msgspec.structs.replace(
-                now if now.is_any or not before.is_any else before,
-                files=before.files | now.files,
-                trees=before.trees | now.trees,
-                folders=before.folders | now.folders,
-                code=before.code | now.code,
-                environment=before.environment | now.environment,
-            )
-            self._store.mark_state(job.step.identity, msgspec.structs.replace(self._begun, observed=observed))
+            observed = self.observed(seen, code_fingerprint(self._job.step), failed=True)
+            self._store.mark_state(self._job.step.identity, msgspec.structs.replace(self._begun, observed=observed))
+
+    def observed(self, seen: Observation, code: CodeFingerprint, *, failed: bool = False) -> Observed:
+        """What this attempt read, and what those did whose work it goes on with: the output is made of both."""
+        now = describe(self._job.step, seen, code, self.outside, failed=failed)
+        return self._begun.observed.joined(now) if self.used_state else now
 
     def __getitem__[A: Artifact](self, step: ExecutorStep[A]) -> A:
         if step.identity not in self._inputs:
@@ -105,11 +123,48 @@ class StepContext:
         return made  # pyright: ignore[reportReturnType]
 
     def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        done = 0
+
+        def told(_at: int, _result: Any) -> None:
+            nonlocal done
+            done += 1
+            self.progress(done, len(items), "tasks")
+
         if self.out.is_local:
-            return self._mapper(work, items)
+            return self._mapper(work, items, told)
         from marin.executor.backends.remote_map import Shipped, received
 
-        return received(self._mapper(Shipped(work=work, out=self.out.url), items))
+        return received(self._mapper(Shipped(work=work, out=self.out.url), items, told))
+
+    def write_shards[T, R](
+        self, work: Callable[[T, Directory], R], items: Sequence[T], kind: type[R], by: Mapper | None = None
+    ) -> list[R]:
+        from marin.executor.shards import MakeShard, Shards
+
+        shards = Shards(self.state / PARTS, len(items), kind)
+        missing, marked = shards.missing, time.monotonic()
+        if len(missing) < len(items):
+            self.log(f"{len(items) - len(missing)} of {len(items)} shards were made by an attempt before this one")
+
+        def mark() -> None:
+            nonlocal marked
+            if (seen := current()) is not None:
+                self.note_reads(seen)
+            shards.mark()
+            marked = time.monotonic()
+
+        def told(at: int, made: Made) -> None:
+            shards.add(missing[at], made)
+            if time.monotonic() >= marked + MARK_SECONDS:
+                mark()
+            self.progress(shards.done, len(items), "shards")
+
+        try:
+            (by or self._mapper)(MakeShard(work), [(items[at], shards.folder(at)) for at in missing], told)
+        finally:
+            if not self._lease.lost:
+                mark()
+        return shards.move_to(self.out)
 
     @contextmanager
     def staged(self) -> Generator[None]:
@@ -147,8 +202,13 @@ class StepContext:
     def _state(self) -> Directory:
         return self._store.state(self._job.step.identity)
 
+    def on_hosts[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
+        return lead(ALONE) if self._hosts is None else self._hosts.run(lead, follow)
+
     def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
         self._still_ours()
+        if not self._has_begun:
+            self.began_at, self._has_begun = done, True
         now = time.monotonic()
         if self.used_state and now >= self._noted + NOTE_SECONDS and (seen := current()) is not None:
             self._noted = now
@@ -174,20 +234,28 @@ class StepContext:
         try:
             line = f"{time.strftime('%H:%M:%S')} published by {self._lease.document.attempt}\n"
             self._store.objects.append(f"{lease.document.attempt}/{LOG}", line.encode())
-            copy_files(source, self._store.directory / lease.document.attempt)
+            must_hold_files(source.url)
+            source.share(source.names(), self._store.directory / lease.document.attempt)
             self.input_check.end()
-            commit(job, self._store, lease, artifact, started, self.input_check.checked, self._observed(), costly=True)
+            commit(
+                job,
+                self._store,
+                lease,
+                artifact,
+                started,
+                self.input_check.checked,
+                self._observed_so_far(),
+                costly=True,
+            )
         except BaseException:
             lease.release()
             raise
         with suppress(StoreError):
             self._store.objects.flush(f"{lease.document.attempt}/{LOG}")
 
-    def _observed(self) -> Observed:
-        """What was read until now."""
-        if (seen := current()) is None:
-            return Observed()
-        return describe(self._job.step, seen, code_fingerprint(self._job.step), self.outside)
+    def _observed_so_far(self) -> Observed:
+        seen = current()
+        return Observed() if seen is None else self.observed(seen, code_fingerprint(self._job.step))
 
     def _wait_for(self, job: Job) -> Lease | Record:
         """A worker that died while publishing on another machine has left a lease that nobody else watches."""
@@ -197,20 +265,3 @@ class StepContext:
     def _still_ours(self) -> None:
         if self._lease.lost:
             raise LeaseLost(self._lease.lost)
-
-
-def copy_files(source: Directory, target: Directory) -> None:
-    """Every file below source: hard-linked on one local disk, copied by the store within one store. Raises NotAFile."""
-    must_hold_files(source.url)
-    if source.is_local and target.is_local:
-        for name in source.names():
-            destination = target.path / name
-            destination.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(source.path / name, destination)
-            except OSError:
-                shutil.copyfile(source.path / name, destination)
-        return
-    from marin.store.files.transfer import side_by_side
-
-    side_by_side(lambda name: source.copy(name, target), source.names())

@@ -20,6 +20,8 @@ from marin.store.process import this_process
 from marin.store.redaction import without_credentials
 from marin.store.store import Store
 
+SUBMITTED_GIT = "MARIN_GIT"  # variable of a submitted job: as str(GitRevision)
+
 
 class Events:
     """Writes ``.marin/runs/<time>-<experiment>.jsonl``."""
@@ -37,6 +39,10 @@ class Events:
         """todo: how many steps it sets out to make."""
         me = this_process()
         self.note("began", command=command, git=git, scale=scale, todo=todo, who=str(me), holder=asdict(me))
+
+    def watched(self, dashboard: str) -> None:
+        """dashboard: where the cluster of this run can be watched."""
+        self.note("watched", dashboard=dashboard)
 
     def stopped(self, error: BaseException) -> None:
         """Record that the run was cut short. If that cannot be written, ignore it: what stopped it matters more."""
@@ -73,13 +79,16 @@ class GitRevision(NamedTuple):
 
 
 def git_revision(folder: Path) -> GitRevision:
+    """Of what a folder was checked out from; of a submitted job, which has no checkout, what its submitter says."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return ""
         return done.stdout.strip() if done.returncode == 0 else ""
 
-    try:
-        revision = git("rev-parse", "HEAD")
-        return GitRevision(revision, bool(revision and git("status", "--porcelain", "--untracked-files=no")))
-    except FileNotFoundError:
-        return GitRevision("", is_dirty=False)
+    if revision := git("rev-parse", "HEAD"):
+        return GitRevision(revision, bool(git("status", "--porcelain", "--untracked-files=no")))
+    submitted, _, dirty = os.environ.get(SUBMITTED_GIT, "").partition("+")
+    return GitRevision(submitted, bool(dirty))

@@ -37,8 +37,10 @@ class Job:
     because: str = ""  # why an output that there was is made again
     check_inputs: int = EVERY_BYTE  # bytes of each input to compare before the step starts, see executor.input_check
     run: str = ""  # name of the run, likewise
+    profile: tuple[int, int] | None = None  # first and last optimizer step of a trace of trainings
     tracker: str = ""  # what shows trainings: "wandb", "trackio", or "" for nothing
     scale: str = ""  # "" where no experiment makes it
+    changes: tuple[str, ...] = ()  # what --set changed
 
     def may_take_over(self, lease: LeaseDocument) -> bool:
         return lease.holder.is_gone() or (lease.token, lease.beat) == self.dead_lease
@@ -49,6 +51,8 @@ class Ending(StrEnum):
     CACHED = "cached"
     HELD = "held"
     FAILED = "failed"
+    PREEMPTED = "preempted"  # stopped from outside, not by what it does: it goes on where a worker is
+    LOST = "lost"  # a process of it died or stood still: it goes on while that makes progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +66,7 @@ class Outcome:
     log: str = ""  # where the attempt's log is
     held_by: str = ""
     seconds: float = 0.0
+    began_at: float = 0.0  # how far the work was that it went on with, in the step's own unit
 
     def __post_init__(self) -> None:
         """Whatever failed: no credential of its message goes on from here."""

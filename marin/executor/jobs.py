@@ -28,6 +28,7 @@ class Jobs:
     expiry: float  # seconds after which a lease that stands still is dead
     check_inputs: int  # bytes of each input to compare before a step reads it
     tracker: str  # what shows trainings, "" for nothing
+    profile: tuple[int, int] | None  # first and last optimizer step of a trace of trainings
     name: str = field(default_factory=lambda: uuid.uuid4().hex)  # of the run
 
     @property
@@ -74,8 +75,10 @@ class Jobs:
             because=self._because(decision),
             check_inputs=self.check_inputs,
             tracker=self.tracker,
+            profile=self.profile,
             run=self.name,
             scale=self._plan.snapshot.scale,
+            changes=self._plan.experiment.changes.get(step.identity, ()),
         )
 
     def _restores(self, decision: Decision, inputs: dict[str, Record]) -> Record | None:

@@ -31,6 +31,8 @@ class Event(StrEnum):
     STARTED = "started"
     HELD = "held"  # another driver has its lease
     ENDED = "ended"
+    PREEMPTED = "preempted"  # its worker was told to stop; it is sent again
+    RETRIED = "retried"  # a process of it died or stood still; it is sent again
     STOPPED = "stopped"  # with the run
 
 
@@ -56,6 +58,7 @@ class Run:
         default_factory=dict[ExecutorStep[Any], StepResult]
     )  # in order
     seconds: float = 0.0
+    dashboard: str = ""  # of the Ray cluster, if that outlives the run
 
     def having(self, *statuses: Status) -> list[StepResult]:
         return [result for result in self.results.values() if result.status in statuses]

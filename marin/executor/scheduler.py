@@ -16,6 +16,7 @@ from marin.executor.commit import commit_alias
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.jobs import Jobs
 from marin.executor.other_drivers import RevocationWatch, accept_or_raise
+from marin.executor.retries import Retries
 from marin.executor.run_results import Event, Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
 from marin.fingerprint.stored import store_code
@@ -45,9 +46,11 @@ class Scheduler:
         on_message: Callable[[str], None] = lambda _: None,
         check_inputs: int = EVERY_BYTE,
         tracker: str = "",
+        profile: tuple[int, int] | None = None,
     ) -> None:
         """listener: is told of every change. on_message: hears what everything waits for. check_inputs: bytes of each
-        input that are checked before a step reads it. tracker: what shows trainings, "wandb" or "trackio".
+        input that are checked before a step reads it. tracker: what shows trainings, "wandb" or "trackio". profile:
+        first and last optimizer step of a trace of trainings.
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
@@ -71,7 +74,9 @@ class Scheduler:
             expiry=self.watch.expiry,
             check_inputs=check_inputs,
             tracker=tracker,
+            profile=profile,
         )
+        self.retries = Retries()
         self.next_look, self.started = 0.0, False
 
     def execute(self) -> Run:
@@ -338,6 +343,14 @@ class Scheduler:
         result.wants = ""
         if outcome.ending is Ending.HELD:
             return self._wait_for_lease(job.step, outcome.held_by)
+        again = {Ending.PREEMPTED: Event.PREEMPTED, Ending.LOST: Event.RETRIED}.get(outcome.ending)
+        if again is Event.RETRIED and not self.retries.another(job.step.identity, outcome):
+            again = None
+        if again is not None:
+            result.status, result.error, result.log = Status.WAITING, outcome.error, outcome.log
+            self.listener(again, result)
+            result.error = ""
+            return self._begin(job.step)
         result.seconds, result.log, result.error = outcome.seconds, outcome.log, outcome.error
         if outcome.record is None:
             self._settle(job.step, Status.FAILED, result.reason)

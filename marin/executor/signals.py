@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import FrameType
 
 DEBOUNCE_SECONDS = 0.5  # seconds; a terminal and a wrapper both pass one Ctrl-C on
@@ -30,6 +32,23 @@ class Signals:
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
+
+    @contextmanager
+    def heard_by_worker(self) -> Generator[None]:
+        """Of a worker: SIGTERM, with which a machine is taken away, becomes KeyboardInterrupt in its attempt."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGTERM, self._on_signal)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    @property
+    def terminated(self) -> bool:
+        """Was this process told to end by a scheduler, not by a person?"""
+        return self.first is not None and self.number is signal.SIGTERM
 
     def __str__(self) -> str:
         """For people; also in a process that got no signal itself, but was stopped by the one that did."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from marin.plan.condition import Condition, Conditions, Missing
 from marin.plan.early_cutoff import Alias, input_roots
 from marin.steps.step import ExecutorStep, action_key
-from marin.store.numbers import listed
+from marin.store.numbers import counted, listed
 from marin.store.record import Record
 
 
@@ -44,6 +44,7 @@ class Trust(StrEnum):
 
 REMADE = (Action.RUN, Action.RECHECK)
 PINNED = "pinned: "
+NAMED = 12  # changes of one output; a folder of text may have thousands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +66,15 @@ class Decision:
         if not self.drift or self.drift[0] not in self.reason:
             return self.reason
         return self.reason.partition(self.drift[0])[0].rstrip(": ") or "drifted"
+
+
+def shown_changes(drift: Sequence[str]) -> list[str]:
+    """A line each, so many of them."""
+    more = len(drift) - NAMED
+    return [
+        *drift[:NAMED],
+        *([f"and {counted(more, 'more change')}: `marin explain` lists them all"] if more > 0 else []),
+    ]
 
 
 def decide(

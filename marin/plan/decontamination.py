@@ -1,18 +1,22 @@
-"""Which training data reached a tokenizer without a decontamination step: read off the graph, before any byte."""
+"""Which training data reached a tokenizer without a decontamination step, or with one that looked for other items than
+those that the model is evaluated on: read off the graph, before any byte.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import UnionType
 from typing import Any, cast
 
-from marin.data.artifacts import Documents, Tokens
+from marin.data.artifacts import Documents, Items, RawFiles, Tokens
 from marin.data.mixture import Stages, source_name
 from marin.plan.pinned_kind import kinds_read
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted, listed
 
 DECONTAMINATE = "decontaminate"  # the operator's name
-NAMED = 12  # sources that a sentence names
+NAMED, FEW = 12, 4  # sources, or tests, that a sentence names; sources of a test
 
 
 @dataclass(frozen=True)
@@ -21,13 +25,39 @@ class Undecontaminated:
 
     runs: Mapping[str, list[str]]  # labels of the runs that draw from a source, by the source's name
     sources: int  # that were trained on, clean ones included
+    missed: Mapping[str, list[str]]  # by what it is evaluated on, the decontaminated sources that were not freed of it
+    evaluated: bool = False  # on anything of which there may be some in what was trained on
+
+    @property
+    def doubt(self) -> str:
+        """The sentence, where scores may be of what was trained on; else ""."""
+        return self.sentence() if self.evaluated and (self.runs or self.missed) else ""
 
     def sentence(self) -> str:
         """For a page; "" if nothing is trained on."""
+        return " ".join(part for part in (self._passed(), self._missed()) if part)
+
+    def _missed(self) -> str:
+        if not self.missed:
+            return ""
+        tests: dict[tuple[str, ...], list[str]] = {}
+        for test, sources in self.missed.items():
+            tests.setdefault(tuple(sources), []).append(test)
+        told = [
+            f"{listed(names, NAMED)} ({counted(len(sources), 'source')}: {listed(sources, FEW)})"
+            for sources, names in tests.items()
+        ]
+        return (
+            f"It did not look for all that the model is evaluated on: {'; '.join(told)}. Those scores may be of items "
+            "that were trained on: name them in Decontaminate(against=…), read by ReadItems or ReadSuite."
+        )
+
+    def _passed(self) -> str:
         if not self.sources:
             return ""
         if not self.runs:
-            return f"All {self.sources} sources that were trained on passed through decontamination."
+            every = "The source that was" if self.sources == 1 else f"All {self.sources} sources that were"
+            return f"{every} trained on passed through decontamination."
         named = "; ".join(f"{name} ({', '.join(labels)})" for name, labels in list(self.runs.items())[:NAMED])
         more = f"; and {len(self.runs) - NAMED} more" if len(self.runs) > NAMED else ""
         reached = (
@@ -38,28 +68,70 @@ class Undecontaminated:
         return f"Not decontaminated: {named}{more}. {reached}; {others} passed through decontamination."
 
 
-def undecontaminated(trainings: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
+def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
+    """steps: those of an experiment, dependencies first; trainings and evaluations among them count."""
     runs: dict[str, list[str]] = {}
     known: dict[ExecutorStep[Any], bool] = {}
-    sources: set[ExecutorStep[Any]] = set()
-    for training in trainings:
-        stages = [cast("Stages[Any]", field) for field in vars(training).values() if isinstance(field, Stages)]
-        drawn: set[ExecutorStep[Any]] = {source for each in stages for source in each.sources}
-        sources |= drawn
+    read: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}  # by each step, the sources trained on before it
+    tested: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}
+    every: set[ExecutorStep[Any]] = set()
+    for step in steps:
+        drawn = _drawn(step) if step.work() is not None else set[ExecutorStep[Any]]()
+        every |= drawn
         for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
-            runs.setdefault(name, []).append(training.label)
-    return Undecontaminated(dict(sorted(runs.items())), len(sources))
+            runs.setdefault(name, []).append(step.label)
+        read[step] = frozenset(drawn).union(*(read.get(each, ()) for each in step.dependencies))
+        for test in step.evaluated_on():
+            tested[test] = tested.get(test, frozenset()) | read[step]
+    missed: dict[str, set[str]] = {}
+    for test, sources in tested.items():
+        wanted, looked = _items_behind(test), dict[ExecutorStep[Any], bool]()
+        for each in sources:
+            if known[each] and not _is_clean(each, looked, wanted):
+                missed.setdefault(test.label or test.name, set()).add(source_name(each))
+    named = {test: sorted(names) for test, names in sorted(missed.items())}
+    return Undecontaminated(dict(sorted(runs.items())), len(every), named, bool(tested))
 
 
-def _is_clean(step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool]) -> bool:
-    """Does every way from raw text to this step pass a decontamination? The tokenizer's own training text is no way."""
+def _drawn(training: ExecutorStep[Any]) -> set[ExecutorStep[Any]]:
+    stages = [cast("Stages[Any]", field) for field in vars(training).values() if isinstance(field, Stages)]
+    return {source for each in stages for source in each.sources}
+
+
+def _is_clean(
+    step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool], wanted: set[ExecutorStep[Any]] | None = None
+) -> bool:
+    """Does every way from raw text to this step pass a decontamination? The tokenizer's own training text is no way.
+
+    wanted: by one that looks for these items; None for any.
+    """
     if step not in known:
-        if step.op == DECONTAMINATE:
+        if step.op == DECONTAMINATE and (wanted is None or _looks_for(step, wanted)):
             known[step] = True
         else:
             text = [each for each in step.dependencies if _is_text(step, each)]
-            known[step] = bool(text) and all(_is_clean(each, known) for each in text)
+            known[step] = bool(text) and all(_is_clean(each, known, wanted) for each in text)
     return known[step]
+
+
+def _looks_for(decontaminate: ExecutorStep[Any], wanted: set[ExecutorStep[Any]]) -> bool:
+    against = (each for each in decontaminate.dependencies if not _is_text(decontaminate, each))
+    return any(wanted & _items_behind(each) for each in against)
+
+
+def _items_behind(items: ExecutorStep[Any]) -> set[ExecutorStep[Any]]:
+    """These, and what they were read from: whoever reads the same files looks for the same items."""
+    found, pending = {items}, [items]
+    while pending:
+        new = [each for each in pending.pop().dependencies if _makes(each, Items | RawFiles) and each not in found]
+        found.update(new)
+        pending += new
+    return found
+
+
+def _makes(step: ExecutorStep[Any], kinds: UnionType) -> bool:
+    made = type(step).__marin_makes__()
+    return isinstance(made, type) and issubclass(made, kinds)
 
 
 def _is_text(reader: ExecutorStep[Any], step: ExecutorStep[Any]) -> bool:
@@ -67,5 +139,4 @@ def _is_text(reader: ExecutorStep[Any], step: ExecutorStep[Any]) -> bool:
     if step.pin is not None:
         kinds = kinds_read(reader, step)
         return not kinds or any(issubclass(kind, Documents | Tokens) for kind in kinds)
-    made = type(step).__marin_makes__()
-    return isinstance(made, type) and issubclass(made, Documents | Tokens)
+    return _makes(step, Documents | Tokens)

@@ -16,7 +16,7 @@ from typing import Any
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.fingerprint.live.patched import ModuleStates
 from marin.fingerprint.of_step import code_fingerprint, module_states
-from marin.plan.decision import Action, Decision, OnDrift, Trust, decide
+from marin.plan.decision import Action, Decision, OnDrift, Trust, decide, shown_changes
 from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
 from marin.plan.facts import read_conditions
@@ -93,7 +93,7 @@ def _about_drift(stopped: list[Decision]) -> str:
         alike.setdefault(decision.drift, []).append(decision.step.name)
     for drift, names in alike.items():
         lines.append(f"  {listed(names, NAMED)}")
-        lines += [f"      {change}" for change in drift]
+        lines += [f"      {change}" for change in shown_changes(drift)]
     if any(decision.step.pin is not None for decision in stopped):
         lines += [
             "A pin is not made again. Ways on from one:",

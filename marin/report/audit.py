@@ -288,10 +288,16 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
         audit.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
     trainings = [step for step in plan.experiment.steps() if step.work() is not None]
     records = {step.label: plan.of(step).record for step in trainings}
-    for source, labels in undecontaminated(trainings).runs.items():
+    found = undecontaminated(plan.experiment.steps())
+    for source, labels in found.runs.items():
         runs = [output_of(record) for label in labels if (record := records.get(label)) is not None]
         text = f"{source} reached the tokenizer without decontamination"
         audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), runs)
+    for step in plan.experiment.steps():
+        for test in {each.label or each.name for each in step.evaluated_on()} & found.missed.keys():
+            text = f"{test} was not looked for in {listed(found.missed[test], 3)}, of which the model has read"
+            scores = plan.of(step).record
+            audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [] if scores is None else [output_of(scores)])
 
 
 def _undecontaminated_records(audit: Audit) -> None:

@@ -17,8 +17,9 @@ from marin.store.inventory import Inventory
 from marin.store.lookup import hint
 from marin.store.numbers import write_bytes
 from marin.store.record import Record
+from marin.training.metrics import METRICS
 
-METRICS, ITEMS, SCORES, REPORT = "metrics.jsonl", "items.jsonl", "scores.json", "report.json"
+ITEMS, SCORES, REPORT = "items.jsonl", "scores.json", "report.json"
 RECORDS = (".parquet", ".jsonl", ".ndjson")
 COMPRESSED = (".gz", ".zst", ".zstd")
 LONG = 4000  # tokens of a document that are decoded where it is not wanted whole
@@ -77,7 +78,7 @@ def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | N
     if len(paths) == 1:
         return contents_of_file(inventory, record, paths[0], most)
     entries = inventory.store.manifest(record)
-    return _rows([{"file": entry.path, "bytes": entry.size} for entry in entries])
+    return _rows([{"file": entry.path, "bytes": entry.size, "sha256": entry.sha256} for entry in entries])
 
 
 def contents_of_file(inventory: Inventory, record: Record, path: str, most: int | None = None) -> Contents:

@@ -9,10 +9,11 @@ from rich.text import Text
 
 from marin.plan.cost.amount import Amount
 from marin.plan.cost.egress import Regions
-from marin.plan.cost.plan_cost import MFU, StepCost, Sum, by_operator, in_all
+from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
 from marin.plan.decision import Action
 from marin.plan.plan import Plan
 from marin.report.table import Column, print_table
+from marin.steps.resources import MFU
 from marin.steps.scale import Scale
 from marin.store.numbers import counted, write_bytes, write_count
 

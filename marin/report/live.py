@@ -87,6 +87,10 @@ class Progress:
                 self._say(Text(f"▸ {step.name} began"))
         elif event is not Event.STOPPED:
             self._waiting[identity] = result
+        if event is Event.PREEMPTED:
+            self._say(Text.assemble(("preempted", "yellow"), f" {step.name}: {result.error}"))
+        if event is Event.RETRIED:
+            self._say(Text.assemble(("tried again", "yellow"), f" {step.name}: {result.error}"))
         if event is Event.HELD:
             self._leased.add(identity)
             self._said_to_wait.add(identity)
@@ -139,6 +143,8 @@ class Progress:
             for running in list(self._running.values()):
                 if running.trains or running.elapsed >= SHOWN_AFTER:
                     running.look()
+                    for finding in running.ills():
+                        self._say(Text.assemble(("ill", "yellow"), f" {running.step.name}: {finding.sentence()}"))
             if self._is_live:
                 self._live.refresh()
             else:

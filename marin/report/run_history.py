@@ -43,6 +43,7 @@ class PastRun:
     todo: int  # how many steps it set out to make
     steps: dict[str, int]  # how many ended how
     seconds: float | None
+    dashboard: str  # of the Ray cluster that its steps went to
     events: list[dict[str, Any]]  # as they were written; a line that cannot be read is left out
 
     def to_json(self) -> dict[str, Any]:
@@ -110,6 +111,7 @@ def _parse(name: str, content: bytes) -> PastRun:
         todo=began.get("todo", steps.total()),
         steps=dict(steps),
         seconds=None if over is None else over.get("seconds"),
+        dashboard=str(of_run.get("watched", {}).get("dashboard", "")),
         events=events,
     )
 

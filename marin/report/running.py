@@ -9,7 +9,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marin.errors import MarinError
 from marin.steps.step import ExecutorStep
@@ -17,9 +17,15 @@ from marin.store.layout import state_name
 from marin.store.lease import read_lease
 from marin.store.numbers import write_count, write_duration
 from marin.store.store import Store
+from marin.training.metrics import METRICS
 
-METRICS = "metrics.jsonl"  # of a training, in the work in progress; see marin.training.metrics
+if TYPE_CHECKING:
+    from marin.training.health.findings import Finding
+
 MOST_BYTES = 1 << 20  # of metrics that one look reads; of more, the last ones
+LOOKED_AT = 4_000  # optimizer steps that the health of a training is judged by
+JUDGED_EVERY = 10.0  # seconds
+BETWEEN = 50  # optimizer steps, before which nobody can say
 RECENT = 20  # optimizer steps whose time tells the speed
 BARS = "▁▂▃▄▅▆▇█"
 _PROGRESS = re.compile(r"([\d,]+)/([\d,]+) (\w+)(?: · (.*))?")  # as Context.progress writes it
@@ -40,6 +46,9 @@ class RunningStep:
         self._first: tuple[float, int] | None = None  # when it was seen first how far it was, and how far
         self._seconds: deque[float] = deque(maxlen=RECENT)
         self._speeds: deque[float] = deque(maxlen=RECENT)
+        self._rows: deque[dict[str, Any]] = deque(maxlen=LOOKED_AT)
+        self._judged = -math.inf  # when that was
+        self._told: list[Finding] = []
         self._read = -1  # bytes of the metrics; -1 before the first look
 
     @property
@@ -77,15 +86,29 @@ class RunningStep:
             added = metrics.read()
         if start == 0:
             self.losses.clear()
+            self._rows.clear()
         whole = added[: added.rfind(b"\n") + 1]
         self._read = size - (len(added) - len(whole))
         for line in whole.splitlines()[1 if size - len(added) > start else 0 :]:
             row = json.loads(line)
+            self._rows.append(row)
             self._done = int(row["step"]) + 1
             self.losses.append(math.nan if row["loss"] is None else row["loss"])
             for kept, name in ((self._seconds, "seconds"), (self._speeds, "tokens_per_second")):
                 if name in row:
                     kept.append(row[name])
+
+    def ills(self) -> list[Finding]:
+        """What a training suffers from since the last time that somebody asked; each once."""
+        if len(self._rows) < BETWEEN or time.monotonic() < self._judged + JUDGED_EVERY:
+            return []
+        from marin.training.health.findings import findings  # numpy
+
+        found = [each for each in findings(list(self._rows)) if each.ill]
+        new = [each for each in found if not any(each.is_like(told) for told in self._told)]
+        self._told += new
+        self._judged = time.monotonic()
+        return new
 
     @property
     def left(self) -> float | None:
@@ -98,7 +121,7 @@ class RunningStep:
         return None
 
     def how_far(self) -> str:
-        """ "46 s, 30/80 steps, 52 s left"; "12 s, last time 35 s"."""
+        """ "46 s, 30/80 steps, 52 s left"; "12 s, the one before took 35 s"."""
         parts = [whole_seconds(self.elapsed)]
         if self._total:
             parts.append(f"{self._done:,}/{self._total:,} {self._unit}")
@@ -107,7 +130,7 @@ class RunningStep:
         if (left := self.left) is not None:
             parts.append(f"{whole_seconds(left)} left")
         elif self.last_time is not None:
-            parts.append(f"last time {whole_seconds(self.last_time)}")
+            parts.append(f"the one before took {whole_seconds(self.last_time)}")
         return ", ".join(parts)
 
     def measured(self, bars: int = 0) -> str:

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.executor.run_results import Run, Status
+from marin.plan.decision import shown_changes
+from marin.plan.decontamination import undecontaminated
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
@@ -55,17 +57,24 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         name = first.step.name if len(group) == 1 else f"{first.step.op if one_op else '…'}/… × {len(group)}"
         reason = ALIKE.get(first.action, "") if len(group) > 1 else ""
         rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason or first.reason_apart)])
-        lines = [*first.drift, *(first.notes if every else _of_its_own(first))]
+        lines = [
+            *(first.drift if every else shown_changes(first.drift)),
+            *(first.notes if every else _of_its_own(first)),
+        ]
         if len(group) > 1 and first.action is Action.STOP:
             lines.append(listed([decision.step.name for decision in group], NAMED))
         rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
+    for line in plan.experiment.all_changes():
+        say(console, f"set: {line}", "yellow")
     notes = Counter(note for decision in plan.decisions for note in decision.notes)
     for note, count in notes.items():
         if note.startswith(PACKAGE):
             about = f"since {count} of these outputs were made; nothing stops or runs for that"
             say(console, f"warning: {note} {about}", "yellow")
     print_unseen(console, {note: count for note, count in notes.items() if note.startswith(UNSEEN)})
+    if doubt := undecontaminated(plan.experiment.steps()).doubt:
+        say(console, f"note: {doubt}", "yellow")
     for line in plan.not_compared:
         say(console, f"note: {line}", "yellow")
     counts = Counter(decision.action for decision in plan.decisions)

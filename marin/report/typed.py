@@ -36,9 +36,9 @@ def _marin(folder: str) -> list[str]:
 
 
 def _short(program: str, *names: str, folder: str = ".") -> str:
-    """A name that the shell finds it by, or its path from the folder."""
+    """A name that the shell finds it by, or its path from the folder. What `uv run` runs is found by its path alone."""
     for name in names:
-        if shutil.which(name) == program:
+        if shutil.which(name) == program and "UV_RUN_RECURSION_DEPTH" not in os.environ:
             return name
     here = os.path.relpath(program, folder)
     return program if here.startswith("..") else here

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.steps.definitions import unprintable
 from marin.steps.field_types import check_fields
+from marin.steps.replacing import Adjust, replaced
 from marin.steps.step import ExecutorStep, must_be_one_class
 
 
@@ -25,6 +26,8 @@ class Experiment:
     results: Mapping[str, ExecutorStep[Any]]  # the final steps, by what people call them
     repository: str = "https://github.com/marin-community/marin"  # of its issue; "" if that is nowhere on the web
     whole: bool = True  # False: only some of an experiment's results
+    # What --set changed, "train/mantis.seed=3", or adjusted(): in a step or in what it is made from, by its identity.
+    changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -50,6 +53,22 @@ class Experiment:
     def steps(self) -> list[ExecutorStep[Any]]:
         """Every step that the results need, each once, dependencies first."""
         return list(self.__dict__["_steps"])
+
+    def all_changes(self) -> list[str]:
+        return list(dict.fromkeys(line for lines in self.changes.values() for line in lines))
+
+    def adjusted(self, adjust: Adjust, *, why: str) -> Experiment:
+        """The same steps, made from each other in the same way, with other values in them.
+
+        adjust: of a step or a value in one, and its fields as they are now, those that shall be different; what is
+        nested comes before what holds it. why: what the records of the changed steps say of it.
+        """
+        made: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+        for step in self.steps():
+            made[step] = replaced(step, made, adjust)
+        results = {name: made[step] for name, step in self.results.items()}
+        lines = {new.identity: (*self.changes.get(old.identity, ()), why) for old, new in made.items() if new != old}
+        return dataclasses.replace(self, results=results, changes=lines)
 
     def only(self, names: Iterable[str]) -> Experiment:
         """The same experiment with some of its results. Raises UnknownStep for a name it does not have."""

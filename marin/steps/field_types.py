@@ -12,7 +12,7 @@ import functools
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import NoneType, SimpleNamespace, UnionType, get_original_bases
@@ -83,12 +83,12 @@ def fields_of(cls: type) -> list[CheckedField]:
 
 
 def _checked(cls: type, spec: dataclasses.Field[Any]) -> CheckedField:
-    hint = _hint_of(cls, spec.name)
+    hint = hint_of(cls, spec.name)
     exact = hint if isinstance(hint, type) else None
     return CheckedField(spec.name, spec.default, EXECUTION in spec.metadata, exact, _try_check_for(hint))
 
 
-def _hint_of(cls: type, name: str) -> Any:
+def hint_of(cls: type, name: str) -> Any:
     """The type that a field is annotated with; Any where it cannot be resolved."""
     for owner in cls.__mro__:
         if name in (annotations := inspect.get_annotations(owner)):
@@ -163,17 +163,39 @@ def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
         isinstance(None, cls)
     except TypeError:  # a protocol or a typed dict
         return None
-    instance = _instance(cls, wanted)
+    family = list(_family(cls)) if _stands_for_others(cls) else []
+    instance = _instance(cls, " | ".join(each.__name__ for each in family) or wanted, family[0] if family else cls)
     return _parametrized(cls, args, instance, wanted) if args else instance
 
 
-def _instance(cls: type, wanted: str) -> Check:
+def _stands_for_others(cls: type) -> bool:
+    """A class that is there for the dataclasses below it; Python's own are there for themselves."""
+    of_python = cls.__module__.partition(".")[0] in sys.stdlib_module_names
+    return not (of_python or _has_fields(cls) or hasattr(cls, MAKES))
+
+
+def _family(cls: type) -> Iterator[type]:
+    for each in cls.__subclasses__():
+        if _has_fields(each):
+            yield each
+        else:
+            yield from _family(each)
+
+
+def _has_fields(cls: Any) -> bool:
+    """Without what a type checker would conclude from it."""
+    return dataclasses.is_dataclass(cls)
+
+
+def _instance(cls: type, wanted: str, shown: type | None = None) -> Check:
+    """shown: the class that a remedy makes one of."""
+
     def check(value: Any) -> Misfit | None:
         if isinstance(value, cls) or any(same_definition(base, cls) for base in type(value).__mro__):
             return None
         if hasattr(cls, MAKES) and getattr(value, "pin", None) is not None:
             return None  # stands for an output of any operator; the plan looks at what that is
-        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(cls))
+        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(shown or cls))
 
     return check
 
@@ -271,16 +293,33 @@ def _parametrized(cls: type, args: tuple[Any, ...], instance: Check, wanted: str
     """A generic class: a step by the artifact that it makes, a value by its fields."""
     if hasattr(cls, MAKES):
         return _step(args[0], instance, wanted)
-    if not dataclasses.is_dataclass(cls):
-        return instance
-    bound = dict(zip(cast(tuple[Any, ...], getattr(cls, "__parameters__", ())), args, strict=False))
-    hints = {spec.name: _hint_of(cls, spec.name) for spec in dataclasses.fields(cls)}
-    generic = {name: hint for name, hint in hints.items() if isinstance(hint, TypeVar) or _parameters(hint)}
-    checks = [(name, _check_for(_substituted(hint, bound))) for name, hint in generic.items()]
+    if not _has_fields(cls):
+        return _of_a_family(cls, args[0], instance)
+    inside = _fields(cls, dict(zip(cast(tuple[Any, ...], getattr(cls, "__parameters__", ())), args, strict=False)))
+    return lambda value: instance(value) or inside(value)
+
+
+def _of_a_family(root: type, argument: Any, instance: Check) -> Check:
+    """A generic class that is there for its subclasses: their fields, by what its argument is called there."""
 
     def check(value: Any) -> Misfit | None:
         if (misfit := instance(value)) is not None:
             return misfit
+        kind = cast(Any, type(value))
+        variable = argument_of(kind, root)
+        is_open = isinstance(variable, TypeVar) and _has_fields(kind)
+        return _fields(kind, {variable: argument})(value) if is_open else None
+
+    return check
+
+
+def _fields(cls: Any, bound: Mapping[Any, Any]) -> Check:
+    """bound: what the class's type variables stand for."""
+    hints = {spec.name: hint_of(cls, spec.name) for spec in dataclasses.fields(cls)}
+    generic = {name: hint for name, hint in hints.items() if isinstance(hint, TypeVar) or _parameters(hint)}
+    checks = [(name, _check_for(_substituted(hint, bound))) for name, hint in generic.items()]
+
+    def check(value: Any) -> Misfit | None:
         for name, each in checks:
             if each is not None and (misfit := each(getattr(value, name))) is not None:
                 return misfit.within(f".{name}")

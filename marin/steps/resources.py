@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from marin.errors import BadField
 from marin.steps.value import value
+
+# Model FLOP/s utilisation when nobody measured it. An estimate, a little to the dear side: PaLM 540B on
+# v4 reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
+MFU = 0.40
 
 
 @value("accelerator", kw_only=True)
@@ -18,19 +22,44 @@ class Accelerator:
     hosts: int  # likewise
     peak_flops: float  # dense bf16 FLOP/s of one chip
     slices: int = 1
+    memory_gb: float = 0.0  # HBM of one chip; 0 where nobody knows
 
     def __str__(self) -> str:
         return self.name if self.slices == 1 else f"{self.slices} × {self.name}"
 
+    @property
+    def is_tpu(self) -> bool:
+        """Its name holds the size of a slice, then."""
+        return "-" in self.name
+
+    @property
+    def host_chips(self) -> int:
+        """Of one host."""
+        return self.chips // self.hosts
+
+    @property
+    def slice_hosts(self) -> int:
+        """Of one slice."""
+        return self.hosts // self.slices
+
+    @property
+    def slice_chips(self) -> int:
+        """Likewise: what one copy of a model is spread over."""
+        return self.chips // self.slices
+
 
 @value("resources", kw_only=True)
 class Resources:
-    """What a step asks for. Raises BadField for amounts that cannot be, or a region that is none."""
+    """What a step asks of each host. Raises BadField for amounts that cannot be, or a region that is none.
+
+    ``tpu("v5p-512") | tpu("v4-2048")`` takes the second where the first is not to be had.
+    """
 
     cpus: float = 1.0  # cores reserved (Ray's num_cpus)
     memory_gib: float = 0.0  # reserved; 0 for no reservation
     accelerator: Accelerator | None = None
     region: str = ""  # where those machines are ("gcp/us-central2"), "" for where --region says; only counts egress
+    alternatives: tuple[Accelerator, ...] = ()  # to the accelerator, the best first
 
     def __post_init__(self) -> None:
         for name, amount in (("cpus", self.cpus), ("memory_gib", self.memory_gib)):
@@ -40,6 +69,24 @@ class Resources:
             from marin.store.region import parse_region
 
             parse_region(self.region)
+        if self.alternatives and self.accelerator is None:
+            raise BadField("Resources.alternatives without an accelerator; name the first choice as accelerator")
+
+    @property
+    def accelerators(self) -> tuple[Accelerator, ...]:
+        """Every one that will do, the best first."""
+        return () if self.accelerator is None else (self.accelerator, *self.alternatives)
+
+    def __or__(self, other: Resources) -> Resources:
+        """Either's accelerators. Raises BadField where the two differ in anything else, or one has none."""
+        if not (self.accelerators and other.accelerators):
+            raise BadField(f"{self} | {other}: only accelerators can stand in for each other")
+        if replace(other, accelerator=self.accelerator, alternatives=self.alternatives) != self:
+            raise BadField(
+                f"{', '.join(map(str, self.accelerators))} | {', '.join(map(str, other.accelerators))}: they differ in "
+                "cpus, memory_gib or region, of which a step has but one; give both the same"
+            )
+        return replace(self, alternatives=(*self.alternatives, *other.accelerators))
 
 
 CPU = Resources()
@@ -60,3 +107,16 @@ class Work:
     steps: int
     tokens: int
     flops: float
+
+
+def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> float:
+    """Chip-hours to do ``flops`` floating-point operations (6 × parameters × tokens and attention).
+
+    mfu: share of the peak that does model FLOPs, above 0, at most 1. Wall time is the result divided
+    by ``accelerator.chips``. Raises BadField.
+    """
+    if not flops >= 0:
+        raise BadField(f"training_cost: flops is {flops}, wanted 0 or more")
+    if not 0 < mfu <= 1:
+        raise BadField(f"training_cost: mfu is {mfu}, wanted a share of the peak, above 0 and at most 1")
+    return flops / (mfu * accelerator.peak_flops) / 3600

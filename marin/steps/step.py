@@ -13,8 +13,9 @@ from marin.steps.artifact import Artifact
 from marin.steps.definitions import Namespace, define, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
 from marin.steps.field_types import argument_of, resolved
+from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime
-from marin.steps.resources import CPU, Resources, Size, Work
+from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
 from marin.steps.value import execution, freeze_fields, since
 
 if TYPE_CHECKING:
@@ -138,6 +139,10 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         """
         return None
 
+    def evaluated_on(self) -> tuple[ExecutorStep[Any], ...]:
+        """Whose output scores are of. What the model was trained on should have been decontaminated against it."""
+        return ()
+
     @property
     def name(self) -> str:
         """What people call this step: ``op/label``, or ``op/`` and the first digits of its identity."""
@@ -180,11 +185,17 @@ class Context(Protocol):
     out: this attempt's own directory; becomes the committed output.
     milestones: optimizer steps at which somebody waits for a checkpoint of this step, ascending.
     tracker: what the person who runs it wants trainings shown in, "wandb" or "trackio"; "" for nothing.
+    profile: first and last optimizer step of a trace that this person wants of trainings, None for none.
+    code: digest of the code that makes this step's output; another one than before where a run was resumed with it.
+    accelerator: what it runs on: of those that its resources accept, the one that was to be had.
     """
 
     out: Directory
     milestones: Sequence[int]
     tracker: str
+    profile: tuple[int, int] | None
+    code: str
+    accelerator: Accelerator | None
 
     @property
     def state(self) -> Directory:
@@ -199,6 +210,25 @@ class Context(Protocol):
         """``[work(item) for item in items]``, spread over the cluster when there is one.
 
         work must be a top-level function; items and results must pickle.
+        """
+        ...
+
+    def write_shards[T, R](
+        self, work: Callable[[T, Directory], R], items: Sequence[T], kind: type[R], by: Any = None
+    ) -> list[R]:
+        """``[work(item, out) for item in items]``, spread over the cluster; what is done stays done if the step fails.
+
+        work: a top-level function that writes its item's files below the directory it is given, under names that no
+        other item's have, and returns a ``kind``: a class or type that JSON can say. The files are the output's when
+        all are done. by: who makes them instead of tasks of the cluster (marin_operators.on_hosts).
+        """
+        ...
+
+    def on_hosts[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
+        """lead(host) here, and at the same time follow(host) on each other host that the step's accelerator has.
+
+        follow must pickle. When one fails or dies the others are stopped, and what stopped it is raised here. On a
+        single host it is lead alone.
         """
         ...
 

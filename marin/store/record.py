@@ -38,6 +38,9 @@ class Provenance(Document, frozen=True, kw_only=True):
     git: str = ""
     because: str = ""  # why an earlier output had to be made again ("" for the first), or why it was adopted
     scale: str = ""  # of the experiment; "" in older records, and for what no experiment made
+    changes: list[str] = msgspec.field(
+        default_factory=list[str]
+    )  # what --set changed in it, or in what it is made from
 
 
 class Mirrored(Document, frozen=True, kw_only=True):
@@ -78,6 +81,21 @@ class Observed(Document, frozen=True, kw_only=True):
     def is_any(self) -> bool:
         """Whether there is something to compare."""
         return bool(self.files or self.trees or self.folders or self.code or self.environment)
+
+    def joined(self, later: Observed) -> Observed:
+        """What either of two attempts at one step read; of what both did, as the later one saw it."""
+        if not self.is_any and not self.programs:
+            return later
+        return Observed(
+            host=later.host or self.host,
+            salt=later.salt or self.salt,
+            files=self.files | later.files,
+            trees=self.trees | later.trees,
+            folders=self.folders | later.folders,
+            code=self.code | later.code,
+            environment=self.environment | later.environment,
+            programs=sorted({*self.programs, *later.programs}),
+        )
 
 
 _NOTHING = Observed()

@@ -3,20 +3,23 @@
 # pyright: basic
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import IO, Any
 
 from marin.steps.value import value
+from marin.text.flavours import Flavour, narrowed
+from marin.text.markup import Kept
 from marin.text.normalize import normalize
 
 
 @value("extractor")
 class Extractor(Enum):
-    """RESILIPARSE: text with its layout, 148 MB/s a core, F1 .927. TRAFILATURA: Markdown, 9 MB/s, F1 .964.
-
-    Measured on the article-extraction-benchmark.
+    """RESILIPARSE is fast, TRAFILATURA leaves out more of what is no article. For both, code, tables, formulas and
+    headings become Markdown (marin.text.markup). docs/howto/clean-text.md has what was measured.
     """
 
     _value_: str
@@ -35,11 +38,12 @@ class Content(Enum):
 
 @dataclass(frozen=True)
 class Page:
-    """Something to extract. charset: as its server declared it, if it did."""
+    """Something to extract. charset: as its server declared it, if it did. url: of a crawled page."""
 
     name: str
     html: bytes
     charset: str | None = None
+    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,20 +55,42 @@ class Refused:
     detail: str
 
 
+GZIP = b"\x1f\x8b\x08"
+RECORD = re.compile(re.escape(GZIP) + rb"|(?<=\r\n\r\n)WARC/\d\.\d\r\n")
+
 # Above this share of undecodable characters a page is not text in its charset.
 MOST_UNDECODABLE = 0.05
 
 
-def page_text(page: Page, extractor: Extractor, content: Content) -> str | Refused:
-    """The page's text, normalised."""
+def page_text(page: Page, extractor: Extractor, content: Content, flavour: Flavour = Flavour.WEB) -> str | Refused:
+    """The page's text, normalised. Of a flavour the place of the text is known, so all of it is taken.
+
+    Refused as ``no_text`` is a page that shows none, as ``all_lost`` one of which the extractor takes none of what it
+    shows, and as ``other_kind`` one that is not of its flavour.
+    """
+    from resiliparse.parse.html import HTMLTree
+
     html = decode(page)
     if isinstance(html, Refused):
         return html
-    extracted = _resiliparse(html, content) if extractor is Extractor.RESILIPARSE else _trafilatura(html, content)
-    text = normalize(extracted)
-    if not text.strip():
-        return Refused(page.name, "no_text", f"{len(page.html)} bytes of HTML hold no visible text")
-    return text
+    tree = HTMLTree.parse(html)
+    if flavour is not Flavour.WEB:
+        text_alone = narrowed(tree, flavour)
+        if text_alone is None:
+            return Refused(page.name, "other_kind", f"it has not the parts of a {flavour.value} page")
+        tree, content, extractor = HTMLTree.parse(text_alone), Content.WHOLE, Extractor.RESILIPARSE
+    kept = Kept()
+    kept.mark(tree)
+    extracted = _resiliparse(tree, content) if extractor is Extractor.RESILIPARSE else _trafilatura(tree, content)
+    text = normalize(kept.restore(extracted))
+    if text.strip():
+        return text
+    visible = kept.restore(_resiliparse(tree, Content.WHOLE)).strip()
+    if visible:
+        return Refused(
+            page.name, "all_lost", f"{extractor.value} takes none of {len(visible)} characters, {visible[:80]!r}"
+        )
+    return Refused(page.name, "no_text", f"{len(page.html)} bytes of HTML hold no visible text")
 
 
 def decode(page: Page) -> str | Refused:
@@ -88,27 +114,69 @@ def decode(page: Page) -> str | Refused:
 def warc_pages(stream: IO[bytes], name: str) -> Iterator[Page | Refused]:
     """The HTML pages of a WARC file (plain or compressed), and a refusal for every other response.
 
-    A file that breaks off or is no WARC yields what could be read and then one ``broken_warc``.
+    stream: can seek. Where the file is damaged, what is lost ends at the next whole record; each such stretch is one
+    ``broken_warc``, as is a file that is no WARC. A page that differs from its digest is ``damaged``.
     """
+    begin, told = 0, False
+    while True:
+        last = begin
+        try:
+            for record in _records(stream, begin):
+                last, told = record.stream_pos, False
+                yield _checked(record, f"{name}#{record.headers.get('WARC-Target-URI') or record.record_id}")
+            return
+        # What fastwarc raises for broken headers, compressed streams and chunked bodies.
+        except (OSError, EOFError, ValueError, RuntimeError) as error:
+            following = _next_record(stream, last + 1)
+            if not told or following is None:
+                ends = "to its end" if following is None else f"to byte {following} or beyond"
+                yield Refused(name, "broken_warc", f"from the record at byte {last} {ends}: {error}")
+            told = True
+            if following is None:
+                return
+            begin = following
+
+
+def _records(stream: IO[bytes], begin: int) -> Iterator[Any]:
     from fastwarc.warc import ArchiveIterator, resource, response
 
-    read = 0
+    stream.seek(begin)
+    reader: Any = stream
+    yield from ArchiveIterator(reader, record_types=response | resource, parse_http=False, strict_mode=False)
+
+
+def _checked(record: Any, where: str) -> Page | Refused:
+    declared = record.content_length
+    record.freeze()
+    if record.content_length != declared:  # fastwarc itself says nothing when the file ends early
+        return Refused(where, "truncated", f"{record.content_length} of {declared} bytes are there")
+    if "WARC-Block-Digest" in record.headers and not record.verify_block_digest():
+        return Refused(where, "damaged", "its bytes are not those that its digest names")
+    if record.is_http:
+        record.parse_http(strict_mode=False, auto_decode="all")
+    return _page(record, where)
+
+
+def _next_record(stream: IO[bytes], begin: int) -> int | None:
+    """Where the next record starts, or the next compressed member that holds one."""
+    stream.seek(begin)
+    block, start = b"", begin
+    while more := stream.read(1 << 20):
+        block += more
+        for match in RECORD.finditer(block):
+            head = block[match.start() : match.start() + 4096]
+            if match[0] != GZIP or _unpacked(head).startswith(b"WARC/"):
+                return start + match.start()
+        kept = 4096  # what may be the first bytes of a record, or too little of it to tell
+        start, block = start + max(0, len(block) - kept), block[-kept:]
+    return None
+
+
+def _unpacked(member: bytes) -> bytes:
     try:
-        reader: Any = stream
-        for record in ArchiveIterator(reader, record_types=response | resource, parse_http=False, strict_mode=False):
-            where = f"{name}#{record.headers.get('WARC-Target-URI') or record.record_id}"
-            declared = record.content_length
-            record.freeze()
-            if record.content_length != declared:  # fastwarc itself says nothing when the file ends early
-                yield Refused(where, "truncated", f"{record.content_length} of {declared} bytes are there")
-                continue
-            if record.is_http:
-                record.parse_http(strict_mode=False, auto_decode="all")
-            yield _page(record, where)
-            read += 1
-    # What fastwarc raises for broken headers, compressed streams and chunked bodies.
-    except (OSError, EOFError, ValueError, RuntimeError) as error:
-        yield Refused(name, "broken_warc", f"after {read} responses: {error}")
+        return zlib.decompressobj(31).decompress(member, 64)
+    except zlib.error:
+        return b""
 
 
 def _page(record: Any, where: str) -> Page | Refused:
@@ -118,19 +186,23 @@ def _page(record: Any, where: str) -> Page | Refused:
         return Refused(where, "http_status", f"answered {status}")
     if kind.split(";")[0].strip().lower() not in ("text/html", "application/xhtml+xml"):
         return Refused(where, "not_html", f"content type {kind}")
-    return Page(where, record.reader.read(), record.http_charset)
+    return Page(where, record.reader.read(), record.http_charset, record.headers.get("WARC-Target-URI") or "")
 
 
-def _resiliparse(html: str, content: Content) -> str:
+def _resiliparse(tree: Any, content: Content) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
-    return extract_plain_text(html, preserve_formatting=True, main_content=content is Content.MAIN, alt_texts=False)
+    main = content is Content.MAIN
+    return extract_plain_text(
+        tree, preserve_formatting=True, main_content=main, alt_texts=False, links=False, comments=not main
+    )
 
 
-def _trafilatura(html: str, content: Content) -> str:
+def _trafilatura(tree: Any, content: Content) -> str:
     import trafilatura
 
+    html = str(tree.document.html)
     if content is Content.WHOLE:
         return trafilatura.html2txt(html)
     # deduplicate=False: its cache crosses documents, so output would depend on order.
-    return trafilatura.extract(html, output_format="markdown", deduplicate=False, include_comments=False) or ""
+    return trafilatura.extract(html, favor_precision=True, deduplicate=False, include_comments=False) or ""

@@ -1,24 +1,23 @@
-"""Near duplicates: MinHash proposes, the real similarity decides, the first of a pair is kept.
+"""Near duplicates: shared keys propose, the real similarity decides, the first of a pair is kept.
 
-No transitive closure: a text is removed only for its own similarity to one text that stays.
-(Closing over unverified pairs removed a median 76 % of documents per source in one lab.)
+NearDedup does this over shards and buckets; ``near_duplicates`` is the same in one go.
 """
 
 # pyright: basic
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from marin.text.near_keys import KEY, chunks, keys
+from marin.text.near_pairs import COPY, PAIR, Copies, Pairs, first_copies, plausible, proposals
 from marin.text.near_rule import NearDuplicates
 from marin.text.shingles import U64, shingle_set
 
-SEED = 0x6D6172696E  # any; fixed so that output does not change
-CHUNK = 1024  # texts whose signatures are computed together
+PORTION = 1 << 23  # shingles that are held at a time, of the later texts and of the earlier
 
 
 @dataclass(frozen=True)
@@ -30,25 +29,84 @@ class Copy:
     containment: float
 
 
-def near_duplicates(texts: Iterable[str], rule: NearDuplicates) -> Iterator[Copy | None]:
+@dataclass(frozen=True)
+class Sets:
+    """What is known of some texts. ids: (n, 2), the two halves of each. stay: nothing is like them, so they stay."""
+
+    ids: U64
+    shingles: list[U64]
+    stay: NDArray[np.bool_]
+
+
+# Sets of the earlier texts of pairs, each once, in order.
+type Reader = Callable[[Pairs], Sets]
+
+
+def near_duplicates(texts: Iterable[str], rule: NearDuplicates, stay: int = 0) -> Iterator[Copy | None]:
     """For each text, in order: None if it stays, else the first earlier staying text that it copies.
 
-    Texts without words stay. Memory: 8 bytes per word and about 3 KB per staying text.
+    Texts without words stay, and so do the first ``stay``. Memory: 8 bytes per word, and 24 for each key.
     """
-    kept: dict[int, U64] = {}
-    buckets: dict[int, list[int]] = {}
-    position = 0
-    remaining = iter(texts)
-    while chunk := [shingle_set(text, rule.words) for text in islice(remaining, CHUNK)]:
-        for shingles, keys in zip(chunk, _band_keys(chunk, rule), strict=True):
-            candidates = sorted({earlier for key in keys for earlier in buckets.get(key, ())})
-            copy = _first_copy(shingles, candidates, kept, rule) if len(shingles) else None
-            if copy is None and len(shingles):
-                kept[position] = shingles
-                for key in keys:
-                    buckets.setdefault(key, []).append(position)
-            yield copy
-            position += 1
+    sets: list[U64] = []
+    found = [np.empty(0, KEY)]
+    for chunk in chunks(shingle_set(text, rule.words) for text in texts):
+        found.append(keys(chunk, np.arange(len(sets), len(sets) + len(chunk), dtype=np.uint64), rule))
+        sets += chunk
+    [proposed] = proposals([np.concatenate(found)], stay, rule)
+    pairs = candidates(proposed.pairs, dict(enumerate(sets)), rule)
+    copied = set(pairs["later"].tolist())
+
+    def read(wanted: Pairs) -> Sets:
+        places = wanted["earlier"].tolist()
+        stay = np.array([place not in copied for place in places], np.bool_)
+        return Sets(np.zeros((len(places), 2), np.uint64), [sets[place] for place in places], stay)
+
+    copies, _ = compare(pairs, dict(enumerate(sets)), read, rule)
+    [removed] = first_copies([copies])
+    of = dict(zip(removed["later"].tolist(), removed[["earlier", "jaccard", "containment"]].tolist(), strict=True))
+    for position in range(len(sets)):
+        yield Copy(*of[position]) if position in of else None
+
+
+def candidates(pairs: Pairs, sets: Mapping[int, U64], rule: NearDuplicates) -> Pairs:
+    """The plausible pairs of texts whose sets these are, by place. pairs: in order of the later texts."""
+    later, starts = np.unique(pairs["later"], return_index=True)
+    groups = np.split(pairs, starts[1:])
+    held = [plausible(group, sets[place], rule) for place, group in zip(later.tolist(), groups, strict=False)]
+    return np.concatenate([np.empty(0, PAIR), *held])
+
+
+def compare(pairs: Pairs, sets: Mapping[int, U64], read: Reader, rule: NearDuplicates) -> tuple[Copies, int]:
+    """Which pairs are copies, in order, and how many were compared.
+
+    sets: of the later texts, by place. A text is not compared any further once it copies one that surely stays. Reads
+    about PORTION shingles at a time.
+    """
+    found: list[tuple[int, int, list[int], float, float]] = []
+    settled: set[int] = set()
+    compared = 0
+    pairs = pairs[np.argsort(pairs["earlier"], kind="stable")]
+    _, starts = np.unique(pairs["earlier"], return_index=True)
+    parts = np.cumsum(pairs["size"][starts], dtype=np.int64) // PORTION
+    for part in np.unique(parts):
+        low = starts[np.searchsorted(parts, part)]
+        high = starts[end] if (end := np.searchsorted(parts, part, side="right")) < len(starts) else len(pairs)
+        open_pairs = pairs[low:high]
+        open_pairs = open_pairs[[later not in settled for later in open_pairs["later"].tolist()]]
+        _, firsts, which = np.unique(open_pairs["earlier"], return_index=True, return_inverse=True)
+        earlier = read(open_pairs[firsts])
+        for pair, at in zip(open_pairs, which.tolist(), strict=True):
+            later = int(pair["later"])
+            if later in settled:
+                continue
+            compared += 1
+            jaccard, containment = similarity(sets[later], earlier.shingles[at])
+            if jaccard >= rule.jaccard or containment >= rule.containment:
+                found.append((later, int(pair["earlier"]), earlier.ids[at].tolist(), jaccard, containment))
+                if earlier.stay[at]:
+                    settled.add(later)
+    copies = np.array(found, COPY)
+    return copies[np.lexsort((copies["earlier"], copies["later"]))], compared
 
 
 def similarity(one: U64, other: U64) -> tuple[float, float]:
@@ -63,29 +121,3 @@ def similarity(one: U64, other: U64) -> tuple[float, float]:
     found = np.searchsorted(large, small)
     shared = int(np.count_nonzero(large[np.minimum(found, len(large) - 1)] == small))
     return shared / (len(one) + len(other) - shared), shared / len(one)
-
-
-def _first_copy(shingles: U64, candidates: list[int], kept: dict[int, U64], rule: NearDuplicates) -> Copy | None:
-    for earlier in candidates:
-        jaccard, containment = similarity(shingles, kept[earlier])
-        if jaccard >= rule.jaccard or containment >= rule.containment:
-            return Copy(earlier, jaccard, containment)
-    return None
-
-
-def _band_keys(chunk: list[U64], rule: NearDuplicates) -> list[list[int]]:
-    """(len(chunk), bands): texts whose signatures agree in a whole band share that band's key."""
-    import rensa
-
-    minhash: Any = rensa  # compiled, without types
-
-    offsets = np.cumsum([0, *map(len, chunk)]).astype(np.uint64)
-    matrix = minhash.RMinHash.digest_matrix_from_flat_token_hashes(
-        np.concatenate(chunk), offsets, rule.bands * rule.rows, SEED
-    )
-    signatures = np.array(matrix.to_rows(), dtype=np.uint64).reshape(len(chunk), rule.bands, rule.rows)
-    keys = np.arange(rule.bands, dtype=np.uint64)[None, :] + np.zeros((len(chunk), 1), dtype=np.uint64)
-    for row in range(rule.rows):
-        keys = (keys ^ signatures[:, :, row]) * np.uint64(0x9E3779B97F4A7C15)
-        keys ^= keys >> np.uint64(29)
-    return keys.tolist()

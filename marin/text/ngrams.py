@@ -1,11 +1,14 @@
-"""Word n-grams of one document, numbered exactly.
+"""Word n-grams of one document that occur more than once, found exactly.
 
-Shapes: T words. Words are numbered by first occurrence and n-grams by exact pairs of numbers, so
-no hash can make two n-grams one.
+Shapes: T words. Words and n-grams are numbered by exact pairs of numbers, so no hash can make two n-grams one. An
+n-gram can only occur again where both of the shorter ones in it do, so each n looks at what n - 1 left: of plain text
+that is a few words in a hundred from n = 4 on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,55 +17,79 @@ import numpy.typing as npt
 type I64 = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Repeats:
+    """The n-grams that occur more than once. at: (R,) where each starts, ascending. numbers: (R,) equal for equal ones,
+    below ``len(counts)``. counts: how often each occurs."""
+
+    at: I64
+    numbers: I64
+    counts: I64
+
+
 class NgramView:
     """The word n-grams of a document."""
 
-    def __init__(self, words: list[str]) -> None:
-        numbers: dict[str, int] = {}
-        self.words: I64 = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words))
-        self.lengths: I64 = np.fromiter(map(len, words), np.int64, len(words))
-        self._numbered: dict[int, I64] = {1: self.words}
+    def __init__(self, words: list[str], distinct: Iterable[str] | None = None) -> None:
+        """distinct: each word once, if that is known already."""
+        numbers = {word: number for number, word in enumerate(distinct or dict.fromkeys(words))}
+        self.words: I64 = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
+        self._lengths: I64 = np.fromiter(map(len, numbers), np.int64, len(numbers))
+        self._repeats = {1: _several(np.arange(len(words)), self.words, np.bincount(self.words))}
 
     @cached_property
     def ends(self) -> I64:
         """(T + 1,) characters before each word, none counted between words."""
-        return np.concatenate((np.zeros(1, np.int64), np.cumsum(self.lengths)))
+        return np.concatenate((np.zeros(1, np.int64), np.cumsum(self._lengths[self.words])))
 
-    def numbered(self, n: int) -> I64:
-        """(T - n + 1,) a number per n-gram; equal n-grams have equal numbers."""
-        if n not in self._numbered:
-            shorter = self.numbered(n - 1)
-            pairs = shorter[:-1] * (int(self.words.max(initial=0)) + 1) + self.words[n - 1 :]
-            self._numbered[n] = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-        return self._numbered[n]
+    def repeats(self, n: int) -> Repeats:
+        if n not in self._repeats:
+            shorter = self.repeats(n - 1)
+            follows = np.flatnonzero(shorter.at[1:] == shorter.at[:-1] + 1)
+            pairs = shorter.numbers[follows] * len(shorter.counts) + shorter.numbers[follows + 1]
+            self._repeats[n] = _repeated(shorter.at[follows], pairs)
+        return self._repeats[n]
 
-    def characters(self, n: int) -> I64:
-        """(T - n + 1,) characters of each n-gram, none counted between words."""
-        return self.ends[n:] - self.ends[:-n]
+    def characters(self, n: int, at: I64) -> I64:
+        """Of the n-grams that start there, none counted between words."""
+        return self.ends[at + n] - self.ends[at]
 
     def all_unique(self, n: int) -> bool:
         """No n-gram occurs twice."""
-        numbered = self.numbered(n)
-        return len(numbered) == 0 or int(numbered.max()) + 1 == len(numbered)
+        return len(self.repeats(n).at) == 0
 
     def most_frequent(self, n: int) -> tuple[int, int]:
-        """How often the most frequent n-gram occurs (the first of equals), and its characters."""
-        numbered = self.numbered(n)
-        counts = np.bincount(numbered)
-        first = int(np.argmax(counts[numbered]))
-        return int(counts[numbered[first]]), int(self.characters(n)[first])
+        """How often the most frequent n-gram occurs (the first of equals), and its characters. n: at most T."""
+        repeats = self.repeats(n)
+        if not len(repeats.at):
+            return 1, int(self.ends[n])
+        counts = repeats.counts[repeats.numbers]
+        first = np.argmax(counts)
+        return int(counts[first]), int(self.characters(n, repeats.at[first]))
 
     def repeated_characters(self, n: int) -> int:
         """Characters in n-grams that occurred before, read from left to right without overlap."""
-        characters = self.characters(n).tolist()
-        numbered = self.numbered(n).tolist()
+        repeats = self.repeats(n)
         seen: set[int] = set()
-        found = position = 0
-        while position < len(numbered):
-            if numbered[position] in seen:
-                found += characters[position]
-                position += n
-            else:
-                seen.add(numbered[position])
-                position += 1
+        found = free = 0
+        characters = self.characters(n, repeats.at)
+        for at, number, length in zip(repeats.at.tolist(), repeats.numbers.tolist(), characters.tolist(), strict=True):
+            if at < free:
+                continue
+            if number in seen:
+                found += length
+                free = at + n
+            seen.add(number)
         return found
+
+
+def _repeated(at: I64, numbers: I64) -> Repeats:
+    """Those n-grams, numbered in any way, whose number occurs more than once."""
+    _, dense, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    return _several(at, dense, counts)
+
+
+def _several(at: I64, numbers: I64, counts: I64) -> Repeats:
+    several = counts > 1
+    kept = several[numbers]
+    return Repeats(at[kept], (np.cumsum(several) - 1)[numbers[kept]], counts[several])

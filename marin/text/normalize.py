@@ -12,6 +12,8 @@ _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x85]")
 _TRAILING_SPACE = re.compile(r"[^\S\n]+$", re.MULTILINE)
 _BLANK_LINES = re.compile(r"\n{3,}")
 _WORD = re.compile(r"[^\W_]+")
+_NO_ASCII_NO_WORD = re.compile(r"[^\x00-\x7f](?<=\W)")
+_LIGHT = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 32 for code in range(128)) + bytes(range(128, 256))
 
 
 def normalize(text: str) -> str:
@@ -42,3 +44,10 @@ def light_words(text: str) -> list[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return _WORD.findall(text.lower())
+
+
+def light_bytes(text: str) -> bytes:
+    """light() in UTF-8 and with any number of spaces between words: twice as quick, as no word is made."""
+    if not text.isascii():
+        text = _NO_ASCII_NO_WORD.sub(" ", unicodedata.normalize("NFKC", text).lower())
+    return text.encode().translate(_LIGHT)

@@ -7,14 +7,16 @@ from marin.steps.value import value
 
 @value("overlap")
 class Overlap:
-    """When a text counts as containing an item.
+    """When a text counts as containing an item: one of its fields is there in part, or edited, or short and whole.
 
-    words: per n-gram. hits: different n-grams of one question or answer that must occur (all of
-    them, if it has fewer). coverage: and at least this share of its n-grams. common_items,
-    common_share: an n-gram in more items than this number and this share of all is the suite's
-    boilerplate and evidence of none. reach: a question shorter than ``words`` counts when it occurs
-    whole and the item's result follows within this many words. least: words of such a question and
-    its result together; still shorter items cannot be told from chance and are reported instead.
+    In part: ``hits`` different runs of ``words`` words (all of them, if the field has fewer), and ``coverage`` of
+    those that it has. A run in more items than ``common_items`` and ``common_share`` of all is the suite's boilerplate
+    and evidence of none. Edited: of a field with at least ``edited_words`` words, the share ``similar`` occurs in its
+    order, nothing else between but as much as an edit puts there. Short: a question with fewer than ``words`` words
+    occurs whole, and the item's result within ``reach`` words after it. Question and result together have at least
+    ``least``; what was edited needs ``seed`` words together that were not. What is shorter cannot be told from chance
+    and is reported instead. similar_boilerplate: instead of ``similar``, where nothing but boilerplate led to it.
+    same_numbers: and so many of its numbers, or it is another problem of the same kind.
     """
 
     words: int = 8
@@ -24,3 +26,8 @@ class Overlap:
     common_share: float = 0.01
     reach: int = 16
     least: int = 5
+    seed: int = 5
+    similar: float = 0.7
+    similar_boilerplate: float = 0.8
+    same_numbers: float = 0.5
+    edited_words: int = 12

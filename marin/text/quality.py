@@ -11,6 +11,7 @@ FineWeb, Penedo et al. 2024 (section 3.6); line lengths for code, Li et al. 2023
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -19,8 +20,6 @@ from marin.steps.value import value
 
 _ALPHANUMERIC = re.compile(r"[^\W_]")
 _SENTENCE_END = re.compile(r"[.!?]+[\"'”’)\]]*(?=\s|$)")
-_PARAGRAPH = re.compile(r"\n{2,}")
-_LINE = re.compile(r"\n+")
 _LETTER = re.compile(r"[^\W\d_]")
 
 # The eight words of Gopher's rule, of which two must occur.
@@ -44,9 +43,19 @@ class View:
         return self.text.split()
 
     @cached_property
-    def real_words(self) -> list[str]:
-        """Words with a letter or a digit."""
-        return [word for word in self.words if word.isalnum() or _ALPHANUMERIC.search(word)]
+    def counts(self) -> Counter[str]:
+        """How often each word occurs, in the order in which they first do."""
+        return Counter(self.words)
+
+    @cached_property
+    def real_counts(self) -> dict[str, int]:
+        """The same of words with a letter or a digit."""
+        return {word: count for word, count in self.counts.items() if word.isalnum() or _ALPHANUMERIC.search(word)}
+
+    @cached_property
+    def real_words(self) -> int:
+        """How many words have a letter or a digit."""
+        return sum(self.real_counts.values())
 
     @cached_property
     def lines(self) -> list[str]:
@@ -59,12 +68,22 @@ class View:
 
     @cached_property
     def paragraphs(self) -> list[str]:
-        return _PARAGRAPH.split(self.text.strip())
+        return paragraphs_of(self.text)
 
     @cached_property
     def line_runs(self) -> list[str]:
-        """Lines split at one or more newlines."""
-        return _LINE.split(self.text)
+        return line_runs_of(self.text)
+
+
+def paragraphs_of(text: str) -> list[str]:
+    """The text without white space around it, split at two or more newlines."""
+    return [part.lstrip("\n") for part in text.strip().split("\n\n") if part] or [""]
+
+
+def line_runs_of(text: str) -> list[str]:
+    """The text split at one or more newlines."""
+    first, *others = text.split("\n")
+    return [first, *filter(None, others[:-1]), *others[-1:]]
 
 
 class Rule(Protocol):
@@ -116,9 +135,22 @@ class WordCount:
     most: int = 100_000
 
     def __call__(self, view: View) -> str | None:
-        if len(view.real_words) < self.least:
+        if view.real_words < self.least:
             return "too_few_words"
-        return "too_many_words" if len(view.real_words) > self.most else None
+        return "too_many_words" if view.real_words > self.most else None
+
+
+@value("quality/characters")
+class Characters:
+    """Length of the text."""
+
+    least: int = 0
+    most: int = 10_000_000
+
+    def __call__(self, view: View) -> str | None:
+        if len(view.text) < self.least:
+            return "too_few_characters"
+        return "too_many_characters" if len(view.text) > self.most else None
 
 
 @value("quality/mean_word_length")
@@ -127,7 +159,8 @@ class MeanWordLength:
     most: float = 10
 
     def __call__(self, view: View) -> str | None:
-        mean = sum(map(len, view.real_words)) / max(len(view.real_words), 1)
+        characters = sum(len(word) * count for word, count in view.real_counts.items())
+        mean = characters / max(view.real_words, 1)
         if mean < self.least:
             return "short_words"
         return "long_words" if mean > self.most else None
@@ -175,7 +208,7 @@ class AlphabeticWords:
     least: float = 0.8
 
     def __call__(self, view: View) -> str | None:
-        letters = sum(word.isalpha() or _LETTER.search(word) is not None for word in view.words)
+        letters = sum(count for word, count in view.counts.items() if word.isalpha() or _LETTER.search(word))
         return "not_alphabetic" if letters / max(len(view.words), 1) < self.least else None
 
 
@@ -187,7 +220,7 @@ class StopWords:
     words: tuple[str, ...] = STOP_WORDS
 
     def __call__(self, view: View) -> str | None:
-        return "no_stop_words" if len(set(self.words) & set(view.words)) < self.least else None
+        return "no_stop_words" if len(view.counts.keys() & set(self.words)) < self.least else None
 
 
 # C4
@@ -251,7 +284,11 @@ class Sentences:
     least: int = 5
 
     def __call__(self, view: View) -> str | None:
-        found = sum(sentences(line) for line in view.full_lines)
+        found = 0
+        for line in view.full_lines:
+            if found >= self.least:
+                break
+            found += sentences(line)
         return "too_few_sentences" if found < self.least else None
 
 

@@ -18,7 +18,7 @@ def ngram_view(view: View) -> NgramView:
 
     made = view.__dict__.get("ngrams")
     if made is None:
-        made = view.__dict__["ngrams"] = NgramView(view.words)
+        made = view.__dict__["ngrams"] = NgramView(view.words, view.counts)
     return made
 
 

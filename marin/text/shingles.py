@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from marin.text.normalize import light
+from marin.text.normalize import light_bytes
 
 type U64 = npt.NDArray[np.uint64]
 
@@ -25,7 +25,7 @@ SMALLEST_TABLE = 1 << 12
 
 def word_numbers(text: str) -> U64:
     """(T,) one number per word of light(text): equal words, equal numbers."""
-    encoded = np.frombuffer(light(text).encode(), dtype=np.uint8)
+    encoded = np.frombuffer(light_bytes(text), dtype=np.uint8)
     if not len(encoded):
         return np.zeros(0, dtype=np.uint64)
     size = SMALLEST_TABLE
@@ -35,9 +35,10 @@ def word_numbers(text: str) -> U64:
     sums = np.zeros(len(encoded) + 1, dtype=np.uint64)
     # +1: a zero byte would not count; space is 32 and never inside a word.
     np.cumsum((encoded.astype(np.uint64) + np.uint64(1)) * powers[: len(encoded)], out=sums[1:])
-    spaces = np.flatnonzero(encoded == 32)
-    starts = np.concatenate(([0], spaces + 1))
-    ends = np.concatenate((spaces, [len(encoded)]))
+    in_word = np.zeros(len(encoded) + 2, np.bool_)
+    in_word[1:-1] = encoded != 32
+    edges = np.flatnonzero(in_word[1:] != in_word[:-1])
+    starts, ends = edges[::2], edges[1::2]
     return _mix((sums[ends] - sums[starts]) * inverses[starts])
 
 
@@ -55,7 +56,10 @@ def shingles(words: U64, n: int) -> U64:
 def shingle_set(text: str, n: int) -> U64:
     """Sorted distinct shingles of a text; of one with 1 to n - 1 words, the one shingle of all its words."""
     words = word_numbers(text)
-    return np.unique(shingles(words, min(n, len(words)))) if len(words) else words
+    if not len(words):
+        return words
+    found = np.sort(shingles(words, min(n, len(words))))  # np.unique takes three times as long
+    return found[np.concatenate(([True], found[1:] != found[:-1]))]
 
 
 @lru_cache(maxsize=4)

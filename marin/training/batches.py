@@ -1,6 +1,7 @@
 """Batches of a run: sequence i of our own data order, as the examples that Levanter trains on.
 
-Stateless: the batch of a step depends on nothing but the step, so resuming needs no replay.
+Stateless: the batch of a step depends on nothing but the step, so resuming needs no replay. Batches are made ahead of
+the step that trains on them, so that a store that is far away is waited for only if it is slower than the training.
 Shapes: b sequences of a batch, n of them, t tokens.
 """
 
@@ -11,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+
+AHEAD = 4  # batches that are ready before they are needed
 
 Index = np.ndarray
 
@@ -27,6 +30,8 @@ class Order(Protocol):
 
 class Store(Protocol):
     def read(self, indices: Index, seq_len: int) -> np.ndarray: ...
+
+    def counts(self, indices: Index, seq_len: int) -> np.ndarray: ...
 
 
 class Batches:
@@ -56,40 +61,68 @@ class Batches:
             out[rows] = self._stores[int(source)].read(sequences[rows], self._seq_len)
         return out
 
+    def weights(self, numbers: Index) -> np.ndarray:
+        """Weight of the loss at each position, which is that of the token after it: (n,) → (n, t) float32.
+
+        Of a sequence in which every token counts, the last position has one, too: Levanter leaves it out itself.
+        """
+        sources, sequences = self._order.at(numbers)
+        out = np.ones((len(numbers), self._seq_len), np.float32)
+        for source in np.unique(sources):
+            rows = sources == source
+            out[rows, :-1] = self._stores[int(source)].counts(sequences[rows], self._seq_len)[:, 1:]
+        return out
+
     def source_counts(self, step: int) -> dict[str, int]:
         """How many sequences of the batch come from each source, by name; sources without any are left out."""
         counts = np.bincount(self._order.at(self.numbers(step))[0], minlength=len(self._stores))
         return {name: int(n) for name, n in sorted(zip(self._order.names, counts, strict=True)) if n}
 
     def example(self, step: int) -> Any:
-        """The LmExample of a step; each process reads only the rows that its devices hold."""
+        """The LmExample of a step; each process reads only the rows that its devices hold, each of them once."""
         import haliax
         import jax
         from levanter.layers.attention import AttentionMask
         from levanter.models.lm_model import LmExample
 
-        numbers = self.numbers(step)
+        numbers, held = self.numbers(step), dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]()
         axes = (haliax.Axis(self._batch_axis, len(numbers)), haliax.Axis("position", self._seq_len))
         sharding: Any = haliax.partitioning.sharding_for_axis(axes, self._mapping, self._mesh)
 
+        def read(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            start, stop, _ = rows.indices(len(numbers))
+            if (start, stop) not in held:
+                held[start, stop] = self.tokens(numbers[start:stop]), self.weights(numbers[start:stop])
+            return held[start, stop]
+
         def placed(rows_of: Any) -> Any:
-            def held(at: Any) -> np.ndarray:
+            def there(at: Any) -> np.ndarray:
                 rows, positions = at
-                return rows_of(numbers[rows])[:, positions]
+                return rows_of(*read(rows))[:, positions]
 
             shape = (len(numbers), self._seq_len)
-            return haliax.NamedArray(jax.make_array_from_callback(shape, sharding, held), axes)
+            return haliax.NamedArray(jax.make_array_from_callback(shape, sharding, there), axes)
 
         mask = AttentionMask.causal()
         if self._eos is not None:
-            mask = mask.with_segment_ids(placed(lambda rows: segments(self.tokens(rows), self._eos)))
-        weights = placed(lambda rows: np.ones((len(rows), self._seq_len), np.float32))
-        return LmExample(tokens=placed(self.tokens), loss_weight=weights, attn_mask=mask)
+            mask = mask.with_segment_ids(placed(lambda tokens, _: segments(tokens, self._eos)))
+        return LmExample(
+            tokens=placed(lambda tokens, _: tokens), loss_weight=placed(lambda _, weights: weights), attn_mask=mask
+        )
 
-    def from_step(self, step: int) -> Iterator[Any]:
-        while True:
-            yield self.example(step)
-            step += 1
+    def examples(self, first: int, end: int) -> Iterator[Any]:
+        """Of the steps first … end - 1."""
+        return map(self.example, range(first, end))
+
+    def ahead(self, first: int, end: int) -> Iterator[Any]:
+        """The same, made in a thread. What goes wrong there is raised here."""
+        from levanter.utils.background_iterable import BackgroundIterator
+
+        found = BackgroundIterator(self.examples(first, end), AHEAD)
+        try:
+            yield from found
+        finally:
+            found.stop()
 
 
 def segments(tokens: np.ndarray, eos: int | None) -> np.ndarray:

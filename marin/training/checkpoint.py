@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import xxhash
@@ -28,7 +28,7 @@ import xxhash
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training.model import ModelShape
-from marin.training.optimizer import Adam
+from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Facts:
     step: optimizer steps done, all phases. tokens: trained on so far, all phases. loss: of the last
     step. averaged: whether a moving average of the weights is stored. finite: whether every number was
     looked at before it was written, and none was NaN or infinite. optimizer, schedule: with which it was
-    trained. Older checkpoints know none of the last three.
+    trained. settings: everything that the run was set to, see marin.training.settings. Older checkpoints know none of
+    the last four.
     """
 
     step: int
@@ -57,8 +58,9 @@ class Facts:
     vocabulary: int
     averaged: bool
     finite: bool = False
-    optimizer: Adam | None = None
+    optimizer: Optimizer | None = None
     schedule: Schedule | None = None
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def parameters(self) -> int:
@@ -81,7 +83,9 @@ def read_facts(directory: Directory) -> Facts:
 
 def complete(directory: Directory, facts: Facts) -> None:
     """Write the marker: from now on the directory counts as a checkpoint."""
-    files = {name: (directory.size(name), _digest(directory, name)) for name in directory.names() if name != MARKER}
+    files = {
+        name: (stored.size, _digest(directory, name)) for name, stored in directory.listing().items() if name != MARKER
+    }
     text = _adapter().dump_json(_Marker(format=FORMAT, facts=facts, files=files), indent=1).decode()
     if directory.is_local:
         directory.write_text(MARKER + ".tmp", text)
@@ -92,14 +96,14 @@ def complete(directory: Directory, facts: Facts) -> None:
 
 def verify(directory: Directory) -> None:
     """Check every file against the marker. Raises UnreadableCheckpoint naming the first that differs."""
-    present = set(directory.names())
+    present = directory.listing()
     for name, (size, digest) in _read_marker(directory).files.items():
         where = f"checkpoint {directory.url}: {name}"
         if name not in present:
             raise UnreadableCheckpoint(f"{where} is missing; resume from an earlier checkpoint or rebuild the run")
-        if directory.size(name) != size:
+        if present[name].size != size:
             raise UnreadableCheckpoint(
-                f"{where} has {directory.size(name)} bytes, {size} were written; "
+                f"{where} has {present[name].size} bytes, {size} were written; "
                 "resume from an earlier checkpoint or rebuild the run"
             )
         if digest is not None and _digest(directory, name) != digest:
@@ -137,10 +141,12 @@ def remove(directory: Directory) -> None:
 
 
 def copy(source: Directory, target: Directory) -> None:
-    """Copy a complete checkpoint and nothing else that lies there; the marker comes last."""
-    for name in (*_read_marker(source).files, MARKER):
-        with source.open(name) as reading, target.open(name, "wb") as writing:
-            shutil.copyfileobj(reading, writing, 1 << 22)
+    """A complete checkpoint in a second place, and nothing else that lies there; the marker comes last.
+
+    No second copy on one local disk, and none through this machine within one store.
+    """
+    source.share(_read_marker(source).files, target)
+    source.share([MARKER], target)
 
 
 def _steps(directory: Directory) -> dict[int, bool]:

@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import haliax
 import jax
 import jax.numpy as jnp
-from levanter.checkpoint import load_checkpoint, load_checkpoint_or_initialize
+from levanter.checkpoint import load_checkpoint
 from levanter.trainer_state import TrainerState, saveable_training_mask
 
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.finite import non_finite_arrays, write_arrays
-from marin.training.levanter_model import array_shapes, build_model
+from marin.training.levanter_model import READING, array_shapes, build_model
 from marin.training.levanter_optimizer import with_count
+from marin.training.settings import changes, machine, settings
 from marin.training.spec import StartMode, TrainingSpec
-from marin.training.transfer import Carried, Shapes, below, changes, stored_shapes, transfer_report
+from marin.training.transfer import CLIP_HISTORY, Carried, Shapes, below, stored_shapes, transfer_report
 
 WEIGHTS, AVERAGED, OPTIMIZER = "model", "model_averaging/model", "opt_state"
 
@@ -31,7 +32,9 @@ class InitialState:
 
     def __init__(self, spec: TrainingSpec, trainer: Any) -> None:
         self._spec, self._trainer = spec, trainer
-        self._model_key, self._training_key = jax.random.split(jax.random.PRNGKey(spec.seed))
+        # Arguments of what is compiled, never part of it: runs that differ in their seed share their programs.
+        model_key, training_key = jax.random.split(jax.random.PRNGKey(spec.seed))
+        self._keys = (model_key, training_key)
 
     def begin(self) -> tuple[TrainerState, dict[str, Any] | None]:
         """The state after ``first_step`` steps, and the report on what another checkpoint gave to it.
@@ -40,7 +43,7 @@ class InitialState:
         """
         spec = self._spec
         if spec.start is None:
-            return self._at_first_step(self._load(self._fresh, None, (self._model_key,))), None
+            return self._at_first_step(self._load(self._fresh, None, self._keys)), None
         source = Directory(spec.start.checkpoint)
         checkpoint.verify(source)
         facts = checkpoint.read_facts(source)
@@ -51,7 +54,7 @@ class InitialState:
             )
         mode, stored = spec.start.mode, stored_shapes(source)
         report = transfer_report(below(WEIGHTS, stored), self._wanted_shapes(), source.url)
-        report["changed"] = changes(facts, spec)
+        report["changed"] = changes(facts, settings(spec) | machine())
         if mode in (StartMode.ALL, StartMode.WEIGHTS):
             self._refuse_partial(report, source)
         if mode in (StartMode.ALL, StartMode.WARM_ALL) and facts.step != spec.first_step:
@@ -60,37 +63,55 @@ class InitialState:
                 "begin from that step, or without the optimizer state"
             )
         if mode is StartMode.ALL and stored == self._stored_as():
-            return self._load(self._fresh, source, (self._model_key,)), report
-        model = self._load(self._build, source, (self._model_key,), subpath=WEIGHTS, partial=True)
-        state = self._trainer.initial_state(self._training_key, model=model)
+            state = self._load(self._fresh, source, self._keys)
+        else:
+            state = self._assembled(source, facts, stored, report)
+        if spec.start.clip_history is not None:
+            state, report["clip_history"] = self._with_clip_history(state, Directory(spec.start.clip_history))
+        return state, report
+
+    def resume(self, source: Directory) -> TrainerState:
+        """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint, also for one with NaN in it."""
+        checkpoint.verify(source)
+        return self._load(self._fresh, source, self._keys)
+
+    def _assembled(
+        self, source: Directory, facts: checkpoint.Facts, stored: Shapes, report: dict[str, Any]
+    ) -> TrainerState:
+        """The parts of another run's checkpoint that the mode takes, the rest fresh; the report is added to."""
+        assert self._spec.start is not None
+        mode = self._spec.start.mode
+        model = self._load(self._build, source, self._keys[:1], subpath=WEIGHTS, partial=True)
+        state = self._trainer.initial_state(self._keys[1], model=model)
         if mode in (StartMode.ALL, StartMode.WARM_ALL):
             kept, report["optimizer_state"] = self._carried_over(state.opt_state, source, stored)
             state = dataclasses.replace(state, opt_state=kept)
         if state.model_averaging is not None:
             if mode in (StartMode.ALL, StartMode.WEIGHTS) and facts.averaged:
-                average = self._load(self._build, source, (self._model_key,), subpath=AVERAGED)
+                average = self._load(self._build, source, self._keys[:1], subpath=AVERAGED)
             else:
                 # A copy, because the training step gives up the buffers of model and average both.
                 average = jax.tree.map(jnp.copy, state.model_averaging.model)
             state = dataclasses.replace(
                 state, model_averaging=dataclasses.replace(state.model_averaging, model=average)
             )
-        return self._at_first_step(state), report
+        return self._at_first_step(state)
 
-    def resume(self, source: Directory) -> TrainerState:
-        """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint, also for one with NaN in it."""
+    def _with_clip_history(self, state: TrainerState, source: Directory) -> tuple[TrainerState, dict[str, Any]]:
         checkpoint.verify(source)
-        return self._load(self._fresh, source, (self._model_key,))
+        seeded, report = self._carried_over(state.opt_state, source, stored_shapes(source), CLIP_HISTORY)
+        step = checkpoint.read_facts(source).step
+        return dataclasses.replace(state, opt_state=seeded), {"step": step, "arrays": sorted(report["kept"])}
 
     def _build(self, key: Any) -> Any:
         model = build_model(self._spec.model, self._spec.vocabulary, key, self._spec.recompute)
         return self._trainer.mp.cast_to_param(model)
 
-    def _fresh(self, key: Any) -> TrainerState:
+    def _fresh(self, model_key: Any, training_key: Any) -> TrainerState:
         return TrainerState.init(
             self._trainer.optimizer,
-            self._build(key),
-            key=self._training_key,
+            self._build(model_key),
+            key=training_key,
             is_trainable=True,
             mp=self._trainer.mp,
             model_averaging=self._trainer.config.model_averaging,
@@ -98,9 +119,9 @@ class InitialState:
 
     def _load(
         self,
-        make: Callable[[Any], Any],
+        make: Callable[..., Any],
         source: Directory | None,
-        arguments: tuple[Any, ...],
+        arguments: Sequence[Any],
         *,
         subpath: str | None = None,
         partial: bool = False,
@@ -108,23 +129,28 @@ class InitialState:
         """What ``make`` makes, with every array that ``source`` holds taken from there."""
         shape = eqx.filter_eval_shape(make, *arguments)
         saved = saveable_training_mask(shape) if isinstance(shape, TrainerState) else True
-        loading = load_checkpoint_or_initialize(
-            make,
-            [source.url if source else ""],
-            subpath=subpath,
-            discover_latest=False,
-            axis_mapping=self._trainer.parameter_axis_mapping,
-            mesh=self._trainer.device_mesh,
-            is_checkpointed=saved,
-            do_load=source is not None,
-            allow_partial=partial,
-        )
-        try:
-            made = loading(*arguments)
-        except (FileNotFoundError, ValueError) as error:
-            if source is None:
-                raise
-            raise UnreadableCheckpoint(f"{source.url} does not fit this run: {error}") from error
+        mapping = self._trainer.parameter_axis_mapping
+
+        @haliax.named_jit(axis_resources=mapping, out_axis_resources=mapping)
+        def complete(loaded: Any, *arguments: Any) -> Any:
+            there = eqx.filter(loaded, lambda leaf: not isinstance(leaf, jax.ShapeDtypeStruct))
+            return eqx.combine(there, make(*arguments))
+
+        loaded = eqx.filter(shape, lambda _: False)
+        if source is not None:
+            try:
+                loaded = load_checkpoint(
+                    eqx.filter(shape, saved),
+                    source.url,
+                    subpath=subpath,
+                    axis_mapping=mapping,
+                    mesh=self._trainer.device_mesh,
+                    allow_partial=partial,
+                    read_config=READING,
+                )
+            except (FileNotFoundError, ValueError) as error:
+                raise UnreadableCheckpoint(f"{source.url} does not fit this run: {error}") from error
+        made = complete(loaded, *arguments)
         if source is not None and (found := non_finite_arrays(made)):
             raise UnreadableCheckpoint(
                 f"{source.url} holds {write_arrays([f'{subpath}/{path}' if subpath else path for path in found])}; "
@@ -133,19 +159,30 @@ class InitialState:
         return made
 
     def _wanted_shapes(self) -> Shapes:
-        return array_shapes(eqx.filter_eval_shape(self._build, self._model_key))
+        return array_shapes(eqx.filter_eval_shape(self._build, self._keys[0]))
 
     def _stored_as(self) -> Shapes:
         """What a checkpoint of this run holds."""
-        shape = eqx.filter_eval_shape(self._fresh, self._model_key)
+        shape = eqx.filter_eval_shape(self._fresh, *self._keys)
         return array_shapes(eqx.filter(shape, saveable_training_mask(shape)))
 
-    def _carried_over(self, fresh: Any, source: Directory, stored: Shapes) -> tuple[Any, dict[str, Any]]:
-        """The optimizer state with every array that the checkpoint holds for it, and the report on that."""
+    def _carried_over(
+        self, fresh: Any, source: Directory, stored: Shapes, only: str = ""
+    ) -> tuple[Any, dict[str, Any]]:
+        """The optimizer state with every array that the checkpoint holds for it, and the report on that.
+
+        only: the history of one guard instead of all arrays.
+        """
         leaves, structure = jax.tree.flatten(fresh, is_leaf=haliax.is_named_array)
         shapes = {f"{OPTIMIZER}/{path}": shape for path, shape in array_shapes(fresh).items()}
-        carried = Carried(wanted=shapes, stored={path: at for path, at in stored.items() if path.startswith(OPTIMIZER)})
-        if not any("/mu/" in path for path in carried.source):
+        there = {path: at for path, at in stored.items() if path.startswith(OPTIMIZER)}
+        carried = Carried(wanted=shapes, stored=there, only=only)
+        if only and not carried.source:
+            raise UnreadableCheckpoint(
+                f"{source.url} has no history of update norms that fits this run's clip: the clip was off there, or "
+                "had another window; take an earlier checkpoint, or leave clip_history out"
+            )
+        if not only and not any("/mu/" in path for path in carried.source):
             raise UnreadableCheckpoint(
                 f"{source.url}: nothing of its optimizer state fits this run's optimizer; begin with "
                 "OptimizerState.FRESH"
@@ -154,7 +191,11 @@ class InitialState:
             carried.source[path]: leaf for path, leaf in zip(shapes, leaves, strict=True) if path in carried.source
         }
         loaded = load_checkpoint(
-            exemplars, source.url, axis_mapping=self._trainer.parameter_axis_mapping, mesh=self._trainer.device_mesh
+            exemplars,
+            source.url,
+            axis_mapping=self._trainer.parameter_axis_mapping,
+            mesh=self._trainer.device_mesh,
+            read_config=READING,
         )
         if found := non_finite_arrays(loaded):
             raise UnreadableCheckpoint(

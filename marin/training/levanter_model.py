@@ -1,4 +1,4 @@
-"""From our model shape to Levanter's model."""
+"""From our model shape to Levanter's model, and from a checkpoint to its weights."""
 
 # pyright: basic
 from __future__ import annotations
@@ -8,7 +8,12 @@ from typing import Any
 from levanter.layers.rotary import DefaultRotaryEmbeddingsConfig, Llama3RotaryEmbeddingsConfig
 from levanter.models.llama import LlamaConfig
 from levanter.models.qwen import Qwen3Config
+from levanter.tensorstore_serialization import ReplicaRestoreMode, TensorStoreReadConfig
 
+from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
+from marin.training.checkpoint import Facts
+from marin.training.chips import HIDDEN
 from marin.training.model import Architecture, ModelShape, Recompute
 
 CONFIGS = {Architecture.LLAMA: LlamaConfig, Architecture.QWEN3: Qwen3Config}
@@ -17,6 +22,8 @@ GRADIENT_CHECKPOINTING: dict[Recompute, bool | str] = {
     Recompute.LAYERS: True,
     Recompute.OFFLOAD: "offload",
 }
+# In the other mode, in which one device reads for all that hold the same, several processes fail on truth values.
+READING = TensorStoreReadConfig(replica_mode=ReplicaRestoreMode.EVERY_REPLICA)
 
 
 def levanter_config(shape: ModelShape, recompute: Recompute = Recompute.NOTHING) -> LlamaConfig:
@@ -52,6 +59,28 @@ def build_model(shape: ModelShape, vocabulary: int, key: Any, recompute: Recompu
     from haliax import Axis
 
     return levanter_config(shape, recompute).build(Axis("vocab", vocabulary), key=key)
+
+
+def load_weights(source: Directory, facts: Facts, *, averaged: bool, mesh: Any, spread: bool = False) -> Any:
+    """The Levanter model of a checkpoint. averaged: its moving average. spread: its hidden dimension over the "data"
+    axis of the mesh; else each device has all of it. Raises UnreadableCheckpoint."""
+    import equinox as eqx
+    import jax
+    from levanter.checkpoint import load_checkpoint
+
+    shapes = eqx.filter_eval_shape(lambda key: build_model(facts.model, facts.vocabulary, key), jax.random.PRNGKey(0))
+    weights = "model_averaging/model" if averaged else "model"
+    try:
+        return load_checkpoint(
+            shapes,
+            source.url,
+            subpath=weights,
+            axis_mapping=HIDDEN if spread else {},
+            mesh=mesh,
+            read_config=READING,
+        )
+    except (FileNotFoundError, ValueError) as error:
+        raise UnreadableCheckpoint(f"{source.url}: the {weights} weights cannot be read: {error}") from error
 
 
 def array_shapes(model: Any) -> dict[str, tuple[int, ...]]:

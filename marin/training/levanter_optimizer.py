@@ -1,10 +1,10 @@
-"""From our recipe and schedule to Levanter's Adam."""
+"""From our recipe and schedule to Levanter's Adam and Muon."""
 
 # pyright: basic
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,10 +12,11 @@ import optax
 from levanter.optim.clip_update_norm import ClipUpdateNormConfig
 from levanter.optim.config import AdamConfig
 from levanter.optim.model_averaging import EmaModelAveragingConfig
+from levanter.optim.muon import MuonConfig
 from levanter.optim.skipstep import SkipStepConfig
-from levanter.optim.util import log_norm_passthrough
+from levanter.optim.util import CoefficientType, log_norm_passthrough
 
-from marin.training.optimizer import Adam
+from marin.training.optimizer import Adam, Muon, Optimizer
 from marin.training.schedule import Schedule, Shape
 
 GRADIENT_NORM = "grad_norm"
@@ -30,6 +31,14 @@ class _ScheduledAdam(AdamConfig):
 
     def lr_scheduler(self, num_train_steps: int, override_lr: float | None = None) -> Any:
         return traced_learning_rate(self.schedule, self.learning_rate)
+
+
+@dataclass(frozen=True)
+class _SteadyMuon(MuonConfig):
+    """Levanter's Muon always at its peak rates: its updates are scaled by the schedule behind it."""
+
+    def lr_scheduler(self, num_train_steps: int, override_lr: float | None = None) -> Any:
+        return optax.constant_schedule(self.lr if override_lr is None else override_lr)
 
 
 def traced_learning_rate(schedule: Schedule, peak: float) -> Any:
@@ -55,9 +64,14 @@ def traced_learning_rate(schedule: Schedule, peak: float) -> Any:
     return rate
 
 
-def build_optimizer(recipe: Adam, schedule: Schedule) -> optax.GradientTransformation:
+def build_optimizer(recipe: Optimizer, schedule: Schedule) -> optax.GradientTransformation:
     """An optax transformation that logs the norms of gradients and of applied updates."""
-    clip, skip = recipe.clip_update_norm, recipe.skip_bad_steps
+    made = _adam(recipe, schedule) if isinstance(recipe, Adam) else _muon(recipe, schedule)
+    return optax.chain(log_norm_passthrough(GRADIENT_NORM), made, log_norm_passthrough(UPDATE_NORM))
+
+
+def _adam(recipe: Adam, schedule: Schedule) -> optax.GradientTransformation:
+    clip, skip = _guards(recipe)
     adam = _ScheduledAdam(
         schedule=schedule,
         learning_rate=recipe.peak_lr,
@@ -66,17 +80,48 @@ def build_optimizer(recipe: Adam, schedule: Schedule) -> optax.GradientTransform
         beta2=recipe.beta2,
         epsilon=recipe.eps,
         max_grad_norm=recipe.max_grad_norm,
-        clip_update_norm=clip and ClipUpdateNormConfig(rolling_interval_length=clip.window, sigma_factor=clip.sigma),
-        skip_bad_steps=(
-            SkipStepConfig(rolling_interval_length=skip.window, sigma_factor=skip.sigma) if skip else False
-        ),
+        nesterov=recipe.nesterov,
+        clip_update_norm=clip,
+        skip_bad_steps=skip or False,
         adamc_weight_decay=recipe.adamc,
     )
-    # The schedule's length is all that Levanter would use the number of steps for.
-    return optax.chain(log_norm_passthrough(GRADIENT_NORM), adam.build(0), log_norm_passthrough(UPDATE_NORM))
+    return adam.build(0)  # the schedule's length is all that Levanter would use the number of steps for
 
 
-def averaging(recipe: Adam) -> EmaModelAveragingConfig | None:
+def _muon(recipe: Muon, schedule: Schedule) -> optax.GradientTransformation:
+    """Levanter's Muon, which has no guards, with those of its Adam: the clip before the rate, the skip outside."""
+    clip, skip = _guards(recipe)
+    muon = _SteadyMuon(
+        lr=recipe.peak_lr,
+        adam_lr=recipe.adam_lr,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov,
+        backend_steps=recipe.iterations,
+        coefficient_type=cast(CoefficientType, recipe.polynomial.value),
+        weight_decay=recipe.weight_decay,
+        beta1=recipe.beta1,
+        beta2=recipe.beta2,
+        epsilon=recipe.eps,
+        max_grad_norm=recipe.max_grad_norm or 0.0,  # 0 is none
+    ).build(0)
+
+    def scaled(learning_rate: Any) -> optax.GradientTransformation:
+        clipped = [] if clip is None else [clip.build()]
+        made = optax.chain(muon, *clipped, optax.scale(learning_rate / recipe.peak_lr))
+        return made if skip is None else skip.wrap(made)
+
+    return optax.inject_hyperparams(scaled)(learning_rate=traced_learning_rate(schedule, recipe.peak_lr))
+
+
+def _guards(recipe: Optimizer) -> tuple[ClipUpdateNormConfig | None, SkipStepConfig | None]:
+    clip, skip = recipe.clip_update_norm, recipe.skip_bad_steps
+    return (
+        clip and ClipUpdateNormConfig(rolling_interval_length=clip.window, sigma_factor=clip.sigma),
+        skip and SkipStepConfig(rolling_interval_length=skip.window, sigma_factor=skip.sigma),
+    )
+
+
+def averaging(recipe: Optimizer) -> EmaModelAveragingConfig | None:
     return None if recipe.ema is None else EmaModelAveragingConfig(beta=recipe.ema)
 
 

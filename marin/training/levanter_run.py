@@ -10,40 +10,43 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jmp
 import levanter.tracker
-from levanter.checkpoint import save_checkpoint
 from levanter.tracker.tracker import NoopConfig, Tracker
 from levanter.tracker.tracker_fns import defer_tracker_for_jit
 from levanter.trainer import DEFAULT_JAX_CONFIG, Trainer, TrainerConfig
 
-from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
+from marin.data.mixture import BatchSchedule, Interpolation, Mixture, Shuffle, Stages
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import TokenStore
-from marin.errors import NonFiniteLoss, UnreadableCheckpoint
+from marin.errors import NonFiniteLoss, Preempted
 from marin.store.files.directory import Directory
-from marin.training import checkpoint
+from marin.training import checkpoint, course
+from marin.training.agreement import Agreement, Wish
 from marin.training.batches import Batches
 from marin.training.bucket_address import find_buckets
+from marin.training.chips import mesh_config
 from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.initial_state import InitialState
 from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averaging, build_optimizer, rate_used
 from marin.training.metrics import MetricsLog, non_finite
 from marin.training.model import Precision
+from marin.training.processes import join, leave
+from marin.training.profiling import Profile
+from marin.training.rebuilding import replayed, with_rebuilt_optimizer
+from marin.training.saving import COMMIT_SECONDS, Emit, Saving
+from marin.training.settings import changes, machine, settings
 from marin.training.spec import TrainingSpec, to_json
 from marin.training.tracking import tracking
 from marin.training.transfer import describe
+from marin.training.watching import Watching
 
 POLICIES = {Precision.FLOAT32: "f32", Precision.BFLOAT16: "params=float32,compute=bfloat16,output=float32"}
-WARM_START = "warm_start.json"
-# The last checkpoint may turn out to be unreadable; the one before it is then the way back.
-RECENT = 2
-
-Emit = Callable[..., None]
+WARM_START, RESUMES = "warm_start.json", "resumes.jsonl"
 
 
 def train(spec: TrainingSpec, emit: Emit) -> None:
@@ -61,7 +64,12 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
         state, log = run.prepare()
         emit("begin", step=int(state.step), seconds=time.monotonic() - started)
         with tracking(spec.tracked, to_json(spec), lambda text: emit("note", text=text)) as track:
-            run.steps(state, log, track)
+            try:
+                run.steps(state, log, track)
+            except (NonFiniteLoss, Preempted):  # all of them, after the same step
+                leave(spec.process)
+                raise
+            leave(spec.process)  # before a tracker sends the rest, for which the others need not wait
     emit("end", step=spec.end_step)
 
 
@@ -120,8 +128,9 @@ def _trainer(spec: TrainingSpec) -> Trainer:
         log_xla_hlo=False,
         crash_on_nan=False,  # we say which step and what to do
         crash_on_inf=False,
+        mesh=mesh_config(spec.tensor),
     )
-    config.distributed.initialize()
+    join(spec.process)
     levanter.tracker.set_global_tracker(CAPTURED)
 
     def loss(model: Any, *inputs: Any, key: Any = None, **_: Any) -> Any:
@@ -135,90 +144,90 @@ class _Run:
     def __init__(self, spec: TrainingSpec, trainer: Trainer, emit: Emit) -> None:
         self._spec, self._trainer, self._emit = spec, trainer, emit
         self._state_directory = Directory(spec.state)
-        self._checkpoints = self._state_directory / "checkpoints"
+        self._saving = Saving(self._state_directory / "checkpoints", spec.keep_steps, emit)
         self._leads = jax.process_index() == 0
         self._batches, self._schedule = _batches(spec, trainer)
+        self._changes = course.changes(spec)
+        self._settings = settings(spec) | machine()
 
     def prepare(self) -> tuple[Any, MetricsLog]:
         """State and metrics to go on from: of the newest good checkpoint, else of the start.
 
-        A good one has all its files, every array that this run needs, and only finite numbers in them. Raises
-        UnreadableCheckpoint if there are checkpoints and none is good.
+        Raises UnreadableCheckpoint if there are checkpoints and none is good, and StoreFull if the disk has no room
+        for one.
         """
-        for step in checkpoint.half_written_steps(self._checkpoints):
-            self._emit("note", text=f"the checkpoint of step {step} was never completed; it is removed, not resumed")
-            if self._leads:
-                checkpoint.remove(checkpoint.step_directory(self._checkpoints, step))
         initial = InitialState(self._spec, self._trainer)
-        steps = checkpoint.complete_steps(self._checkpoints)
-        bad: dict[int, str] = {}
-        for step in reversed(steps):
-            source = checkpoint.step_directory(self._checkpoints, step)
-            try:
-                state = initial.resume(source)
-            except UnreadableCheckpoint as error:
-                bad[step] = str(error)
-                self._emit("note", text=f"CANNOT RESUME from step {step}: {error}")
-                continue
-            if bad:
-                self._emit("note", text=f"going on from step {step} instead; what came after it is trained again")
-            self._remove(bad)
-            self._announce_kept(initial, [held for held in steps if held <= step])
-            lines = source.read_text(checkpoint.METRICS).splitlines()
-            return state, MetricsLog(self._state_directory, checkpoint.METRICS, lines)
-        if bad:
-            raise UnreadableCheckpoint(
-                f"none of the checkpoints in {self._checkpoints.url} is good, and the run will not start over by "
-                "itself: rebuild the step (--rebuild) to train it from the beginning\n"
-                + "\n".join(f"  step {step}: {why}" for step, why in sorted(bad.items()))
-            )
-        state, report = initial.begin()
-        for line in () if report is None else describe(report):
-            self._emit("note", text=line)
-        if report is not None and self._leads:
-            self._state_directory.write_text(WARM_START, json.dumps(report, indent=1))
-        return state, MetricsLog(self._state_directory, checkpoint.METRICS, ())
+        found = self._saving.resume(initial)
+        if found is None:
+            state, report = initial.begin()
+            if self._spec.start is not None and self._spec.start.rebuild and report is not None:
+                replay = replayed(self._spec)
+                examples = _batches(replay, self._trainer)[0].examples(replay.first_step, replay.end_step)
+                state = with_rebuilt_optimizer(self._spec, self._trainer, state, examples)
+                report["rebuilt"] = {"first": replay.first_step, "steps": self._spec.start.rebuild}
+            self._changes[self._spec.first_step] = course.begun_with(report)
+            for line in () if report is None else describe(report):
+                self._emit("note", text=line)
+            if report is not None and self._leads:
+                self._state_directory.write_text(WARM_START, json.dumps(report, indent=1))
+            found = state, []
+        else:
+            self._resumed(int(found[0].step))
+        state, lines = found
+        self._saving.must_have_room(state)
+        return state, MetricsLog(self._state_directory if self._leads else None, checkpoint.METRICS, lines)
 
-    def _announce_kept(self, initial: InitialState, steps: Sequence[int]) -> None:
-        """Say that milestones are there: who was to publish them may have died before it did."""
-        for step in sorted(set(steps) & set(self._spec.keep_steps)):
-            source = checkpoint.step_directory(self._checkpoints, step)
-            try:
-                checkpoint.verify(source)
-                if not checkpoint.read_facts(source).finite:
-                    initial.resume(source)  # reads every number
-            except UnreadableCheckpoint as error:
-                self._emit("note", text=f"THE MILESTONE of step {step} is lost: its checkpoint is removed: {error}")
-                self._remove([step])
-                continue
-            self._emit("checkpoint", step=step)
-
-    def _remove(self, steps: Iterable[int]) -> None:
-        for step in steps if self._leads else ():
-            checkpoint.remove(checkpoint.step_directory(self._checkpoints, step))
+    def _resumed(self, step: int) -> None:
+        """Say what is not as it was when the checkpoint was made, in the log, in the state and in the next row."""
+        facts = checkpoint.read_facts(checkpoint.step_directory(self._state_directory / "checkpoints", step))
+        changed = changes(facts, self._settings)
+        for text in (words := course.in_words(changed)):
+            self._emit("note", text=f"changed since the checkpoint of step {step}: {text}")
+        if words:
+            self._changes[step] = [*self._changes.get(step, []), *words]
+        if self._leads:
+            directory = self._state_directory
+            before = directory.read_text(RESUMES) if directory.exists(RESUMES) else ""
+            directory.write_text(RESUMES, before + json.dumps({"step": step, "changed": changed}) + "\n")
 
     def steps(self, state: Any, log: MetricsLog, track: Callable[[dict[str, Any]], None]) -> None:
-        spec = self._spec
+        spec, watching = self._spec, Watching(self._spec, self._trainer)
+        agreement = Agreement(spec.checkpoint_minutes)
         first = int(state.step)
-        before = time.monotonic()
-        for info in self._trainer.training_steps(state, self._batches.from_step(first)):
-            step = info.step
-            now = time.monotonic()
-            row = self._row(info, seconds=now - before)
+        profile = Profile(spec, lambda text: self._emit("note", text=text), leads=self._leads)
+        profile.before(first)
+        before, paused = time.monotonic(), 0.0
+        for info in self._trainer.training_steps(state, self._batches.ahead(first, spec.end_step)):
+            step, done = info.step, info.step + 1
+            row = self._row(info, seconds=time.monotonic() - before, paused=paused)
+            if step == first:
+                row["process"] = self._process()
+            before = time.monotonic()
+            profile.after(step)
+            row |= watching.look(info.state, done)
             log.add(row)
-            track(row)
-            before = now
             # Of the update too: what it did to the weights would show in the loss only one step later.
             if wrong := non_finite(row):
                 what = ", ".join(f"{name} is {held}" for name, held in wrong.items())
                 raise self._diverged(step, what, row["learning_rate"])
-            self._emit("step", step=step + 1, loss=info.loss)
-            done = step + 1
-            if done % spec.checkpoint_every == 0 or done == spec.end_step or done in spec.keep_steps:
+            track(row)
+            self._emit("step", step=done, loss=info.loss)
+            self._saving.announce()
+            wish = agreement.wish()
+            if wish or done % spec.checkpoint_every == 0 or done == spec.end_step or done in spec.keep_steps:
+                self._emit("pause", seconds=COMMIT_SECONDS)
                 self._save(info, log)
+                agreement.saved()
+            if wish is Wish.STOP and done < spec.end_step:
+                self._saving.finish()
+                raise Preempted(f"preempted (SIGTERM) after step {done} of {spec.end_step}, saved: it goes on there")
+            profile.before(done)
+            paused = time.monotonic() - before
+        self._saving.finish()
 
     def _diverged(self, step: int, what: str, rate: float) -> NonFiniteLoss:
-        good = checkpoint.complete_steps(self._checkpoints)
+        self._saving.finish()
+        good = self._saving.complete_steps()
         begin = f"The last good checkpoint is of step {good[-1]}" if good else "No checkpoint was saved before it"
         fork = f"fork from step {good[-1]} or earlier" if good else "begin again"
         return NonFiniteLoss(
@@ -227,24 +236,51 @@ class _Run:
             f"metrics.jsonl shows just before it, and {fork}"
         )
 
-    def _row(self, info: Any, seconds: float) -> dict[str, Any]:
-        values = CAPTURED.values
+    def _row(self, info: Any, seconds: float, paused: float) -> dict[str, Any]:
+        """seconds: since the row before. paused: of those, for looking at the weights and saving."""
+        values, spec = CAPTURED.values, self._spec
         step = info.step
         row: dict[str, Any] = {
             "step": step,
             "loss": info.loss,
             "learning_rate": float(rate_used(info.state.opt_state)),
+            "phase": course.phase(spec.schedule, step),
             "grad_norm": float(values[GRADIENT_NORM]),
             "update_norm": float(values[UPDATE_NORM]),
         }
         for name, logged in (("clipped", "optim/clip_update/did_clip"), ("skipped", "optim/skipped_step")):
             if logged in values:
                 row[name] = bool(values[logged])
-        return row | {
-            "tokens": self._schedule.tokens(self._spec.seq_len, 0, step + 1),
+        if row.get("clipped"):
+            row["clipped_from"] = float(values["optim/clip_update/pre_clip_norm"])
+        if step == spec.first_step:
+            row["guards"] = course.guards(spec.optimizer)
+        if changed := self._changes.get(step):
+            row["changed"] = changed
+        speed = self._schedule.batch(step) * spec.seq_len / seconds
+        row |= {
+            "tokens": self._schedule.tokens(spec.seq_len, 0, step + 1),
             "sources": self._batches.source_counts(step),
             "seconds": round(seconds, 4),
-            "tokens_per_second": round(self._schedule.batch(step) * self._spec.seq_len / seconds, 1),
+            "paused_seconds": round(paused, 4),
+            "loader_seconds": round(float(values["throughput/loading_time"]), 4),
+            "tokens_per_second": float(f"{speed:.6g}"),
+            "time": round(time.time(), 3),
+        }
+        if spec.peak_flops:
+            row["mfu"] = float(
+                f"{speed * spec.model.flops_per_token(spec.vocabulary, spec.seq_len) / spec.peak_flops:.4g}"
+            )
+        return row
+
+    def _process(self) -> dict[str, Any]:
+        """What makes the rows from here on; the next process may be another one."""
+        devices = jax.devices()
+        return {
+            "code": self._spec.code,
+            "jax": jax.__version__,
+            "device": devices[0].device_kind,
+            "devices": len(devices),
         }
 
     def _save(self, info: Any, log: MetricsLog) -> None:
@@ -252,34 +288,33 @@ class _Run:
         if found := non_finite_arrays(info.state.saveable_state):
             what = f"the update left {write_arrays(found)}"
             raise self._diverged(info.step, what, float(rate_used(info.state.opt_state)))
-        target = checkpoint.step_directory(self._checkpoints, step)
-        # Waits for the write, so the state that is saved cannot change under it.
-        save_checkpoint(info.state.saveable_state, step, target.url, is_temporary=False)
-        if self._leads:
-            target.write_text(checkpoint.METRICS, log.text())
-            facts = checkpoint.Facts(
-                step=step,
-                tokens=self._schedule.tokens(spec.seq_len, 0, step),
-                loss=info.loss,
-                model=spec.model,
-                vocabulary=spec.vocabulary,
-                averaged=spec.optimizer.ema is not None,
-                finite=True,
-                optimizer=spec.optimizer,
-                schedule=spec.schedule,
-            )
-            checkpoint.complete(target, facts)
-            for old in checkpoint.complete_steps(self._checkpoints)[:-RECENT]:
-                if old not in spec.keep_steps:
-                    checkpoint.remove(checkpoint.step_directory(self._checkpoints, old))
-        self._emit("checkpoint", step=step)
+        facts = checkpoint.Facts(
+            step=step,
+            tokens=self._schedule.tokens(spec.seq_len, 0, step),
+            loss=info.loss,
+            model=spec.model,
+            vocabulary=spec.vocabulary,
+            averaged=spec.optimizer.ema is not None,
+            finite=True,
+            optimizer=spec.optimizer,
+            schedule=spec.schedule,
+            settings=self._settings,
+        )
+        self._saving.begin(info.state, facts, log.text())
 
 
 def _batches(spec: TrainingSpec, trainer: Trainer) -> tuple[Batches, BatchSchedule]:
     stores = {source.name: TokenStore.open(Directory(source.store)) for source in spec.sources}
     schedule = BatchSchedule(spec.batch)
     order = OrderSpec(
-        stages=Stages({step: Mixture(shares) for step, shares in spec.stages.items()}),
+        stages=Stages(
+            {
+                step: Interpolation(Mixture(shares), over)
+                if (over := spec.interpolations.get(step))
+                else Mixture(shares)
+                for step, shares in spec.stages.items()
+            }
+        ),
         batch=schedule,
         shuffle=Shuffle(spec.shuffle),
         seed=spec.seed,

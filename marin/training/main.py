@@ -1,15 +1,18 @@
-"""The training process: ``python -m marin.training.main spec.json EVENTS PARENT SCOPE``.
+"""A process of its own: ``python -m marin.training.main SPECIFICATION EVENTS PARENT SCOPE``.
 
-EVENTS: number of an inherited, writable file descriptor; one JSON object a line. PARENT: process id
-that must be alive. SCOPE: of what is observed, see marin.fingerprint.observation. Standard input is a pipe that the
-parent never writes to: when it closes, the parent is gone and this process ends at once, so that no two
-trainers write to one state directory.
+SPECIFICATION: a TrainingSpec (``….json``), or a function that is given what tells an event (``….pickle``). EVENTS:
+number of an inherited, writable file descriptor; one JSON object a line. PARENT: process id that must be alive. SCOPE:
+of what is observed, see marin.fingerprint.observation. Standard input is a pipe that the parent never writes to: when
+it closes, the parent is gone and this process ends at once, so that no two trainers write to one state directory.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import faulthandler
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -17,20 +20,27 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from marin.errors import StoreFull
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Scope
+from marin.training.hanging import STACKS_SIGNAL
+from marin.training.processes import unpickled
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 ORPHANED = 70  # exit status
 LOCK = "training.lock"  # in the state directory; holds the process id of the last trainer
+LOCK_OF_ONE = "training-{}.lock"  # likewise, of each but the first of several
 
 
 def main(arguments: list[str]) -> NoReturn:
     spec_path, events, parent = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     _die_with(parent)
+    faulthandler.register(STACKS_SIGNAL, all_threads=True)  # into its log, also while it waits in compiled code
     scope = Scope.from_plain(json.loads(arguments[3]))
     lock = threading.Lock()
     pipe = os.fdopen(events, "w", encoding="utf-8", buffering=1)
@@ -46,29 +56,48 @@ def main(arguments: list[str]) -> NoReturn:
         emit(event, **facts)
 
     try:
-        from marin.training.spec import from_json
-
-        spec = from_json(spec_path.read_text(encoding="utf-8"))
-        held = _lock_state(spec.state)
-        started = time.monotonic()
-        from marin.training.levanter_run import train
-
-        emit("imported", seconds=time.monotonic() - started)
+        work = _training(spec_path, emit) if spec_path.suffix == ".json" else unpickled(spec_path)
         with observing(scope) as seen:
-            train(spec, tell)
+            work(tell)
         emit("observed", **seen.to_plain())
-        del held
         status = 0
     except Exception as error:
-        traceback.print_exc()
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        emit("failed", kind=type(error).__name__, message=str(error), missing=missing)
+        kind, message = type(error).__name__, str(error)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            kind = StoreFull.__name__
+            message += "; free some space (marin gc) or move the store. What was saved stays: run again"
+        emit("failed", kind=kind, message=message, missing=missing)
+        with suppress(OSError):
+            traceback.print_exc()
         status = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # the log may be on a disk that is full
+            stream.flush()
     # At once: Levanter's threads would hold the interpreter up, and a pipe that closed before the end
     # would look like one.
     os._exit(status)
+
+
+def _training(specification: Path, emit: Callable[..., None]) -> Callable[[Callable[..., None]], None]:
+    """What trains, in a state directory that is locked as long as this is there."""
+    from marin.training.spec import from_json
+
+    spec = from_json(specification.read_text(encoding="utf-8"))
+    held = _lock_state(spec.state, spec.process.number if spec.process is not None else 0)
+    started = time.monotonic()
+    # Of millions of objects, nearly all to stay: to look through them again and again takes a sixth of the import.
+    gc.disable()
+    from marin.training.levanter_run import train
+
+    gc.freeze()
+    gc.enable()
+    emit("imported", seconds=time.monotonic() - started)
+
+    def work(tell: Callable[..., None], _held: object = held) -> None:
+        train(spec, tell)
+
+    return work
 
 
 def _die_with(parent: int) -> None:
@@ -85,12 +114,12 @@ def _die_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _lock_state(state: str) -> object:
-    """Waits until no other process of this machine trains in the same local state directory."""
+def _lock_state(state: str, number: int) -> object:
+    """Waits until no other process of this machine trains in the same local state directory as that one of its run."""
     if "://" in state:
         return None
     Path(state).mkdir(parents=True, exist_ok=True)
-    handle = (Path(state) / LOCK).open("a+")
+    handle = (Path(state) / (LOCK_OF_ONE.format(number) if number else LOCK)).open("a+")
     fcntl.flock(handle, fcntl.LOCK_EX)
     handle.truncate(0)
     handle.write(f"{os.getpid()}\n")

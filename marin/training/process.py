@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from marin import errors
-from marin.fingerprint.observation.listening import answering, current
-from marin.fingerprint.observation.observation import Observation, Scope
+from marin.errors import TrainingFailed
+from marin.training.child import run_child
+from marin.training.hanging import HangWatch
 from marin.training.spec import TrainingSpec, to_json
 from marin.training.tracking import Tracked
-
-LOG_LINES_SHOWN = 15
 
 
 def _ignore(*_: object) -> None: ...
@@ -49,54 +45,67 @@ class Timings:
     notes: list[str] = field(default_factory=list[str])
 
 
-def run_training(spec: TrainingSpec, log: Path, listeners: Listeners, *, accelerator: bool = False) -> Timings:
-    """Run ``spec`` to its end. log: file for everything that the process prints.
+@dataclass
+class News:
+    """What a training has told of itself, each event passed on when it comes."""
 
-    The process dies with this one. Raises what the run raised, if it is an error of ours, else
-    TrainingFailed with the end of the log.
+    listeners: Listeners
+    timings: Timings = field(default_factory=Timings)
+    hanging: HangWatch | None = None
+
+    def hear(self, event: str, **facts: Any) -> None:
+        match event:
+            case "pause" if self.hanging is not None:
+                self.hanging.pause(facts["seconds"])
+            case "step":
+                if self.hanging is not None:
+                    self.hanging.step(facts["step"])
+                self.listeners.step(facts["step"], facts["loss"])
+            case "checkpoint":
+                self.listeners.checkpoint(facts["step"])
+            case "note":
+                self.timings.notes.append(facts["text"])
+                self.listeners.note(facts["text"])
+            case "imported":
+                self.timings.imported = facts["seconds"]
+            case "begin":
+                self.timings.prepared, self.timings.began_at = facts["seconds"], facts["step"]
+            case _:
+                pass
+
+
+def run_training(
+    spec: TrainingSpec,
+    log: Path,
+    listeners: Listeners,
+    *,
+    accelerator: bool = False,
+    environment: Mapping[str, str] | None = None,
+    on_stop: Callable[[Callable[[], object]], object] = _ignore,
+) -> Timings:
+    """Run ``spec`` to its end. log: file for everything that the process prints. environment: that it needs besides.
+
+    The process dies with this one, but SIGTERM to this one lets it save first. on_stop is given what kills it. Raises
+    what the run raised, if it is an error of ours; ProcessLost if it was killed or stood still; else TrainingFailed.
+    The last two have the end of the log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    specification = log.with_name("training_spec.json")
+    specification = log.with_suffix(".json")
     specification.write_text(to_json(spec), encoding="utf-8")
-    printed = _Printed(log)
-    reading, writing = os.pipe()
-    here = current()
-    scope = here.scope if here is not None else Scope()
-    with log.open("ab") as output, os.fdopen(reading, encoding="utf-8") as events:
-        try:
-            with answering():
-                process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "marin.training.main", str(specification), str(writing)),
-                        *(str(os.getpid()), json.dumps(scope.to_plain())),
-                    ],
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=child_environment(accelerator, spec.tracked),
-                    pass_fds=(writing,),
-                )
-        finally:
-            os.close(writing)
-        try:
-            timings, failure = _follow(events, listeners, printed)
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            # Closing its input tells the process to go, if it is still there.
-            process.communicate()
-    printed.tell(listeners.printed, ended=True)
-    if failure is not None:
-        if failure["missing"]:
-            raise ModuleNotFoundError(failure["message"], name=failure["missing"])
-        kind = getattr(errors, failure["kind"], None)
-        if isinstance(kind, type) and issubclass(kind, errors.MarinError):
-            raise kind(failure["message"])
-        raise errors.TrainingFailed(f"{failure['kind']}: {failure['message']}; the end of {log}:\n{_tail(log)}")
-    if process.returncode != 0:
-        raise errors.TrainingFailed(f"{_how_it_ended(process.returncode)}; the end of {log}:\n{_tail(log)}")
-    return timings
+    hanging = HangWatch(spec.hang_minutes, spec.end_step)
+    news = News(listeners, hanging=hanging)
+    run_child(
+        specification,
+        log,
+        news.hear,
+        listeners.printed,
+        called="the training process",
+        environment=child_environment(accelerator, spec.tracked) | dict(environment or {}),
+        on_stop=on_stop,
+        hanging=hanging,
+        failed=TrainingFailed,
+    )
+    return news.timings
 
 
 def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict[str, str]:
@@ -118,58 +127,3 @@ def child_environment(accelerator: bool, tracked: Tracked | None = None) -> dict
 def compiled_folder() -> Path:
     """Where this user's compiled programs are kept on this machine: safe to delete, never part of a result."""
     return Path(tempfile.gettempdir()) / f"marin-compiled-{os.getuid()}"
-
-
-class _Printed:
-    """What is added to a file from now on, in whole lines."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._seen = log.stat().st_size if log.exists() else 0
-
-    def tell(self, listener: Callable[[str], None], *, ended: bool = False) -> None:
-        with self._log.open("rb") as handle:
-            handle.seek(self._seen)
-            added = handle.read()
-        whole = added if ended else added[: added.rfind(b"\n") + 1]
-        self._seen += len(whole)
-        for line in whole.decode(errors="replace").removesuffix("\n").split("\n") if whole else ():
-            listener(line.rstrip("\r").rpartition("\r")[2])  # of a progress bar, how it ended
-
-
-def _follow(events: Any, listeners: Listeners, printed: _Printed) -> tuple[Timings, dict[str, Any] | None]:
-    timings, failure = Timings(), None
-    for line in events:
-        printed.tell(listeners.printed)
-        news = json.loads(line)
-        match news.pop("event"):
-            case "step":
-                listeners.step(news["step"], news["loss"])
-            case "checkpoint":
-                listeners.checkpoint(news["step"])
-            case "note":
-                timings.notes.append(news["text"])
-                listeners.note(news["text"])
-            case "imported":
-                timings.imported = news["seconds"]
-            case "begin":
-                timings.prepared, timings.began_at = news["seconds"], news["step"]
-            case "observed":
-                if (here := current()) is not None:
-                    here.join(Observation.from_plain(news))
-            case "failed":
-                failure = news
-            case _:
-                pass
-    return timings, failure
-
-
-def _how_it_ended(status: int) -> str:
-    if status < 0:
-        return f"the training process was killed by signal {-status} (9 is also what running out of memory looks like)"
-    return f"the training process ended with status {status} and without saying why"
-
-
-def _tail(log: Path) -> str:
-    with log.open(encoding="utf-8", errors="replace") as handle:
-        return "".join(deque(handle, LOG_LINES_SHOWN)).rstrip()

@@ -1,86 +1,188 @@
-"""Log-probabilities of given tokens under a checkpoint. Imports JAX and Levanter: do so inside run().
+"""A checkpoint as a model that is asked: log-probabilities of given tokens, and what it says itself.
 
-Shapes: B sequences, T tokens, R rows that are computed at once, V vocabulary.
+Imports JAX and Levanter: do so inside run(). Shapes: B sequences, T tokens, R rows that are computed at once, N tokens
+of a row, S predictions, V vocabulary.
 """
 
 # pyright: basic
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import Any
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marin.errors import InputError, UnreadableCheckpoint
+from marin.errors import InputError
+from marin.evaluation.language_model import Scored
+from marin.evaluation.prefix_tree import Row, Wanted, lay
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
-from marin.training.model import ModelShape
+
+if TYPE_CHECKING:
+    from marin.training.chips import Chips
 
 # The logits of one call, R × T × V float32, stay below this (bytes).
 LOGIT_BYTES = 64 << 20
 SHORTEST = 32
+# Tokens of a row: several short sequences share one. Rows are as long as the longest sequence where that is longer.
+ROW_TOKENS = 256
+# Tokens of prompts and answers that are continued together: each keeps its keys and values, 131 kB of an 8B in bf16.
+CACHE_TOKENS = 16_384
 
-Scorer = Callable[[np.ndarray], np.ndarray]
+# It warns of each field of a model that is None, as a bias is that the architecture has not.
+logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
 
 
-def load_scorer(directory: Directory, *, averaged: bool = True) -> Scorer:
-    """(B, T) int32 tokens → (B, T-1) float32 natural-log probabilities of tokens[:, 1:].
+def _nothing() -> None: ...
 
-    averaged: use the moving average of the weights, if the checkpoint stores one. T is padded to a
-    power of two (at least 32) and B is cut into rows of one size, so there is one compilation for
-    each of few lengths. Raises UnreadableCheckpoint; the scorer raises InputError for tokens
-    outside the vocabulary or sequences beyond the model's length.
+
+def load_model(
+    directory: Directory,
+    *,
+    averaged: bool = True,
+    batch_tokens: int = 4096,
+    worked: Callable[[], object] = _nothing,
+) -> CheckpointModel:
+    """averaged: use the moving average of the weights, if the checkpoint stores one. batch_tokens: computed at once.
+    worked: called when so many are scored.
+
+    On all chips of all hosts: each holds a part of the weights, and takes a part of the rows. On several hosts each of
+    them loads it and asks it the same. Raises UnreadableCheckpoint.
     """
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    import jax
-
     from marin.training.bucket_address import find_buckets
+    from marin.training.chips import Chips
+    from marin.training.hub_offline import hub_offline
+    from marin.training.levanter_model import load_weights
 
     find_buckets()
-    facts = checkpoint.read_facts(directory)
-    model = _load(directory, facts, averaged)
-    run = jax.jit(_log_probabilities)
+    facts, chips = checkpoint.read_facts(directory), Chips()
+    with hub_offline():
+        model = load_weights(
+            directory,
+            facts,
+            averaged=averaged and facts.averaged,
+            mesh=chips.mesh,
+            spread=facts.model.hidden % chips.mesh.shape["data"] == 0,
+        )
+    return CheckpointModel(model, facts, directory.url, batch_tokens, chips, worked)
 
-    def score(tokens: np.ndarray) -> np.ndarray:
+
+class CheckpointModel:
+    """A LanguageModel (marin.evaluation.language_model). Its methods raise InputError for tokens outside the vocabulary
+    and for sequences beyond the model's length."""
+
+    def __init__(
+        self,
+        model: Any,
+        facts: checkpoint.Facts,
+        url: str,
+        batch_tokens: int,
+        chips: Chips,
+        worked: Callable[[], object],
+    ) -> None:
+        import jax
+
+        self._model, self._facts, self._url, self._batch_tokens = model, facts, url, batch_tokens
+        self._chips, self._worked = chips, worked
+        self._dense, self._embedded = jax.jit(_log_probabilities), jax.jit(_activations)
+        self._predicted = jax.jit(_predictions)
+
+    @property
+    def length(self) -> int:
+        return self._facts.model.seq_len
+
+    @property
+    def vocabulary(self) -> int:
+        return self._facts.vocabulary
+
+    def __call__(self, tokens: np.ndarray) -> np.ndarray:
+        """(B, T) int32 tokens → (B, T-1) float32 natural-log probabilities of tokens[:, 1:].
+
+        T is padded to a power of two (at least 32) and B is cut into rows of one size, so there is one compilation for
+        each of few lengths.
+        """
         batch, length = tokens.shape
-        if length > facts.model.seq_len:
-            raise InputError(
-                f"a sequence of {length} tokens: {directory.url} was built for {facts.model.seq_len}; use windows"
-            )
-        if tokens.size and not 0 <= tokens.min() <= tokens.max() < facts.vocabulary:
-            raise InputError(
-                f"tokens from {tokens.min()} to {tokens.max()}: {directory.url} knows 0 to {facts.vocabulary - 1}; "
-                "use the tokenizer that the model was trained with"
-            )
+        self._must_fit(tokens, length)
         padded_length = max(SHORTEST, 1 << (length - 1).bit_length()) if length else SHORTEST
-        rows = max(1, min(64, LOGIT_BYTES // (4 * facts.vocabulary * padded_length)))
+        rows = self._chips.rounded(max(1, min(64, LOGIT_BYTES // (4 * self.vocabulary * padded_length))))
         out = np.zeros((batch, max(length - 1, 0)), np.float32)
         for start in range(0, batch, rows):
             part = tokens[start : start + rows]
             padded = np.zeros((rows, padded_length), np.int32)
             padded[: len(part), :length] = part
-            out[start : start + rows] = np.asarray(run(model, padded))[: len(part), : max(length - 1, 0)]
+            with self._chips.at_work():
+                scored = self._dense(self._model, self._chips.spread(padded))
+            out[start : start + rows] = self._chips.whole(scored)[: len(part), : max(length - 1, 0)]
         return out
 
-    return score
+    def continuations(self, wanted: Sequence[Wanted]) -> list[Scored]:
+        """What begins alike is computed once for all that share a row; see marin.evaluation.prefix_tree."""
+        for one in wanted:
+            self._must_fit(one.tokens, len(one.tokens) - 1)
+        out = [
+            Scored(np.zeros(size, np.float64), np.zeros(size, np.bool_))
+            for size in (len(one.tokens) - one.first for one in wanted)
+        ]
+        longest = max((len(one.tokens) - 1 for one in wanted), default=1)
+        length = max(ROW_TOKENS, 1 << (longest - 1).bit_length())
+        laid = list(lay(wanted, length))
+        rows = self._chips.rounded(max(1, self._batch_tokens // length))
+        for start in range(0, len(laid), rows):
+            self._score_rows(laid[start : start + rows], rows, length, out)
+            self._worked()
+        return out
 
+    def _score_rows(self, laid: Sequence[Row], rows: int, length: int, out: list[Scored]) -> None:
+        tokens, positions, ends = (np.zeros((rows, length), np.int32) for _ in range(3))
+        ends[:] = np.arange(1, length + 1)  # what is only padding sees itself
+        for row, one in enumerate(laid):
+            for held, new in ((tokens, one.tokens), (positions, one.positions), (ends, one.ends)):
+                held[row, : len(new)] = new
+        with self._chips.at_work():
+            embedded = self._embedded(self._model, *map(self._chips.spread, (tokens, positions, ends)))
+        at = np.concatenate([one.at + row * length for row, one in enumerate(laid)])
+        targets = np.concatenate([one.targets for one in laid])
+        count = max(1, min(rows * length, LOGIT_BYTES // (4 * self.vocabulary)))
+        logprobs, greedy = np.zeros(len(at), np.float64), np.zeros(len(at), np.bool_)
+        for start in range(0, len(at), count):
+            padded = np.zeros((2, count), np.int32)
+            found = min(count, len(at) - start)
+            padded[:, :found] = at[start : start + count], targets[start : start + count]
+            answer = self._chips.whole(self._predicted(self._model, embedded, *padded))
+            logprobs[start : start + found], greedy[start : start + found] = (held[:found] for held in answer)
+        of = np.concatenate([one.of for one in laid])
+        offsets = np.concatenate([one.offsets for one in laid])
+        for index, offset, logprob, best in zip(of.tolist(), offsets.tolist(), logprobs, greedy, strict=True):
+            out[index].logprobs[offset], out[index].greedy[offset] = logprob, best
 
-def random_checkpoint(directory: Directory, model: ModelShape, vocabulary: int, *, seed: int = 0) -> checkpoint.Facts:
-    """Write a checkpoint of freshly initialised weights without optimizer state: for tests."""
-    import jax
-    from levanter.checkpoint import save_checkpoint
+    def generate(
+        self, prompts: Sequence[np.ndarray], most: int, end: int, finished: Callable[[Sequence[int]], bool]
+    ) -> list[list[int]]:
+        """Prompts of like length are continued together, as many as fit into a batch."""
+        from marin.training.decoding import continued
 
-    from marin.training.bucket_address import find_buckets
-    from marin.training.levanter_model import build_model
+        out: list[list[int]] = [[] for _ in prompts]
+        for prompt in prompts:
+            self._must_fit(prompt, len(prompt) + most)
+        # By length, then by content, so that those with the same examples before them lie together.
+        order = sorted(range(len(prompts)), key=lambda index: (-(len(prompts[index]) // 64), prompts[index].tolist()))
+        while order:
+            rows = max(1, min(64, CACHE_TOKENS // (len(prompts[order[0]]) + most)))
+            part, order = order[:rows], order[rows:]
+            made = continued(self._model, [prompts[index] for index in part], most, end, finished, self._chips)
+            for index, tokens in zip(part, made, strict=True):
+                out[index] = tokens
+        return out
 
-    find_buckets()
-    built = build_model(model, vocabulary, jax.random.PRNGKey(seed))
-    save_checkpoint({"model": built}, step=0, checkpoint_path=directory.url)
-    directory.write_text(checkpoint.METRICS, "")
-    facts = checkpoint.Facts(step=0, tokens=0, loss=None, model=model, vocabulary=vocabulary, averaged=False)
-    checkpoint.complete(directory, facts)
-    return facts
+    def _must_fit(self, tokens: np.ndarray, length: int) -> None:
+        if length > self.length:
+            raise InputError(f"a sequence of {length} tokens: {self._url} was built for {self.length}; use windows")
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < self.vocabulary:
+            raise InputError(
+                f"tokens from {tokens.min()} to {tokens.max()}: {self._url} knows 0 to {self.vocabulary - 1}; "
+                "use the tokenizer that the model was trained with"
+            )
 
 
 def _log_probabilities(model: Any, tokens: Any) -> Any:
@@ -96,19 +198,29 @@ def _log_probabilities(model: Any, tokens: Any) -> Any:
     return scored - jax.nn.logsumexp(logits[:, :-1], axis=-1)
 
 
-def _load(directory: Directory, facts: checkpoint.Facts, averaged: bool) -> Any:
-    import equinox as eqx
+def _activations(model: Any, tokens: Any, positions: Any, ends: Any) -> Any:
+    """(R, N) tokens of rows as marin.evaluation.prefix_tree lays them → (R × N, embed)."""
+    import haliax
+    import jax.numpy as jnp
+
+    place = jnp.arange(tokens.shape[1])
+    seen = (place[None, None, :] <= place[None, :, None]) & (place[None, :, None] < ends[:, None, :])
+    made = model.activations(
+        haliax.named(tokens, ("batch", "position")),
+        haliax.named(seen, ("batch", "position", "key_position")),
+        pos_ids=haliax.named(positions, ("batch", "position")),
+    )
+    return made.flatten_axes(("batch", "position"), "place")
+
+
+def _predictions(model: Any, activations: Any, at: Any, targets: Any) -> tuple[Any, Any]:
+    """((S,) log-probability of each target after its place, (S,) whether none is likelier)."""
+    import haliax
     import jax
-    from levanter.checkpoint import load_checkpoint
+    import jax.numpy as jnp
 
-    from marin.training.levanter_model import build_model
-
-    shapes = eqx.filter_eval_shape(lambda key: build_model(facts.model, facts.vocabulary, key), jax.random.PRNGKey(0))
-    weights = "model_averaging/model" if averaged and facts.averaged else "model"
-    try:
-        model = load_checkpoint(
-            shapes, directory.url, subpath=weights, axis_mapping={}, mesh=jax.make_mesh((1,), ("data",))
-        )
-    except (FileNotFoundError, ValueError) as error:
-        raise UnreadableCheckpoint(f"{directory.url}: the {weights} weights cannot be read: {error}") from error
-    return model
+    chosen = activations["place", haliax.named(at, "prediction")]
+    logits = haliax.dot(chosen, model.get_lm_head(), axis="embed")
+    logits = logits.rearrange(("prediction", "vocab")).array.astype(jnp.float32)
+    scored = jnp.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+    return scored - jax.nn.logsumexp(logits, axis=-1), jnp.argmax(logits, axis=-1) == targets

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from marin.training.model import ModelShape, Precision, Recompute
-from marin.training.optimizer import Adam
+from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
 from marin.training.tracking import Tracked
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+PROFILE = "perfetto_trace.json.gz"  # in the work in progress, and in the output
 
 
 class StartMode(Enum):
@@ -26,10 +29,15 @@ class StartMode(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """checkpoint: directory URL."""
+    """checkpoint: directory URL. clip_history: that of another one, whose history the clip begins with.
+
+    rebuild: batches before the first step that moments and histories are made from, before anything is trained.
+    """
 
     mode: StartMode
     checkpoint: str
+    clip_history: str | None = None
+    rebuild: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,20 +49,43 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Watched:
+    """Held-out text. every: optimizer steps between two looks. directory: URL of the folder with held_out.npz."""
+
+    every: int
+    directory: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """One of several that train together. number: from 0, which leads. meeting: address and port where that listens."""
+
+    number: int
+    count: int
+    meeting: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingSpec:
     """One process of one run.
 
-    stages: first optimizer step → share of each source, by its name. batch: first optimizer step →
-    sequences. shuffle, seed, block, max_epochs, allow_starved: see marin.data.order.OrderSpec.
+    stages: first optimizer step → share of each source, by its name. interpolations: first optimizer step of a stage →
+    steps over which it is gone over to. batch: first optimizer step → sequences. shuffle, seed, block, max_epochs,
+    allow_starved: see marin.data.order.OrderSpec.
     separate_documents: whether attention stops at document boundaries. Steps first_step … end_step - 1
-    are trained. state: directory URL of the resumable work. keep_steps: checkpoints that stay, besides
-    the last two. compiled: local folder that keeps compiled programs between processes, None for none.
-    tracked: as what W&B or trackio show it, None for not at all.
+    are trained. state: directory URL of the resumable work. checkpoint_every: steps between
+    checkpoints; checkpoint_minutes: a further one when so much time has passed. keep_steps: checkpoints that stay,
+    besides the last two. compiled: local folder that keeps compiled programs between processes, None for none.
+    tracked: as what W&B or trackio show it, None for not at all. watch: held-out text to look at on the way.
+    peak_flops: FLOP/s that all chips together have at most, 0 where nobody knows. code: digest of the code that
+    this process runs, "" where nobody knows. profile: first and last step of a trace for Perfetto. process: which of
+    several this is, None for the only one. hang_minutes: see marin.training.hanging. tensor: see
+    marin.training.chips.
     """
 
     model: ModelShape
     vocabulary: int
-    optimizer: Adam
+    optimizer: Optimizer
     schedule: Schedule
     precision: Precision
     recompute: Recompute
@@ -70,12 +101,21 @@ class TrainingSpec:
     end_step: int
     state: str
     checkpoint_every: int
+    checkpoint_minutes: float | None = None
     max_epochs: float = 4.0
     allow_starved: tuple[str, ...] = ()
+    interpolations: dict[int, int] = field(default_factory=dict[int, int])
     start: Start | None = None
     keep_steps: tuple[int, ...] = ()
     compiled: str | None = None
     tracked: Tracked | None = None
+    watch: Watched | None = None
+    peak_flops: float = 0.0
+    code: str = ""
+    profile: tuple[int, int] | None = None
+    process: Process | None = None
+    hang_minutes: float | None = None
+    tensor: int = 1
 
 
 def to_json(spec: TrainingSpec) -> str:

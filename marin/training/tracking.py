@@ -19,8 +19,8 @@ from typing import Any
 PROJECT = "marin"
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"wandb": {"save_code": False}, "trackio": {"embed": False}}
 # What is shown of a run's specification: no address of a store, which may hold a credential.
-SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", "batch", "shuffle", "seed", "block",
-         "seq_len", "first_step", "end_step")  # fmt: skip
+SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", "interpolations", "batch", "shuffle",
+         "seed", "block", "seq_len", "first_step", "end_step")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,6 @@ from typing import Any
 
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
-from marin.training.checkpoint import Facts
-from marin.training.spec import TrainingSpec
 
 type Shapes = dict[str, tuple[int, ...]]
 CHAIN = re.compile(r"(.*/inner_state)/(\d+)/(.*)")  # the place of a transformation in an optax chain
@@ -38,12 +36,15 @@ def below(part: str, shapes: Shapes) -> Shapes:
 class Carried:
     """Which arrays of one optimizer's state another one goes on with.
 
-    An array is known by the transformation that it belongs to, not by that one's place in the chain, which moves when
-    a guard before it is switched on or off. The history of a guard is carried over whole or not at all.
+    An array is known by the transformation that it belongs to, not by that one's place, which moves when a guard before
+    it is switched on or off, and when Adam moves but a part of what it moved, beside Muon. The history of a guard is
+    carried over whole or not at all. Muon's momentum never comes from Adam's first moment: that one forgets faster
+    (.9 against .98) and is of clipped gradients; seeding it so gained nothing that could be measured.
     """
 
     wanted: Shapes  # of the new optimizer, by path
     stored: Shapes  # of the old one
+    only: str = ""  # the history of one guard, and nothing else
 
     @functools.cached_property
     def source(self) -> dict[str, str]:
@@ -55,7 +56,8 @@ class Carried:
             if key in there and self.stored[there[key]] == self.wanted[path]
         }
         torn = {_history(keys[path]) for path in self.wanted.keys() - found.keys()} - {""}
-        return {path: at for path, at in found.items() if _history(keys[path]) not in torn}
+        whole = {path: at for path, at in found.items() if _history(keys[path]) not in torn}
+        return {path: at for path, at in whole.items() if not self.only or _history(keys[path]) == self.only}
 
     def report(self) -> dict[str, Shapes]:
         """kept, fresh, dropped: shape by path, in the new state, for dropped in the old one."""
@@ -73,7 +75,7 @@ def _keys(paths: Iterable[str]) -> dict[str, str]:
     for match in filter(None, found.values()):
         fields.setdefault((match[1], match[2]), set()).add(match[3].partition("/")[0])
     return {
-        path: path if match is None else f"{match[1]}/{'+'.join(sorted(fields[match[1], match[2]]))}/{match[3]}"
+        path: path if match is None else f"{'+'.join(sorted(fields[match[1], match[2]]))}/{match[3]}"
         for path, match in found.items()
     }
 
@@ -108,33 +110,6 @@ def transfer_report(stored: Shapes, wanted: Shapes, where: str) -> dict[str, Any
     return {**counts, **{name: dict(sorted(shapes.items())) for name, shapes in groups.items()}}
 
 
-def changes(facts: Facts, spec: TrainingSpec) -> dict[str, list[Any]]:
-    """What model, recipe and schedule were and are now, by field: ``{"optimizer.max_grad_norm": [1.0, 0.2]}``."""
-    found: dict[str, list[Any]] = {}
-    for name, then, now in (
-        ("model", facts.model, spec.model),
-        ("optimizer", facts.optimizer, spec.optimizer),
-        ("schedule", facts.schedule, spec.schedule),
-    ):
-        if then is not None:
-            before, after = dict(_flat(name, then)), dict(_flat(name, now))
-            for field in sorted(before.keys() | after.keys()):
-                if before.get(field) != after.get(field):
-                    found[field] = [before.get(field), after.get(field)]
-    return found
-
-
-def _flat(name: str, held: Any) -> Iterator[tuple[str, Any]]:
-    if dataclasses.is_dataclass(held):
-        for field in dataclasses.fields(held):
-            yield from _flat(f"{name}.{field.name}", getattr(held, field.name))
-    elif isinstance(held, tuple):
-        for number, item in enumerate(held):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-            yield from _flat(f"{name}.{number}", item)
-    else:
-        yield name, getattr(held, "value", held)
-
-
 def describe(report: Mapping[str, Any]) -> Iterator[str]:
     """The report in lines for a log."""
     yield (
@@ -144,5 +119,12 @@ def describe(report: Mapping[str, Any]) -> Iterator[str]:
     if carried := report.get("optimizer_state"):
         kept, fresh, dropped = (len(carried[part]) for part in ("kept", "fresh", "dropped"))
         yield f"optimizer state: {kept} arrays kept, {fresh} fresh, {dropped} left out"
+    if seeded := report.get("clip_history"):
+        yield f"clip history: that of step {seeded['step']:,} of another run"
+    if rebuilt := report.get("rebuilt"):
+        yield (
+            f"optimizer state: rebuilt from the {rebuilt['steps']:,} batches from step {rebuilt['first']:,} on, which "
+            "changed no weight"
+        )
     for field, (then, now) in report["changed"].items():
         yield f"changed since that checkpoint: {field} {then} → {now}"

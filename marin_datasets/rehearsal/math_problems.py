@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import batched
 from typing import TYPE_CHECKING
 
-from marin import Context, Documents, ExecutorStep, Items
+from marin import Context, Documents, ExecutorStep, Items, RawFiles
 from marin.errors import BadField
 from marin_datasets.rehearsal.problem_forms import Form
 from marin_datasets.rehearsal.problems import Split
@@ -61,6 +61,27 @@ class ProblemDocuments(ExecutorStep[Documents], op="problem-documents", version=
 
         count, size, shards = write_documents(ctx.out, documents())
         return Documents(documents=count, bytes=size, shards=shards)
+
+
+class ProblemChats(ExecutorStep[RawFiles], op="problem-chats"):
+    """Items as chats, JSON lines: the question is asked, the worked steps are answered."""
+
+    items: ExecutorStep[Items]
+
+    def run(self, ctx: Context) -> RawFiles:
+        import json
+
+        from marin.evaluation.items import read_items
+        from marin_datasets.rehearsal.problem_forms import write_problem
+
+        lines: list[str] = []
+        for item in read_items(ctx[self.items].directory):
+            worked = write_problem(item, Form.INSTRUCTION).partition(f"{item.question}\n\n")[2]
+            turns = (("user", item.question), ("assistant", worked))
+            lines.append(json.dumps({"messages": [{"role": role, "content": text} for role, text in turns]}))
+        content = "\n".join([*lines, ""])
+        ctx.out.write_text("chats.jsonl", content)
+        return RawFiles(files=1, bytes=len(content.encode()))
 
 
 class Bundle(ExecutorStep[Documents], op="bundle", version=1):

@@ -63,6 +63,49 @@ def test_plan_run_plan(project: Project, marin: Command) -> None:
     assert [held["identity"] for held in after] == [held["identity"] for held in before]
 
 
+def test_what_set_changed_is_another_output_and_is_never_served_as_the_unmodified_one(
+    project: Project, marin: Command
+) -> None:
+    marin.on("run", "--backend", "inline")
+    setting = ("--set", "say.text=goodbye")
+    plan = marin.json("plan", *setting)
+    assert plan["set"] == ["say/say.text=goodbye"]
+    assert [step["action"] for step in plan["steps"]] == ["run", "recheck"]
+    said = marin.on("run", "--backend", "inline", *setting)
+    assert "set: say/say.text=goodbye" in said
+    pages = {path.name: path.read_text() for path in project.store.glob(".marin/pages/*.html")}
+    [changed] = [text for name, text in pages.items() if "goodbye" in name]
+    assert len(pages) == 2  # the experiment as it is written keeps its own
+    assert "set on the command line" in changed
+    steps = {step["step"]: step for step in marin.json("plan", *setting)["steps"]}
+    assert {step["action"] for step in steps.values()} == {"cached"}
+    record = json.loads((project.store / steps["repeat/repeat"]["output"] / ".marin/record.json").read_text())
+    assert record["provenance"]["changes"] == ["say/say.text=goodbye"]
+    unmodified = marin.json("plan")["steps"]
+    assert [step["action"] for step in unmodified] == ["cached", "cached"]
+    assert not {step["identity"] for step in unmodified} & {step["identity"] for step in steps.values()}
+    assert "did you mean say" in marin.on("plan", "--set", "saay.text=x", expect=EXPERIMENT_ERROR)
+
+
+def test_every_command_that_plans_takes_what_was_set(project: Project, marin: Command) -> None:
+    setting = ("--set", "say.text=goodbye")
+    marin.on("run", "--backend", "inline", *setting)
+    [planned] = [step for step in marin.json("plan", *setting)["steps"] if step["step"] == "say/say"]
+    [explained] = marin.json("explain", "say", *setting)
+    assert explained["identity"] == planned["identity"] != marin.json("explain", "say")[0]["identity"]
+    assert {step["status"] for step in marin.json("status", *setting)} == {"committed"}
+    assert {step["status"] for step in marin.json("status")} == {"absent"}
+    assert marin.json("audit", *setting)["outputs"] == 2
+    file, prefix = ("--experiment", str(project.file)), ("--prefix", str(project.store))
+    made = json.loads(marin("lineage", "up", "repeat", *file, *prefix, *setting, "--json"))["outputs"]
+    assert planned["identity"] in {node["identity"] for node in made}
+    project.edit("MARK * times", "MARK * times * 2")
+    [accepted, *_] = marin.json("accept", "say", "--because", "the same to us", *setting)
+    assert accepted["identity"] == planned["identity"]
+    for command in (("status", *prefix), ("audit", *prefix), ("lineage", "up", "repeat", *prefix)):
+        assert "name its file" in marin(*command, *setting, expect=EXPERIMENT_ERROR)
+
+
 def test_the_file_itself_and_the_command_agree(project: Project, marin: Command) -> None:
     """One imports the experiment as __main__, the other by its name: same identities, same fingerprints."""
     project.run()

@@ -85,6 +85,19 @@ def test_the_working_tree_against_the_last_commit(checkout: Checkout) -> None:
     assert {path: path.stat().st_mtime_ns for path in checkout.folder.rglob("*")} == before
 
 
+def test_what_is_set_is_the_new_side(checkout: Checkout) -> None:
+    setting = ("--set", "say.text=bye")
+    told = checkout.told(*setting)
+    assert fates(told) == {"say/say": "changed", "repeat/repeat": "follows"}
+    assert told["steps"][0]["changes"] == [{"place": "text", "old": "hello", "new": "bye"}]
+    assert (told["from"], told["to"]) == ("as it is", "say.text=bye")
+    first = checkout.git("rev-parse", "HEAD")
+    checkout.edit_experiment('text="hello"', 'text="bye"')
+    checkout.commit("second")
+    assert checkout.told("--from", first, "--set", "say.text=hello")["same"]
+    assert "no step has that label" in checkout.diff("--set", "nobody.text=x", expect=EXPERIMENT_ERROR)
+
+
 def test_each_side_imports_its_own_code(checkout: Checkout) -> None:
     """What an old revision imports is gone from the working tree, what that imports did not exist then."""
     first = checkout.git("rev-parse", "HEAD")
@@ -199,6 +212,8 @@ def test_what_an_experiment_prints_is_no_part_of_the_diff(checkout: Checkout) ->
 
 def test_the_workflow_of_the_howto_writes_what_it_posts(checkout: Checkout) -> None:
     workflow = (ROOT / "docs/howto/review.yml").read_text()
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"}
+    assert [name for name in packages if f'"{name}/**"' not in workflow] == []
     [writes] = [block for block in re.findall(r"run: \|\n((?: {10}.*\n)+)", workflow) if "marin diff" in block]
     writes = textwrap.dedent(writes)
     (checkout.folder / "experiments").mkdir()

@@ -75,7 +75,7 @@ class TestLs:
         assert self.listed(store, "--kind", "tokens") == ["tokenize/poems"]
         assert self.listed(store, "--op", "toy-poems", "--label", "poems") == ["toy-poems/poems"]
         [held] = json.loads(marin(store, "ls", "--json", "tokenize", "--files").stdout)
-        assert {entry["path"] for entry in held["manifest"]} == {"meta.json", "offsets.npy", "tokens.bin"}
+        assert {entry["path"] for entry in held["manifest"]} == {"meta.json", "offsets.npy", "sample.txt", "tokens.bin"}
         assert self.listed(store, held["identity"][:8]) == ["tokenize/poems"]
         assert self.listed(store, held["output"]) == ["tokenize/poems"]
         assert held["bytes"] == sum(entry["size"] for entry in held["manifest"])
@@ -136,6 +136,28 @@ class TestCat:
         [first, *_] = [json.loads(line) for line in marin(prefix, "cat", "tokenize", "--json").stdout.splitlines()]
         assert "text" not in first
         assert " ".join(map(str, first["tokens"])) in marin(prefix, "cat", "tokenize").stdout
+
+    def test_only_what_fits_is_shown(self, store: Path) -> None:
+        def texts(*conditions: str) -> list[str]:
+            wanted = [part for condition in conditions for part in ("--where", condition)]
+            return [held["text"] for held in self.lines(store, "toy-poems", *wanted)]
+
+        assert texts("source=toy") == TEXTS
+        assert texts("source!=toy") == []
+        assert texts("text~Document [36]") == [TEXTS[3], TEXTS[6]]
+        assert texts("text~Document [36]", "text~6 times") == [TEXTS[6]]
+        found = self.lines(store, "toy-poems", "--where", "text~ 5 times")
+        assert texts(f"id={found[0]['id']}") == [TEXTS[5]]
+        assert [held["step"] for held in self.lines(store, "learnt", "--where", "step>=97")] == [97, 98, 99]
+        assert [held["step"] for held in self.lines(store, "learnt", "--where", "sources.web=5")] == [5]
+        said = marin(store, "cat", "toy-poems", "--where", "text~fox", "-n", "2")
+        assert said.stdout.count("— document") == 2
+        assert "more may fit" in said.stderr
+        assert "no more fit" in marin(store, "cat", "toy-poems", "--where", "text~ 5 times").stderr
+        assert "document 5" in marin(store, "cat", "tokenize/poems", "--where", "text~ 5 times").stdout
+        said = marin(store, "cat", "toy-poems", "--where", "sourse=toy", expect=4).stderr
+        assert "no entry has the field 'sourse'; there are id, text, source, metadata" in said
+        assert "is no regular expression" in marin(store, "cat", "toy-poems", "--where", "text~(", expect=2).stderr
 
     def test_metrics_are_sampled_with_both_ends(self, store: Path) -> None:
         said = marin(store, "cat", "learnt")

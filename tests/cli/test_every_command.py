@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.cli.commands import LINES
+from marin.cli.commands import LINES, module_of
 from marin.cli.exits import Exit
 from tests.support.forks import Ended, Forks
 from tests.support.project import EXPERIMENT, WORDS
@@ -26,15 +26,24 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "new": [],  # makes a folder: tests/cli/test_new.py
     "plan": [("plan", FILE), ("plan", FILE, "--every-step", "--json")],
     "phases": [],  # of trainings: tests/cli/test_phases_command.py
+    "inspect": [],  # of trainings: tests/cli/test_inspect_command.py
     "explain": [("explain", FILE, "repeat"), ("explain", FILE, STEP, "--json")],
     "diff": [("diff", FILE, "exp2_other.py"), ("diff", FILE, "exp2_other.py", "--markdown")],
     "run": [RUN, (*RUN, "--rebuild", "repeat", "--logs"), (*RUN, "--dry-run")],
+    "submit": [("submit", FILE, "--dry-run")],
+    "microanneal": [],  # of trainings: tests/cli/test_microanneal_command.py
     "status": [("status",), ("status", FILE), ("status", "--json")],
     "runs": [("runs",), ("runs", "latest"), ("runs", "--json")],
     "logs": [("logs", "repeat"), ("logs", STEP, "--json")],
+    "health": [],  # of trainings: tests/cli/test_health_command.py
+    "compare": [
+        ("compare", "marin 32b mantis", "OLMo 2 32B"),
+        ("compare", "Llama 3.1 8B", "deeper starling", "--json"),
+    ],
     "lineage": [("lineage", "up", "repeat"), ("lineage", "down", STEP), ("lineage", "down", STEP, "--markdown")],
     "revoke": [("revoke", STEP, "--because", "a test", "--dry-run")],
     "audit": [("audit",), ("audit", FILE), ("audit", "--json")],
+    "audit contamination": [],  # of text: tests/report/test_contamination.py
     "accept": [],
     "adopt": [(*ADOPT, "words.txt", "--kind", "raw_files")],
     "ls": [("ls",), ("ls", "--files"), ("ls", "--json")],
@@ -44,6 +53,8 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "verify": [("verify",), ("verify", "--json")],
     "gc": [("gc",), ("gc", "--json")],
     "rm": [("rm", "repeat"), ("rm", "repeat", "--json")],
+    # Of clusters: tests/cli/test_cluster_commands.py keeps one.
+    **{name: [] for name in LINES if name.startswith("cluster ")},
     "completion": [("completion", "bash"), ("completion", "zsh"), ("completion", "fish")],
 }
 # What does not exist, or makes no sense: the code, and what the message must name.
@@ -66,6 +77,10 @@ WRONG: dict[str, list[Wrong]] = {
         (("phases", FILE), EXPERIMENT_ERROR, "trains nothing"),
         misspelt("phases", "exp1_toi.py", says=FILE),
     ],
+    "inspect": [
+        (("inspect", FILE), EXPERIMENT_ERROR, "trains nothing"),
+        misspelt("inspect", "exp1_toi.py", says=FILE),
+    ],
     "explain": [misspelt("explain", FILE, "repaet")],
     "diff": [misspelt("diff", FILE, "exp3.py", says="exp3.py"), misspelt("diff", FILE, says="git")],
     "run": [
@@ -74,12 +89,35 @@ WRONG: dict[str, list[Wrong]] = {
         misspelt(*RUN, "--on-drift", "accept", says="--because"),
         ((*RUN, "--backend", "slurm"), USAGE, "inline"),
     ],
+    "submit": [
+        misspelt("submit", "exp1_toi.py", says=FILE),
+        ((("submit", FILE, "--address", "127.0.0.1:1")), Exit.FAILED, "nothing answers there"),
+    ],
+    "microanneal": [
+        misspelt("microanneal", "--checkpoint", "repaet", "--candidate", "words.txt"),
+        misspelt("microanneal", "--checkpoint", "repeat", "--candidate", "words.txt", says="wants a checkpoint"),
+        (("microanneal", "--checkpoint", "repeat"), USAGE, "--candidate"),
+    ],
     "status": [misspelt("status", "exp1_toi.py", says=FILE)],
     "runs": [misspelt("runs", "exp1_toi", says="exp1_toy"), (("runs", "-n", "0"), USAGE, "-n")],
     "logs": [misspelt("logs", "repaet"), misspelt("logs", "repeat", "--attempt", "77", says="there are 1")],
+    "health": [misspelt("health", "repaet"), misspelt("health", "repeat", says="has no metrics.jsonl")],
+    "compare": [
+        misspelt("compare", "repaet", "OLMo 2 32B"),
+        misspelt("compare", "OLMo 3 32B", "mantis", says="OLMo 2 32B"),
+        misspelt("compare", "repeat", "mantis", says="wanted a checkpoint"),
+        (("compare", "mantis"), USAGE, "at least two"),
+    ],
     "lineage": [misspelt("lineage", "down", "repaet"), (("lineage", "left", "x"), USAGE, "up")],
     "revoke": [misspelt("revoke", "repaet", "--because", "x"), misspelt("revoke", "repeat", says="--because")],
     "audit": [misspelt("audit", "exp1_toi.py", says=FILE), (("audit", "--days", "0"), USAGE, "--days")],
+    "audit contamination": [
+        (("audit", "contamination"), USAGE, "--against"),
+        misspelt("audit", "contamination", "repaet", "--against", "words.txt"),
+        misspelt("audit", "contamination", "repeat", "--against", "words.txt", says="wanted documents or tokens"),
+        misspelt("audit", "contamination", "--against", "words.txt", says="no suite"),
+        misspelt("audit", "contamination", "--against", "suite.jsonl", says="holds no documents and no tokens"),
+    ],
     "accept": [
         misspelt("accept", FILE, "repeat", "--because", "x", says="nothing to accept"),
         misspelt("accept", FILE, "repaet", "--because", "x"),
@@ -91,7 +129,11 @@ WRONG: dict[str, list[Wrong]] = {
         (("adopt", "words.txt"), USAGE, "--label"),
     ],
     "ls": [misspelt("ls", "repaet"), misspelt("ls", "--kind", "toy-blub", says="toy-blob")],
-    "cat": [misspelt("cat", "repaet"), misspelt("cat", "repeat", "--file", "text.tx", says="text.txt")],
+    "cat": [
+        misspelt("cat", "repaet"),
+        (("cat", "repeat", "--where", "text"), USAGE, "is no condition"),
+        misspelt("cat", "repeat", "--file", "text.tx", says="text.txt"),
+    ],
     "serve": [
         (("serve", "--port", "99999"), USAGE, "65535"),
         (("serve", "--prefix", "nowhere"), STORE_ERROR, "there is no store at"),
@@ -100,16 +142,24 @@ WRONG: dict[str, list[Wrong]] = {
     "verify": [misspelt("verify", "repaet"), (("verify", "--bytes", "--sizes-only"), USAGE, "--bytes")],
     "gc": [misspelt("gc", "--experiment", "exp1_toi.py", says=FILE), (("gc", "--only", "x"), USAGE, "expired")],
     "rm": [misspelt("rm", "repaet"), misspelt("rm", STEP, says="--even-if-read"), (("rm",), USAGE, "STEP")],
+    "cluster up": [(("cluster", "up", "nothing.yaml"), USAGE, "nothing.yaml")],
+    "cluster down": [(("cluster", "down", "nothing.yaml"), USAGE, "nothing.yaml")],
+    **{
+        f"cluster {name}": [
+            (("cluster", name, *more, "--address", "127.0.0.1:1"), Exit.FAILED, "nothing answers there")
+        ]
+        for name, *more in (("status",), ("jobs",), ("logs", "exp1"), ("dashboard",))
+    },
     "completion": [(("completion", "tcsh"), USAGE, "fish")],
 }
 # Commands that ask no store for something; the others say that there is none.
-WITHOUT_STORE = {"plan", "explain", "diff", "run", "status", "adopt", "completion"}
+WITHOUT_STORE = {"plan", "compare", "explain", "diff", "run", "submit", "status", "adopt", "completion"}
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)(?:;\d+)*m")
 
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    with Forks(*(f"marin.cli.{name}" for name in LINES)) as server:
+    with Forks(*(f"marin.cli.{name}" for name in map(module_of, LINES))) as server:
         yield server
 
 
@@ -121,6 +171,9 @@ def lab(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lib/__init__.py").write_text("")
     (folder / "lib/words.py").write_text(WORDS)
     (folder / "words.txt").write_text("one two\n")
+    (folder / "suite.jsonl").write_text(
+        '{"question": "How many wings have nine geese and two hens?", "answer": "22"}\n'
+    )
     source = EXPERIMENT.replace('label="say"', f'label="{STEP.removeprefix("say/")}"')
     (folder / FILE).write_text(source)
     (folder / "exp2_other.py").write_text(source.replace('text="hello"', 'text="goodbye"'))
@@ -143,10 +196,10 @@ def unbroken(ended: Ended, expected: Exit) -> str:
 @pytest.mark.parametrize("command", CALLS)
 def test_what_there_is(forks: Forks, lab: Path, command: str) -> None:
     """Tables fit the terminal, whatever its width; a pipe gets whole lines without a colour or a blank at an end."""
-    for call in (*CALLS[command], (command, "--help")):
+    for call in (*CALLS[command], (*command.split(), "--help")):
         for width in ("60", "80", "120"):
             said = unbroken(forks.marin(lab, *call, environment={"COLUMNS": width}), OK)
-            for line in said.splitlines():
+            for line in said.replace(STEP, "say").splitlines():
                 # Sentences, names and paths are left to the terminal to break, so that they can be copied whole.
                 assert len(line) <= int(width) or not re.search(r"\S {3,}\S", line), (width, line)
         piped = unbroken(forks.marin(lab, *call, unset=("COLUMNS",), environment={"TERM": "xterm-256color"}), OK)
@@ -157,7 +210,7 @@ def test_what_there_is(forks: Forks, lab: Path, command: str) -> None:
 
 @pytest.mark.parametrize("command", CALLS)
 def test_a_reader_that_leaves_early_is_no_error(forks: Forks, lab: Path, command: str) -> None:
-    for call in (*CALLS[command], (command, "--help")):
+    for call in (*CALLS[command], (*command.split(), "--help")):
         ended = forks.marin(lab, *call, reader_gone=True)
         assert ended.code in (OK, Exit.PIPE_CLOSED, 1 if call[-1] == "--help" else OK), ended.said
         assert "Traceback" not in ended.said

@@ -25,7 +25,6 @@ def project(tmp_path: Path) -> Project:
 
 def ended(project: Project, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     told = {**project.environment(), **environment}
-    told.pop("HF_HUB_OFFLINE", None)  # which an evaluation in this process has set
     return subprocess.run(command, cwd=project.folder, env=told, capture_output=True, text=True, check=False)
 
 

@@ -87,16 +87,33 @@ def test_its_own_test_format_and_lint_pass(study: Path) -> None:
         told(study, str(MARIN.with_name("ruff")), *check, ".")
 
 
-def test_a_change_of_its_operator_is_seen(study: Path) -> None:
+def made_by(study: Path) -> set[str]:
+    """Outputs of its operator, without their attempts."""
+    return {path.stem for path in (study / "store/drop-short").iterdir()}
+
+
+def test_a_change_of_its_operator_is_seen_and_goes_on_in_the_three_ways_of_the_page(study: Path) -> None:
     (study / "small.py").write_text(
         "from marin import Experiment\nfrom study.own_text import OwnText\n\n\n"
         "def build(scale):\n    return Experiment(issue=3, question='?', results={'text': OwnText(scale).training})\n"
     )
-    assert "3 ran" in marin(study, "run", "small.py", "--backend", "inline")
+    here = ("run", "small.py", "--backend", "inline")
+    assert "3 ran" in marin(study, *here)
     operator = study / "study/drop_short.py"
     operator.write_text(operator.read_text().replace(">= self.words", "> self.words"))
-    said = marin(study, "run", "small.py", "--dry-run", ends=Exit.DRIFT)
+    said = marin(study, *here, ends=Exit.DRIFT)
     assert re.search(r"stop +drop-short/own +drifted\n.*DropShort changed", said)
+    explained = marin(study, "explain", "small.py", "drop-short/own")
+    assert "-        kept = (document for document in given if len(document.text.split()) >= self.words)" in explained
+    assert "+        kept = (document for document in given if len(document.text.split()) > self.words)" in explained
+    marin(study, *here, "--on-drift", "accept", "--because", "only faster")
+    assert "only faster" in marin(study, "explain", "small.py", "drop-short/own")
+    operator.write_text(operator.read_text().replace("> self.words", "> 1 + self.words"))
+    assert "1 ran" in marin(study, *here, "--on-drift", "rebuild")  # the same bytes: nothing further
+    assert len(old := made_by(study)) == 1
+    operator.write_text(operator.read_text().replace("version=1", "version=2"))
+    marin(study, *here)
+    assert old < made_by(study)
 
 
 def test_nothing_is_overwritten(study: Path) -> None:
@@ -193,39 +210,18 @@ def mixed(folder: Path) -> None:
     pq.write_table(pa.table({"text": texts[40:]}), folder / "rows.parquet")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_it_trains_and_another_experiment_takes_up_what_was_trained(study: Path) -> None:
-    mixed(study / "text")
-    marin(study, "new", "experiment", "sweep")
-    for name, old, new in (
-        ("study/own_text.py", "REHEARSAL: 100", "REHEARSAL: 20"),  # to be quick
-        ("exp2_sweep.py", "(2e-3, 5e-3, 1e-2)", "(2e-3, 5e-3)"),
-    ):
-        source = (study / name).read_text()
-        assert old in source
-        (study / name).write_text(source.replace(old, new))
-    said = marin(study, "run", EXPERIMENT)
-    assert "filtered" in said
-    assert "One seed an arm" in said
-    said = marin(study, "run", "exp2_sweep.py")
-    assert "2 seeds an arm" in said
-    compared = next((study / "store/compare").glob("sweep-*"))
-    report = json.loads((compared / "report.json").read_text())
-    assert report["runs"] == {"lr 0.002": 2, "lr 0.005": 2}
-    trained = [path.name for path in (study / "store/train").iterdir()]
-    assert len(trained) == 5, "the run of the first experiment was made again"
-
-
 def test_a_file_that_was_added_is_named_with_the_ways_on_that_there_are(study: Path) -> None:
     (study / "small.py").write_text(
         "from marin import Experiment\nfrom study.own_text import OwnText\n\n\n"
         "def build(scale):\n    return Experiment(issue=3, question='?', results={'text': OwnText(scale).training})\n"
     )
     marin(study, "run", "small.py", "--backend", "inline")
-    (study / "text/mine.md").write_text("my own words " * 20)
+    for name in ("mine", *(f"more-{n}" for n in range(20))):
+        (study / f"text/{name}.md").write_text("my own words " * 20)
     said = marin(study, "run", "small.py", "--backend", "inline", ends=Exit.DRIFT)
     assert re.search(r"outside data \S+/text/mine\.md is new", said)
+    assert said.count("and 9 more changes: `marin explain` lists them all") == 2  # of the plan, and of the message
+    assert said.count(" is new: ") == 2 * 12
     assert "Two ways on:" in said
     assert "operator's version" not in said
     assert "3 ran" in marin(study, "run", "small.py", "--backend", "inline", "--on-drift", "rebuild")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from marin.report.typed import marin as command
 from tests.support.project import EXPERIMENT, Project
 
 FAILING = (
@@ -68,6 +69,13 @@ def test_of_two_outputs_with_one_name_the_one_that_was_made(tmp_path: Path) -> N
     project.file.write_text(FAILING.replace("say it's; $HOME", "say").replace('text="hello"', 'text="third"'))
     failed = subprocess.run(project.command(), env=project.environment(), capture_output=True, text=True, check=False)
     assert "not yet" in typed(nexts(failed.stdout)[0], project, Path.cwd())
+
+
+def test_what_uv_run_finds_by_name_its_caller_s_shell_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(MARIN).parent}:/usr/bin:/bin")
+    assert command("cat", "x") == "marin cat x"
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")  # as uv sets it in what it runs
+    assert Path(command("cat", "x").removesuffix(" cat x")).resolve() == Path(MARIN).resolve()
 
 
 def test_a_store_in_memory_has_nothing_to_look_at_afterwards(tmp_path: Path) -> None:

@@ -55,6 +55,19 @@ def test_it_is_read_by_people_too() -> None:
     assert max(map(len, text.splitlines())) <= 200
 
 
+def test_rate_batch_tokens_and_mixture_are_drawn_over_the_steps_of_the_whole_run() -> None:
+    lines = shown("--scale", "full").splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("mantis from its beginning"))
+    found = {line[60:].partition(",")[0]: line[2:58] for line in lines[begin + 1 : begin + 10]}
+    assert list(found)[:3] == ["learning rate", "batch", "tokens"]
+    assert found["learning rate"][-1] in BARS[:2]  # a tenth of the peak
+    assert found["tokens"] == "".join(sorted(found["tokens"]))  # they only grow
+    medium = found["nemotron_cc/medium"]
+    assert set(medium[:46]) == {BARS[-1]}  # until 160,000 of 192,000 steps
+    assert set(medium[48:]) == {BARS[int(0.7 * len(BARS))]}  # and .7 of that
+    assert "more sources" in lines[begin + 10]
+
+
 def test_a_line_is_drawn_to_scale() -> None:
     ramp = drawn([(0, 0.0), (50, 1.0)], 100, 10)
     assert len(ramp) == 10
@@ -63,3 +76,28 @@ def test_a_line_is_drawn_to_scale() -> None:
     assert drawn([(0, 0.0)], 10, 5) == BARS[0] * 5
     # A spike that is narrower than a bar is not lost.
     assert drawn([(0, 0.0), (499, 0.0), (500, 1.0), (501, 0.0)], 1000, 10).count(BARS[-1]) >= 1
+
+
+def test_what_each_training_draws_is_a_table_by_stage_and_in_all() -> None:
+    """arXiv in Markdown holds 2.74 B tokens by its card and was weighted as 58.1 B, so Bison reads it 29 times."""
+    found = {each["name"]: each["draws"] for each in json.loads(shown("--scale", "full", "--data", "--json"))["phases"]}
+    mantis = found["mantis"]
+    assert [(first, end) for first, end, _ in mantis["stages"]] == [(160_000, 174_000), (174_000, 192_000)]
+    python = {row["name"]: row for row in mantis["stages"][1][2]}["common_pile_stackv2_edu_filtered_python"]
+    assert (round(python["share"], 4), python["available"], round(python["per_block"], 1)) == (0.0110, None, 22.5)
+    worn = {row["name"]: row["epochs"] for row in found["bison"]["total"]}["arxiv_markdownified"]
+    assert round(worn, 1) == 29.0
+    tokens = sum(row["drawn"] for row in mantis["total"])
+    assert round(tokens / 1e12, 3) == 1.074
+    text = shown("--scale", "full", "--data")
+    assert "mantis draws from step 174,000 to 192,000" in text
+    assert "not counted" in text
+    assert "mantis draws in all" in text
+
+
+def test_what_the_run_would_refuse_is_refused_with_source_number_and_remedy() -> None:
+    options = [MANTIS, "--scale", "full", "--data", "--set", "bison.max_epochs=4.0"]
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(command, options)
+    assert done.exit_code == 4
+    assert "train/bison: arxiv_markdownified is read 29.00 times by step 192,000" in done.output
+    assert "raise max_epochs to 29.0" in done.output

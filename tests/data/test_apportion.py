@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marin.data.apportion import Apportionment
+from marin.data.apportion import Apportionment, Shift, draws_until
 from marin.data.mixture import mixture
 
 WEIGHTS = st.lists(st.floats(1e-5, 1), min_size=1, max_size=25).map(
@@ -46,6 +46,29 @@ def test_the_published_mixture_is_off_by_less_than_two_sequences():
 def test_draws_until_is_the_first_prefix_that_has_them(weights: list[float], count: int, data: st.DataObject):
     index = data.draw(st.integers(0, len(weights) - 1))
     shares = Apportionment(weights)
-    n = shares.draws_until(index, count)
+    n = draws_until(shares, index, count)
     assert shares.counts(n)[index] == count
     assert shares.counts(n - 1)[index] == count - 1
+
+
+@given(WEIGHTS, WEIGHTS, st.integers(1, 300), st.integers(0, 700))
+def test_a_shift_adds_one_draw_at_a_time_and_ends_with_the_second(
+    first: list[float], second: list[float], length: int, n: int
+):
+    """Over different sources, so that those of the first are drawn ever less and then never again."""
+    places = range(len(first)), range(len(first), len(first) + len(second))
+    shift = Shift((Apportionment(first), places[0]), (Apportionment(second), places[1]), length=length)
+    now, then = shift.counts(n), shift.counts(n + 1)
+    assert sum(now) == n
+    assert sorted(b - a for a, b in zip(now, then, strict=True)) == [0] * (len(now) - 1) + [1]
+    within = min(n, length)
+    assert abs(sum(now[: len(first)]) - (within - within**2 / (2 * length))) <= 0.5
+    if n >= length:
+        assert now[: len(first)] == then[: len(first)]
+
+
+def test_a_shift_between_two_that_share_a_source_keeps_its_share():
+    shift = Shift((Apportionment([0.5, 0.5]), (0, 1)), (Apportionment([0.5, 0.5]), (1, 2)), length=1000)
+    assert shift.counts(1000) == [250, 500, 250]
+    assert [b - a for a, b in zip(shift.counts(450), shift.counts(550), strict=True)] == [25, 50, 25]
+    assert draws_until(shift, 2, 300) == 1100

@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marin.data.mixture import BatchSchedule, Mixture, Stages, blend, mixture, source_name
-from marin.errors import BadField
+from marin.data.mixture import (
+    BatchSchedule,
+    ByTokens,
+    Interpolation,
+    Mixture,
+    Stages,
+    blend,
+    mixture,
+    nested,
+    source_name,
+)
+from marin.errors import BadField, StarvedSource
 from marin.steps.value import encode
 
 SCHEDULE_32B = BatchSchedule({0: 8192, 18_500: 7680, 21_010: 8192})
@@ -129,3 +139,77 @@ def test_the_32b_schedule_gives_the_published_tokens(first: int, end: int, trill
 
 def test_the_rehearsal_schedule():
     assert SCHEDULE_32B.scaled(steps=1000, batch=512) == BatchSchedule({0: 16, 18: 15, 21: 16})
+
+
+WEB, CODE = mixture({"medium": 3, "high": 1}), mixture({"python": 1, "c": 1})
+
+
+def test_groups_divide_what_they_get_by_their_own_shares():
+    made = nested({WEB: 9, CODE: 1})
+    assert made == Mixture({"medium": 0.675, "high": 0.225, "python": 0.05, "c": 0.05})
+    deeper = nested({made: 0.5, mixture({"high": 1}): 0.5})
+    assert math.isclose(deeper.weights["high"], 0.5 + 0.1125)
+    with pytest.raises(BadField, match="nested: medium is no mixture"):
+        nested({"medium": 1.0})  # type: ignore[dict-item]
+    with pytest.raises(BadField, match=r"the weight of c \+ python is -1"):
+        nested({WEB: 1, CODE: -1})
+
+
+def test_shares_by_tokens_are_known_when_the_sources_are_counted():
+    """FLAN ten times, papers five times, as the 8B's Starling wrote its weights."""
+    chosen = ByTokens({"flan": 10, "papers": 5, "code": 1})
+    held = {"flan": 17, "papers": 58, "code": 250}
+    assert chosen.resolved(held) == mixture({"flan": 170, "papers": 290, "code": 250})
+    assert encode(chosen, "m", []) == encode(ByTokens({"code": 1, "papers": 5, "flan": 10}), "m", [])
+    with pytest.raises(BadField, match="nobody has counted the tokens of code"):
+        chosen.resolved({"flan": 17, "papers": 58})
+    with pytest.raises(StarvedSource, match="papers holds no token"):
+        chosen.resolved({**held, "papers": 0})
+    for factor in (0, -1, math.inf):
+        with pytest.raises(BadField, match="factor of code"):
+            ByTokens({"code": factor})
+    with pytest.raises(BadField, match="no sources"):
+        ByTokens({})
+
+
+@given(st.floats(0.1, 0.9), st.floats(0.1, 0.9))
+def test_how_groups_are_nested_changes_no_share_and_no_identity(one: float, two: float):
+    counted, held = ByTokens({"flan": 10, "papers": 5}), {"flan": 3, "papers": 4}
+    deep = blend((one, WEB), (1 - one, blend((two, counted), (1 - two, CODE))))
+    wide = blend((one, WEB), ((1 - one) * two, counted), ((1 - one) * (1 - two), CODE))
+    assert {part: round(share, 12) for part, share in deep.shares.items() if isinstance(part, ByTokens)} == {
+        part: round(share, 12) for part, share in wide.shares.items() if isinstance(part, ByTokens)
+    }
+    wanted = blend((one, WEB), ((1 - one) * two, counted.resolved(held)), ((1 - one) * (1 - two), CODE))
+    for made in (deep, wide):
+        assert set(made.sources) == set(wanted.sources)
+        for source, weight in made.resolved(held).weights.items():
+            assert math.isclose(weight, wanted.weights[source], rel_tol=1e-9)
+    assert blend((0.7, WEB), (0.3, counted)) == blend((0.3, counted), (0.7, WEB))
+
+
+def test_an_interpolation_goes_over_evenly():
+    """The mixture of the middle of each step, and the one that it comes to from then on."""
+    stages = Stages({0: mixture({"a": 1.0}), 100: Interpolation(mixture({"b": 1.0}), steps=4)})
+    shares = [stages.active(step).resolved({}).weights.get("b", 0.0) for step in (99, 100, 101, 102, 103, 104, 9999)]
+    assert shares == pytest.approx([0, 0.125, 0.375, 0.625, 0.875, 1, 1])
+    assert stages.mixtures == {0: mixture({"a": 1.0}), 100: mixture({"b": 1.0})}
+    assert stages.scaled(steps=50) == Stages({0: mixture({"a": 1.0}), 2: Interpolation(mixture({"b": 1.0}), steps=1)})
+
+
+def test_interpolations_that_cannot_be_meant():
+    a, b = mixture({"a": 1.0}), mixture({"b": 1.0})
+    with pytest.raises(BadField, match="no mixture before step 0"):
+        Stages({0: Interpolation(a, steps=5)})
+    with pytest.raises(BadField, match="from step 10 takes 5 steps, but the next stage begins at step 14"):
+        Stages({0: a, 10: Interpolation(b, steps=5), 14: a})
+    with pytest.raises(BadField, match="over 0 optimizer steps"):
+        Interpolation(a, steps=0)
+
+
+def test_stages_say_which_shares_are_not_known_yet():
+    stages = Stages({0: WEB, 5: blend((0.7, WEB), (0.3, ByTokens({"flan": 10, "papers": 1})))})
+    assert stages.counted == {"flan", "papers"}
+    with pytest.raises(BadField, match="from step 5 go by tokens"):
+        stages.known()
+    assert stages.resolved({"flan": 1, "papers": 10}).known()[5].weights["flan"] == pytest.approx(0.15)

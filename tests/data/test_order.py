@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marin.data.apportion import Apportionment
-from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages, mixture
+from marin.data.mixture import BatchSchedule, ByTokens, Interpolation, Mixture, Shuffle, Stages, mixture
 from marin.data.order import DataOrder
 from marin.data.order_spec import OrderSpec
 from marin.data.permutation import draw, raw_stream
@@ -244,3 +244,53 @@ def test_the_gates_of_a_spec(tmp_path: Path):
         spec(max_epochs=0.1).order(stores(tmp_path, web=(90, "t"), code=(60, "t"), math=(50, "t")))
     with pytest.raises(BadField, match="steps 8 to 8"):
         spec(first=8)
+
+
+INTERPOLATED = Stages({0: PRETRAINING, 10: Interpolation(COOLDOWN, steps=40)})
+
+
+def interpolated(seed: int = 0, **more: Stages[str]) -> DataOrder[str]:
+    stages = more.get("stages", INTERPOLATED)
+    return DataOrder(stages, {**LENGTHS, "math": 4000}, BatchSchedule({0: 50}), Shuffle.SPLITMIX, seed, 50)
+
+
+def test_an_interpolation_is_what_explicit_stages_of_every_step_come_to():
+    """One stage instead of 40: every step's counts are within two draws of the mixture of its middle."""
+    order = interpolated()
+    for step in range(10, 60):
+        drawn = order.effective_counts(step, step + 1)
+        for source, share in INTERPOLATED.active(step).resolved({}).weights.items():
+            assert abs(drawn[source] - 50 * share) < 3, (step, source)
+    meant = order.meant_counts(10, 50)
+    assert sum(meant.values()) == pytest.approx(2000)
+    assert meant["math"] == pytest.approx(0.15 * 2000)
+    assert all(abs(order.effective_counts(10, 50)[source] - count) < 3 for source, count in meant.items())
+
+
+def test_random_access_within_an_interpolation_and_a_fork_in_its_middle():
+    order = interpolated()
+    rows = named(order, range(50 * 80))
+    assert [named(order, range(at, at + 50)) for at in range(0, 4000, 50)] == [
+        rows[at : at + 50] for at in range(0, 4000, 50)
+    ]
+    maths = [sequence for name, sequence in rows if name == "math"]
+    assert len(set(maths)) == len(maths)
+    forked = interpolated(stages=Stages({**INTERPOLATED.at, 60: PRETRAINING}))
+    assert named(forked, range(50 * 60)) == rows[: 50 * 60]
+
+
+def test_a_source_that_only_leaves_is_not_starved():
+    leaving = Stages({0: mixture({"web": 0.999, "wiki": 0.001}), 2: Interpolation(mixture({"web": 1.0}), steps=2)})
+    order = DataOrder(leaving, LENGTHS, BatchSchedule({0: 4}), Shuffle.LINEAR, 0, 4)
+    assert [each.stage for each in order.starved(0, 6)] == [0]
+
+
+def test_an_order_by_tokens_is_that_of_the_shares_that_they_make(tmp_path: Path):
+    held = stores(tmp_path, web=(90, "t"), code=(60, "t"), math=(50, "t"))
+    tokens = {name: store.meta.tokens for name, store in held.items()}
+    chosen = ByTokens({"web": 1, "code": 1, "math": 5})
+    by_tokens = spec(stages=Stages({0: chosen}), max_epochs=9.0).order(held)
+    explicit = spec(stages=Stages({0: chosen.resolved(tokens)}), max_epochs=9.0).order(held)
+    assert [a.tolist() for a in by_tokens.at(range(30))] == [a.tolist() for a in explicit.at(range(30))]
+    with pytest.raises(BadField, match="go by tokens"):
+        DataOrder(Stages({0: chosen}), LENGTHS, BATCH, Shuffle.LINEAR, 0, 8)

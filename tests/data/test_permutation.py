@@ -1,5 +1,7 @@
 """Permutations: bijective, invertible, and the same as the formulas of the literature, one index at a time."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,14 +14,27 @@ from marin.errors import BadField
 LENGTHS = st.one_of(st.integers(1, 70), st.integers(1, 5000), st.sampled_from([1024, 4096, 4095, 4097, 2048]))
 
 
-def feistel_by_hand(x: int, length: int, keys: tuple[int, ...]) -> int:
+def multiplied_by_hand(right: int, key: int) -> int:
+    return right * 2654435761 + key
+
+
+def splitmix_by_hand(right: int, key: int) -> int:
+    mixed = (right + key) % 2**64
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
+    return mixed ^ (mixed >> 31)
+
+
+def feistel_by_hand(
+    x: int, length: int, keys: tuple[int, ...], function: Callable[[int, int], int] = multiplied_by_hand
+) -> int:
     """Outline §6.3.6, one index: 5 rounds on the bits of the next power of two, cycle walking."""
     bits = (length - 1).bit_length()
     right_bits = bits - bits // 2
     while True:
         left, right = x >> right_bits, x % 2**right_bits
         for key in keys:
-            left, right = right, left ^ ((right * 2654435761 + key) % 2**right_bits)
+            left, right = right, left ^ (function(right, key) % 2**right_bits)
         x = (left << right_bits) + right
         if x < length:
             return x
@@ -69,6 +84,22 @@ def test_feistels_known_weakness():
     assert {len(set(stretch)) for stretch in blurred.reshape(8, 1024).tolist()} == {2}
 
 
+@given(LENGTHS, st.integers(0, 2**64))
+def test_splitmix_is_the_formula(length: int, seed: int):
+    permutation = draw_feistel(length, seed, shuffle=Shuffle.SPLITMIX)
+    some = np.arange(length)[:40]
+    if length > 1:
+        wanted = [feistel_by_hand(int(x), length, permutation.keys, splitmix_by_hand) for x in some]
+        assert permutation(some).tolist() == wanted
+
+
+def test_splitmix_has_no_such_weakness():
+    """The parity of 8,192 draws in a row is a coin's: no stretch of 1,024 has fewer than 400 of either."""
+    walked = draw_feistel(1 << 20, 1, shuffle=Shuffle.SPLITMIX)(np.arange(8192)) % 2
+    odd = walked.reshape(8, 1024).sum(axis=1)
+    assert abs(odd - 512).max() < 112
+
+
 def test_key_material_is_kept_apart():
     assert raw_stream(1, 23).random_raw() != raw_stream(12, 3).random_raw()
     assert draw_feistel(1000, 0, "web", 0) != draw_feistel(1000, 0, "web", 1)
@@ -79,6 +110,8 @@ def test_pinned_parameters():
     """The order of every run depends on these draws: a change here changes what a seed means."""
     assert draw_linear(1_000_003, 7, "web") == Linear(1_000_003, 38252, 223966)
     assert draw_feistel(1_000_003, 7, "web").keys == (298, 343, 171, 728, 856)
+    mixed = draw(Shuffle.SPLITMIX, 1_000_003, 7, "web")
+    assert mixed(np.arange(4)).tolist() == [121491, 797568, 201825, 188503]
 
 
 def test_what_is_refused():

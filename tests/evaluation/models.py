@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from marin.evaluation.encoder import Encoded
+from marin.evaluation.language_model import Scored
+from marin.evaluation.prefix_tree import Ids, Wanted
 
 SEPARATOR = 256
 
@@ -48,20 +50,52 @@ class Pairs:
         return "".join(chr(a) + (chr(b - 1) if b else "") for a, b in parts)
 
 
-def unigram(logits: np.ndarray):
-    """A scorer that gives every token the same log-probability wherever it stands."""
+class Rows:
+    """A LanguageModel made of a function from (B, T) tokens to (B, T-1) log-probabilities of tokens[:, 1:].
+
+    It shares nothing and caches nothing: what is quicker must say the same.
+    """
+
+    length = 1 << 20
+
+    def __init__(self, scorer: Callable[[np.ndarray], np.ndarray], vocabulary: int = 257) -> None:
+        self.scorer, self.vocabulary = scorer, vocabulary
+
+    def continuations(self, wanted: Sequence[Wanted]) -> list[Scored]:
+        out: list[Scored] = []
+        for one in wanted:
+            logprobs = np.asarray(self.scorer(one.tokens[None])[0, one.first - 1 :], np.float64)
+            out.append(Scored(logprobs, logprobs > np.log(0.5)))  # surely the likeliest
+        return out
+
+    def generate(
+        self, prompts: Sequence[Ids], most: int, end: int, finished: Callable[[Sequence[int]], bool]
+    ) -> list[list[int]]:
+        out: list[list[int]] = []
+        for prompt in prompts:
+            made: list[int] = []
+            while len(made) < most and not finished(made):
+                tokens = np.tile(np.concatenate([prompt, made, [0]]).astype(np.int32), (self.vocabulary, 1))
+                tokens[:, -1] = np.arange(self.vocabulary)
+                likeliest = int(np.asarray(self.scorer(tokens))[:, -1].argmax())
+                if likeliest == end:
+                    break
+                made.append(likeliest)
+            out.append(made)
+        return out
+
+
+def unigram(logits: np.ndarray) -> Rows:
+    """A model that gives every token the same log-probability wherever it stands."""
     logprobs = logits - np.log(np.exp(logits).sum())
-
-    def scorer(tokens: np.ndarray) -> np.ndarray:
-        return logprobs[tokens[:, 1:]].astype(np.float32)
-
-    return scorer
+    return Rows(lambda tokens: logprobs[tokens[:, 1:]].astype(np.float32), len(logits))
 
 
-class NGram:
+class NGram(Rows):
     """Byte n-gram model, orders 1 to n interpolated (Witten-Bell): learns formats and memorises texts."""
 
     def __init__(self, order: int = 8) -> None:
+        super().__init__(self)
         self.order = order
         self.counts: list[dict[bytes, Counter[int]]] = [{} for _ in range(order)]
 

@@ -66,8 +66,8 @@ def test_the_report_answers_first_and_ends_with_what_it_cannot_say():
     made, headline = report(BETTER, "bison", {"leak": "bison was flagged."}, {}, ["gsm/olmes/bpb"], ["bpb/"])
     assert json.loads(json.dumps(made, allow_nan=False))["arms"] == ["bison", "mantis"]
     assert headline == [
-        "mantis is better than bison on all that it is judged on: gsm/olmes/bpb (−0.100 bits/byte).",
-        "Guards (bpb, bits/byte): no difference shown on web for mantis.",
+        "mantis is better than bison on all that it is judged on: gsm (OLMES prompts) (−0.100 bits/byte).",
+        "What must not get worse (bits per byte): no difference shown on web text for mantis.",
         "leak: bison was flagged.",
         "One seed an arm: intervals (95 %, each metric by itself) are over documents and items and say nothing about "
         "other seeds, so no difference here is conclusive.",
@@ -76,10 +76,16 @@ def test_the_report_answers_first_and_ends_with_what_it_cannot_say():
     assert (made["primary"], made["guard"]) == (["gsm/olmes/bpb"], ["bpb/web"])
 
 
+def test_a_difference_that_is_shown_is_never_written_as_nothing():
+    bits = [dataclasses.replace(one, bits=one.bits - 0.001 * (1 + i % 3)) for i, one in enumerate(DOCUMENTS)]
+    _, headline = report({"a": [BASE], "b": [Results(BASE.items, {"web": bits})]}, "a", {}, {}, ["bpb/web"])
+    assert headline[0].startswith("b is better than a on all that it is judged on: web text (−0.000003 bits/byte).")
+
+
 def test_without_primary_metrics_all_of_them_are_judged():
     _, headline = report(BETTER, "bison", {}, {})
-    assert headline[0].startswith("mantis is better in part against bison: better on gsm/olmes/bpb (−0.100), ")
-    assert headline[0].endswith("no difference shown on bpb/web, gsm/olmes/final_bpb.")
+    assert headline[0].startswith("mantis is better in part against bison: better on gsm (OLMES prompts) (−0.100), ")
+    assert headline[0].endswith("no difference shown on web text, gsm final answers (OLMES prompts).")
 
 
 def test_an_arm_that_wins_and_loses_is_no_winner():
@@ -88,7 +94,63 @@ def test_an_arm_that_wins_and_loses_is_no_winner():
         {"web": [dataclasses.replace(one, bits=one.bits + 20 + i) for i, one in enumerate(DOCUMENTS)]},
     )
     _, headline = report({"bison": [BASE], "mantis": [mixed]}, "bison", {}, {}, ["gsm/olmes/bpb", "bpb/web"])
-    assert headline[0].startswith("No clear winner: mantis against bison is worse on bpb/web (+0.0")
+    assert headline[0].startswith("No clear winner: mantis against bison is worse on web text (+0.0")
+
+
+def test_guards_are_corrected_for_their_number():
+    """A difference on one domain of five that by itself would pass."""
+    names = ["code", "math", "prose", "reference", "web"]
+    noise = np.random.default_rng(10).normal(0, 25, len(DOCUMENTS))
+    worse = [dataclasses.replace(one, bits=one.bits + 18 + luck) for one, luck in zip(DOCUMENTS, noise, strict=True)]
+    base = Results({}, dict.fromkeys(names, DOCUMENTS))
+    arms = {"a": [base], "b": [Results({}, {**base.documents, "web": worse})]}
+    alone, _ = report(arms, "a", {}, {}, ["bpb/code"], ["bpb/web"])
+    five, headline = report(arms, "a", {}, {}, ["bpb/code"], ["bpb/"])
+    one, all_five = (
+        next(row for row in made["rows"] if row["metric"] == "bpb/web")["differences"]["b"] for made in (alone, five)
+    )
+    assert one["shown"]
+    assert one["corrected"] == one["p"]
+    assert all_five["corrected"] == pytest.approx(5 * one["p"])
+    assert all_five["verdict"] == "no difference shown among 5 metrics"
+    assert headline[1].startswith("What must not get worse (bits per byte, corrected for 5 of them): no difference sho")
+
+
+READ = {"bison": {"gsm": "4 of its 64 test items"}}
+
+
+def test_a_contaminated_arm_that_wins_proves_nothing():
+    arms = {"bison": [shifted(5, correct=True)], "mantis": [BASE]}
+    made, headline = report(arms, "bison", {}, READ, ["gsm/olmes/bpb"])
+    row = next(row for row in made["rows"] if row["metric"] == "gsm/olmes/bpb")
+    assert row["contaminated"] == ["bison"]
+    assert row["differences"]["mantis"]["verdict"] == "worse by 0.1000 on these items*"
+    assert next(row for row in made["rows"] if row["metric"] == "bpb/web")["contaminated"] == []
+    assert headline[0] == (
+        "At gsm, bison is better than mantis, which is no evidence of ability, because bison had read 4 of its 64 test "
+        "items*: bits per byte with OLMES prompts (bison 1.159, mantis 1.259)."
+    )
+    assert made["star"] == headline[-1]
+    assert headline[-1].startswith("* At gsm, bison was trained on 4 of its 64 test items: ")
+
+
+def test_an_arm_that_beats_a_contaminated_one_has_won():
+    """The retrospective's finding: 54.7 % for Bison, which read the items in another format, 69.1 % for Mantis."""
+    arms = {"bison": [BASE], "mantis": [shifted(0, correct=True)]}
+    _, headline = report(arms, "bison", {}, READ, ["gsm/olmes/accuracy", "gsm/olmes/bpb"])
+    assert headline[0].startswith(
+        "At gsm, mantis is better than bison, although bison had read 4 of its 64 test items*: accuracy with OLMES "
+        "prompts (bison 25.0 %, mantis 100.0 %); no difference shown in bits per byte"
+    )
+
+
+def test_a_contaminated_arm_that_wins_and_loses_is_said_metric_by_metric():
+    arms = {"bison": [BASE], "mantis": [shifted(-5, correct=True)]}
+    _, headline = report(arms, "bison", {}, READ, ["gsm/olmes/accuracy", "gsm/olmes/bpb"])
+    assert headline[0] == (
+        "At gsm, mantis is better than bison in accuracy with OLMES prompts (bison 25.0 %, mantis 100.0 %), and worse "
+        "in bits per byte with OLMES prompts (bison 1.259, mantis 1.359); bison had read 4 of its 64 test items*."
+    )
 
 
 def test_metrics_that_were_not_measured_are_refused():
@@ -96,15 +158,6 @@ def test_metrics_that_were_not_measured_are_refused():
         report(BETTER, "bison", {}, {}, ["gsm/olme/bpb"])
     with pytest.raises(BadField, match="guard names 'mmlu/'"):
         report(BETTER, "bison", {}, {}, (), ["mmlu/"])
-
-
-def test_a_contaminated_arm_wins_nothing_on_the_items_it_saw():
-    arms = {"bison": [shifted(5, correct=True)], "mantis": [BASE]}
-    made, headline = report(arms, "bison", {}, {"bison": ["gsm"]}, ["gsm/olmes/bpb"])
-    verdicts = {row["metric"]: row["differences"]["mantis"]["verdict"] for row in made["rows"]}
-    assert verdicts["gsm/olmes/bpb"] == "not comparable, trained on these items: bison"
-    assert verdicts["bpb/web"].startswith("no difference shown")
-    assert headline[0] == ("mantis and bison are not comparable on gsm/olmes/bpb (bison was trained on these items).")
 
 
 def test_arms_scored_on_different_texts_are_refused():

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from marin.errors import CorruptOutput
-from marin.evaluation.contamination import THRESHOLD, Finding, Sets, Sign, contrast, evidence, summary
+from marin.evaluation.contamination import THRESHOLD, Finding, Sets, Sign, contrast, evidence, report, summary
 from marin.evaluation.formats import Format, split_answer
 from marin.evaluation.items import Item
 from marin.evaluation.results import Results, document_result, item_result, read_results, write_results
 from marin.evaluation.scoring import DocumentBits, Scoring
+from marin.evaluation.verdict import contamination_verdict
 from marin.store.files.directory import Directory
 from tests.evaluation.models import Bytes, NGram
 from tests.evaluation.problems import problems
@@ -21,7 +23,7 @@ SETS = Sets(members="gsm", reference="gsm_reference")
 
 
 def score(model: NGram, members: Sequence[Item] = MEMBERS, reference: Sequence[Item] = REFERENCE) -> Results:
-    scoring = Scoring(model, Bytes(), 512, 256, 8)
+    scoring = Scoring(model, Bytes(), 512, 256)
 
     def results(task: str, form: Format, items: Sequence[Item]):
         golds = scoring.continuations([(form.prompt(item), form.gold(item)) for item in items])
@@ -61,6 +63,10 @@ def flagged(findings: Sequence[Finding]) -> set[str]:
     return {one.name.partition(" (")[0] for one in findings if one.flagged}
 
 
+FRAGILE = {
+    f"what the lm_eval format costs more than the olmes format beyond the parent's on {who} items"
+    for who in ("test", "reference")
+}
 TAGS = {f"surprise at '<<' beyond the parent's on {who} items" for who in ("test", "reference")}
 
 
@@ -100,7 +106,7 @@ def test_another_format_alone_is_fragility_and_not_contamination():
     parent = score(NGram(6).train(tagged))
     cooled = score(NGram(6).train(tagged).train([Format.OLMES.text(item) for item in problems(100, seed=14)], times=4))
     findings = evidence(cooled, parent, SETS)
-    assert flagged(findings) == TAGS
+    assert flagged(findings) == TAGS | FRAGILE
     assert {one.sign for one in findings if one.flagged} == {Sign.FRAGILITY}
 
 
@@ -121,6 +127,48 @@ def test_real_gsm8k_test_items_are_flagged_and_clean_training_is_not():
         "difference in member gaps across formats",
         "surprise at '<<' beyond the parent's on test items",
     }
+
+
+def only(results: Results, tasks: Sequence[str], forms: Sequence[Format] = tuple(Format)) -> Results:
+    return Results({key: held for key, held in results.items.items() if key[0] in tasks and key[1] in forms})
+
+
+def test_a_task_without_reference_items_or_tags_shows_fragility_and_what_it_read(
+    parent: Results, contaminated: Results
+) -> None:
+    """As of MMLU in two prompt forms: nothing of it is kept from training, and no answer ends in a number."""
+
+    def plain(results: Results) -> Results:
+        return Results({
+            key: [replace(one, final_bits=0.0, final_bytes=0, openings=0, opening_bits=0.0) for one in held]
+            for key, held in only(results, ["gsm"]).items.items()
+        })  # fmt: skip
+
+    findings = evidence(plain(contaminated), plain(parent), Sets("gsm"))
+    assert [one.name for one in findings if one.flagged] == [
+        "what the lm_eval format costs more than the olmes format beyond the parent's on test items"
+    ]
+    assert contrast(plain(contaminated), plain(parent), Sets("gsm"), "clean") == []
+    assert set(summary(plain(contaminated), Sets("gsm"))) == {"members/lm_eval", "members/olmes"}
+    made, headline = report({"arm": plain(contaminated), "other": plain(parent)}, plain(parent), "other", Sets("gsm"))
+    assert headline[0] == (
+        "arm: contamination could not be measured: too few prompt forms, reference items or items read"
+    )
+    assert contamination_verdict(made)[0] == "inconclusive"
+
+
+def test_one_prompt_form_is_enough_for_a_member_gap(parent: Results, contaminated: Results) -> None:
+    one = [only(results, SETS.names, [Format.OLMES]) for results in (contaminated, parent)]
+    assert flagged(evidence(*one, SETS)) == {
+        "member gap of the gold, olmes format",
+        "member gap of the final answer, olmes format",
+        "member gap of the gold beyond the parent, olmes format",
+    }
+
+
+def test_items_that_were_not_scored_are_named(parent: Results) -> None:
+    with pytest.raises(CorruptOutput, match="no items of gsm_reference/lm_eval were scored"):
+        evidence(only(parent, ["gsm"]), parent, SETS)
 
 
 def test_a_finding_says_what_it_found(parent: Results, contaminated: Results):

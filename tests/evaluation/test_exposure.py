@@ -165,7 +165,7 @@ def reads_of(whole: Sequence[Item], questions: Sequence[Item] = ()) -> Reads:
 def score(texts: Sequence[str]) -> Results:
     """An n-gram model pretrained on both formats, cooled down on texts, each read once."""
     model = NGram(10).train([form.text(item) for item in problems(60, seed=13) for form in Format]).train(texts)
-    scoring = Scoring(model, Bytes(), 512, 256, 8)
+    scoring = Scoring(model, Bytes(), 512, 256)
     return Results(
         {
             (task, form): [

@@ -1,7 +1,9 @@
 import math
+import os
 
 import numpy as np
 import pytest
+from huggingface_hub import is_offline_mode
 from lm_eval.api.instance import Instance
 
 from marin.errors import GarbledDocument, NothingScored
@@ -10,12 +12,12 @@ from marin.evaluation.formats import Format
 from marin.evaluation.harness import ItemTask, ScoringModel, evaluate_items
 from marin.evaluation.items import Item
 from marin.evaluation.scoring import Scoring
-from tests.evaluation.models import Bytes, NGram, unigram
+from tests.evaluation.models import Bytes, NGram, Rows, unigram
 from tests.evaluation.problems import problems
 
 
 def model(scorer) -> ScoringModel:
-    return ScoringModel(Scoring(scorer, Bytes(), 384, 128, 8))
+    return ScoringModel(Scoring(scorer, Bytes(), 384, 128))
 
 
 def test_a_uniform_model_pays_the_same_for_every_byte():
@@ -45,6 +47,21 @@ def test_a_model_that_saw_the_solutions_picks_them_and_another_does_not():
     assert trained.scored[gold].total / size == pytest.approx(results["seen"]["items"][0]["gold_bits_per_byte"])
 
 
+def test_the_hub_can_be_asked_again_afterwards(monkeypatch):
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    meanwhile = []
+
+    def scorer(tokens):
+        meanwhile.append((is_offline_mode(), os.environ["HF_HUB_OFFLINE"]))
+        return unigram(np.zeros(257)).scorer(tokens)
+
+    evaluate_items(model(Rows(scorer)), [ItemTask("few", problems(2, seed=1), Format.OLMES, 1)])
+    assert set(meanwhile) == {(True, "1")}
+    assert not is_offline_mode()
+    assert "HF_HUB_OFFLINE" not in os.environ
+
+
 def test_a_task_without_items_scored_nothing():
     with pytest.raises(NothingScored, match="empty"):
         evaluate_items(model(unigram(np.zeros(257))), [ItemTask("empty", [], Format.OLMES, 1)])
@@ -63,7 +80,7 @@ def test_greedy_answers_follow_the_likeliest_token_until_a_stop():
     assert trained.generate_until(asked) == [" it is 4.", " it"]
 
 
-def test_greedy_is_claimed_only_where_it_is_certain():
+def test_greedy_is_claimed_where_every_token_is_the_likeliest():
     trained = model(NGram(8).train(["Q: 2+2? A: it is 4.\n"] * 20))
     (sure, unsure) = trained.loglikelihood(
         [request("loglikelihood", "Q: 2+2? A:", " it is 4."), request("loglikelihood", "Q: 2+2? A:", " 5")]

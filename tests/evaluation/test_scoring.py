@@ -10,7 +10,7 @@ from marin.errors import BadField, NonFiniteLoss
 from marin.evaluation.encoder import OffsetEncoder
 from marin.evaluation.scoring import Scoring, Windows, bits_per_byte, windows, windows_from_end
 from marin.store.files.directory import Directory
-from tests.evaluation.models import Bytes, NGram, Pairs, unigram
+from tests.evaluation.models import Bytes, NGram, Pairs, Rows, unigram
 from tests.shared_data import shared
 
 LOGITS = np.random.default_rng(0).normal(size=257)
@@ -21,8 +21,8 @@ def by_hand(text: str) -> float:
     return float(-sum(LOGPROBS[b] for b in text.encode()) / math.log(2))
 
 
-def scoring(model=None, encoder=None, window: int = 16, stride: int = 12, batch: int = 4) -> Scoring:
-    return Scoring(model or unigram(LOGITS), encoder or Bytes(), window, stride, batch)
+def scoring(model=None, encoder=None, window: int = 16, stride: int = 12) -> Scoring:
+    return Scoring(model or unigram(LOGITS), encoder or Bytes(), window, stride)
 
 
 def test_documents_match_the_sum_of_token_probabilities_at_any_length():
@@ -42,7 +42,7 @@ def test_stripped_text_is_scored_as_if_it_had_never_had_the_whitespace():
     assert raw[1].bits == raw[1].stripped_bits
     # Also where stripping changes the last token, not only drops some.
     text = "abc "
-    pairs = Scoring(unigram(np.arange(Pairs.vocabulary) / 1000), Pairs(), 8, 4, 2)
+    pairs = Scoring(unigram(np.arange(Pairs.vocabulary) / 1000), Pairs(), 8, 4)
     assert pairs.documents([text])[0].stripped_bits == pytest.approx(pairs.documents(["abc"])[0].bits, rel=1e-6)
 
 
@@ -52,7 +52,7 @@ def test_a_window_gives_every_token_the_context_that_the_stride_promises():
     def positions(tokens: np.ndarray) -> np.ndarray:
         return -np.broadcast_to(np.arange(1, tokens.shape[1]), (tokens.shape[0], tokens.shape[1] - 1)).astype(float)
 
-    asked = Scoring(positions, Bytes(), 16, 12, 3).continuations([("", "z" * 50), ("y" * 45, "z" * 5)])
+    asked = Scoring(Rows(positions), Bytes(), 16, 12).continuations([("", "z" * 50), ("y" * 45, "z" * 5)])
     whole, tail = (np.round(one.bits * math.log(2)).astype(int) for one in asked)
     assert list(whole[:2]) == [1, 2]
     assert whole[4:].min() == 16 - 12
@@ -98,7 +98,7 @@ def test_candidates_of_one_prompt_are_scored_as_if_each_were_alone(window: int, 
 
 
 def test_a_token_that_straddles_the_boundary_counts_for_the_continuation():
-    asked = Scoring(unigram(np.arange(Pairs.vocabulary) / 1000), Pairs(), 8, 4, 2)
+    asked = Scoring(unigram(np.arange(Pairs.vocabulary) / 1000), Pairs(), 8, 4)
     (scored,) = asked.continuations([("abc", "defg")])  # tokens ab|cd|ef|g
     assert len(scored.bits) == 3
     assert list(scored.starts) == [0, 1, 3]
@@ -130,7 +130,7 @@ def test_a_token_without_a_finite_probability_is_an_error_that_shows_the_text():
         return np.where(tokens[:, 1:] == ord("!"), -np.inf, -1.0)
 
     with pytest.raises(NonFiniteLoss, match="bang!"):
-        scoring(broken).documents(["fine", "bang!"])
+        scoring(Rows(broken)).documents(["fine", "bang!"])
     with pytest.raises(BadField, match="stride 16"):
         scoring(stride=16)
 
@@ -145,7 +145,7 @@ def test_a_real_tokenizer_covers_the_text_and_its_answer_tokens(tmp_path):
     (encoded,) = encoder.encode([text])
     assert encoded.ends[-1] == len(text)
     assert encoder.decode(encoded.ids.tolist()) == text
-    uniform = Scoring(unigram(np.zeros(encoder.vocabulary)), encoder, 128, 64, 4)
+    uniform = Scoring(unigram(np.zeros(encoder.vocabulary)), encoder, 128, 64)
     (scored,) = uniform.continuations([("Answer:", text[7:])])
     gold = text[7:]
     start = gold.index("<<")

@@ -5,6 +5,7 @@ from scipy import stats
 from marin.errors import NothingScored
 from marin.evaluation.statistics import (
     detectable_effect,
+    holm,
     mean,
     paired_difference,
     paired_rate_difference,
@@ -71,3 +72,23 @@ def test_items_that_agree_exactly():
 def test_one_item_has_no_interval():
     with pytest.raises(NothingScored, match="at least 2"):
         mean([1.0])
+
+
+def test_p_values_agree_with_scipy_and_with_the_interval():
+    assert mean(A.tolist()).p == pytest.approx(stats.ttest_1samp(A, 0).pvalue)
+    assert unpaired_difference(A, B).p == pytest.approx(stats.ttest_ind(A, B, equal_var=False).pvalue)
+    assert mean([1.0, 1.0, 1.0]).p == 0
+    assert mean([0.0, 0.0]).p == 1
+    for shift in np.linspace(-1, 1, 21):
+        estimate = mean((B + shift).tolist())
+        assert (estimate.p < 0.05) is estimate.excludes_zero
+
+
+def test_holm_agrees_with_statsmodels():
+    from statsmodels.stats.multitest import multipletests
+
+    draw = np.random.default_rng(2)
+    for size in (1, 2, 5, 20):
+        ps = (draw.random(size) ** 3).tolist()
+        assert holm(ps) == pytest.approx(multipletests(ps, method="holm")[1])
+    assert holm([]) == []

@@ -30,7 +30,7 @@ def test_a_paused_holder_that_wakes_up_late_is_stopped_and_takes_what_the_other_
     late = drivers.start(race.file, shared_prefix, where=HASTY)
     race.wait_until_began("gated")
     race.close_for(late.pid)
-    late.send(signal.SIGSTOP)
+    late.pause()
     other = drivers.start(race.file, shared_prefix, where=HASTY)
     race.wait_until_began("gated", times=2)
     if wakes == MEANWHILE:
@@ -58,7 +58,7 @@ def test_a_paused_holder_that_ends_its_work_as_it_wakes_up_cannot_commit(
     race = Race(tmp_path, layers=1, wide=2, gated=True)
     late = drivers.start(race.file, shared_prefix, where=HASTY)
     race.wait_until_began("gated")
-    late.send(signal.SIGSTOP)
+    late.pause()
     other = drivers.start(race.file, shared_prefix, where=HASTY)
     race.wait_until_began("gated", times=2)
     race.close_for(other.pid)

@@ -15,10 +15,12 @@ import pytest
 
 from marin import Accelerator, Checkpoint, Context, ExecutorStep, Resources, execution
 from marin.errors import PlanError
+from marin.executor.backends.private_ray import OWNER, TOKEN_FOLDER
 from marin.executor.run_results import Run
 from marin.executor.scheduler import Scheduler
 from marin.store.files.verify import Check
 from marin.store.lease import State, read_lease
+from marin.store.process import Holder
 from marin.store.store import Store
 from tests.support.project import ROOT, Project, gated, wait_for
 from tests.support.toy import Blob, Fail, Join, Write, checkpoint, planned, statuses
@@ -71,9 +73,11 @@ class Publish(ExecutorStep[Checkpoint], op="toy-publish-on-ray"):
     def run(self, ctx: Context) -> Checkpoint:
         kept = ctx.state / "step-2"
         kept.write_text("count.txt", "2")
-        assert list(ctx.milestones) == [2]
-        ctx.publish(self.at(2), checkpoint(2), kept)
         died = Path(f"{self.gate}.died")
+        if 2 in ctx.milestones:  # the next attempt is asked for it unless the driver has seen that it is there
+            ctx.publish(self.at(2), checkpoint(2), kept)
+        else:
+            assert died.exists()
         if self.dies and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -128,14 +132,15 @@ def cluster_address() -> Iterator[str]:
     """Of a running cluster of one node with 4 CPUs, which drivers join; it ends with the iteration."""
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_AUTH_MODE"] = "disabled"
     before = psutil.Process().children(recursive=True)
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 4, "object_store_memory": 100 << 20, "include_dashboard": False},
-    )
-    yield cluster.address  # pyright: ignore[reportReturnType]
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        cluster = Cluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 4, "object_store_memory": 100 << 20, "include_dashboard": False},
+        )
+        yield cluster.address  # pyright: ignore[reportReturnType]
+        cluster.shutdown()
     after = [process for process in psutil.Process().children(recursive=True) if not is_of_the_tests(process)]
     assert wait_until_gone([process for process in after if process not in before]) == []
 
@@ -208,7 +213,11 @@ POD = Accelerator(name="v4-2048", chips=1024, hosts=256, peak_flops=275e12)
     ("resources", "asked", "there"),
     [
         (Resources(cpus=5), "5 CPU", "4 CPU"),
-        (Resources(accelerator=POD), "1 v4-2048-head", "0 v4-2048-head"),
+        (
+            Resources(accelerator=POD),
+            "v4-2048 (256 hosts), each host with 1 CPU, 4 TPU",
+            "no accelerator that Ray knows",
+        ),
         (Resources(memory_gib=20_000), "20,000.0 GiB memory", "GiB memory"),
     ],
 )
@@ -260,7 +269,7 @@ def test_a_milestone_starts_its_dependent_while_the_run_goes_on(
     publish = Publish(gate=gate, dies=dies, label="train")
     cooldown = OpenGate(source=publish.at(2), gate=gate, label="cooldown")
     done = run_on(address, prefix, end=publish, cooldown=cooldown)
-    assert set(statuses(done).values()) == {"ran"}
+    assert statuses(done) == dict.fromkeys(statuses(done), "ran"), done.results[publish].error
     assert (tmp_path / "gate").exists()
     assert (tmp_path / "gate.died").exists() is dies
     assert len(list(Path(prefix, "toy-published-on-ray").iterdir())) == 1
@@ -289,10 +298,17 @@ def started(project: Project, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_at_once(tmp_path: Path) -> None:
+def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setenv("HOME", str(temporary))
     project, gate = gated(tmp_path)
     driver = started(project, sys.executable, str(project.file))
     wait_for(Path(f"{gate}.started"))
+    (owner,) = temporary.glob(f"{TOKEN_FOLDER}*/{OWNER}")
     cluster = psutil.Process(driver.pid).children(recursive=True)
     assert "raylet" in {process.name() for process in cluster}
     agents = [process for process in cluster if process.name().endswith("Agent")]  # see it a minute later, by a timer
@@ -300,6 +316,9 @@ def test_kill_9_of_the_driver_takes_its_cluster_along_and_the_next_run_goes_on_a
     driver.communicate()
     assert wait_until_gone([process for process in cluster if process not in agents]) == []
     assert not (project.store / ".marin/records").exists()
+    # Its token stays; who starts a Ray next removes it: tests/executor/test_ray_private.py
+    assert owner.with_name("token").exists()
+    assert Holder.parse(owner.read_bytes()).is_gone()
     gate.touch()
     began = time.monotonic()
     project.run()
@@ -346,7 +365,7 @@ def test_telling_the_driver_to_stop_stops_the_step_and_the_cluster_and_gives_the
         os.killpg(driver.pid, number)
     else:
         driver.send_signal(number)
-    said, _ = driver.communicate(timeout=60)
+    said, _ = driver.communicate(timeout=120)
     assert driver.returncode == 128 + number, said
     assert "Traceback" not in said
     store = Store(str(project.store))

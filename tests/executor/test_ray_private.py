@@ -1,11 +1,18 @@
 """The Ray that a run starts for itself."""
 
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import psutil
+import pytest
 
 from marin.errors import NoCluster
-from marin.executor.backends.private_ray import PrivateRay
+from marin.executor.backends.private_ray import OWNER, TOKEN_FOLDER, PrivateRay
+
+WHO = "import sys; from marin.store.process import this_process; sys.stdout.buffer.write(this_process().to_json())"
 
 
 def complaint(private: PrivateRay) -> str:
@@ -16,9 +23,25 @@ def complaint(private: PrivateRay) -> str:
     return ""
 
 
-def test_one_that_dies_after_it_answered_is_not_waited_for() -> None:
-    """As its node does by itself where the machine is too busy; who joins it would ask for minutes."""
+def token(folder: Path, owner: bytes) -> Path:
+    """As a process leaves it. owner: b"" for nobody knows whose."""
+    made = Path(tempfile.mkdtemp(prefix=TOKEN_FOLDER, dir=folder))
+    (made / "token").write_text("secret")
+    if owner:
+        (made / OWNER).write_bytes(owner)
+    return made
+
+
+def test_one_that_dies_after_it_answered_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its node does by itself where the machine is too busy; who joins it would ask for minutes. When it starts, it
+    removes the token of a process that was killed, of which tests/executor/test_ray.py kills one."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.run([sys.executable, "-c", WHO], capture_output=True, check=True).stdout
+    dead, foreign = token(tmp_path, gone), token(tmp_path, b"")
     private = PrivateRay()
+    assert not dead.exists()
+    assert (foreign / "token").exists()
+    assert not private.token or Path(private.token).exists()
     try:
         assert complaint(private) == ""
         port = private.address.rpartition(":")[2]

@@ -1,20 +1,47 @@
 """docs/howto: its experiments run, and what its pages show is true."""
 
+import inspect
+import io
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from marin import BatchSchedule, ExecutorStep, Stages, mixture
+from marin.cli.exits import Exit
+from marin.data.documents import read_documents
+from marin.data.dropped import read_dropped
+from marin.data.tokenizer import train_bpe
 from marin.executor.make_here import make_here
+from marin.store.files.directory import Directory
+from marin.training.model import Llama
+from marin.training.optimizer import Adam
+from marin.training.schedule import Schedule
+from marin_operators.download import FsspecFiles
 from marin_operators.text_files import TextFiles
-from tests.support.new_project import marin, new_project
+from marin_operators.tokenize import Tokenize
+from marin_operators.train import Train
+from marin_operators.train_tokenizer import TrainTokenizer
+from tests.marin_operators.servers import HubServer, serving
+from tests.support.new_project import marin, new_project, told
 from tests.support.project import ROOT
 
 PAGES = ROOT / "docs/howto"
+BUILT = {
+    "checkpoints",
+    "evaluate",
+    "fine-tune",
+    "quality-model",
+}  # they show more; tests/marin_operators runs what they name
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +61,164 @@ def unspaced(code: str) -> str:
     return "".join(code.split()).replace(",)", ")")
 
 
+def page_steps() -> dict[str, Any]:
+    """What the functions of the pages of BUILT take, by the names that they have there."""
+    text = TextFiles(path="/data/text", label="own")
+    tokenizer = TrainTokenizer(documents=(text,), vocabulary=512, label="own")
+    tokens = mixture({Tokenize(documents=text, tokenizer=tokenizer, label="own"): 1.0})
+    run = Train(
+        label="run",
+        model=Llama(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2, seq_len=32),
+        vocabulary=512,
+        optimizer=Adam(peak_lr=1e-3),
+        schedule=Schedule(warmup=2),
+        data=Stages({0: tokens}),
+        batch=BatchSchedule({0: 4}),
+        seq_len=32,
+        seed=0,
+        block=32,
+        end_step=8,
+    )
+    chats = FsspecFiles(urls=("/data/chats/*.jsonl",), label="chats")
+    return {
+        **dict.fromkeys(("base", "checkpoint"), run),
+        **dict.fromkeys(("web", "code", "c4"), text),
+        "tokenizer": tokenizer,
+        "pretraining": tokens,
+        "files": chats,
+    }
+
+
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
-def test_code_on_a_page_is_from_an_example_or_builds_by_itself(page: Path, examples: str) -> None:
-    names = {"training": TextFiles(path="/text")}
-    for block in blocks(page):
-        if unspaced(block) not in examples:
-            exec(block, names)
+def test_code_on_a_page_is_of_a_file_that_runs(page: Path, examples: str) -> None:
+    """Of the file beside it, or of what `marin new` writes, which tests/docs runs. Of BUILT, it builds by itself, and
+    what its functions return is a step."""
+    beside = page.with_name(f"{page.stem.replace('-', '_')}.py")
+    known = examples + (unspaced(beside.read_text()) if beside.exists() else "")
+    others = [block for block in blocks(page) if unspaced(block) not in known]
+    assert others == [] or page.stem in BUILT
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in others:
+        exec(block, names)
+    given, functions = page_steps(), [one for one in names.values() if getattr(one, "__module__", "") == page.stem]
+    assert functions or not any("def " in block for block in others)
+    for function in functions:
+        made = function(*(given[parameter] for parameter in inspect.signature(function).parameters))
+        assert isinstance(made, ExecutorStep)
+    assert not beside.exists() or f"({beside.name})" in page.read_text()
+
+
+def test_every_file_beside_a_page_runs_below() -> None:
+    run = {
+        *HUB,
+        "clean_text",
+        "quality_model",
+        "read_outputs",
+        "change_a_run",
+        "run_health",
+        "tpu_slices",
+        "mixtures",
+        "microanneal",
+        "contamination",
+        "inspect_batches",  # tests/cli/test_inspect_command.py
+    }
+    assert {path.stem for path in PAGES.glob("*.py")} == run
+
+
+REVISION = re.compile(r'"([0-9a-f]{40})"')
+REPOSITORY = re.compile(r'repo(?:sitory)?="([^"]+)"')
+
+
+def dataset(_: Path) -> dict[str, bytes]:
+    """Each record with all fields that the page reads."""
+    record = {"text": "one", "question": "2 + 2?", "answer": "4", "content": "pass", "language": "Python"}
+    made: Any = io.BytesIO()
+    table = pa.Table.from_pydict({name: [value] * 2 for name, value in record.items()})  # pyright: ignore
+    pq.write_table(table, made)  # pyright: ignore
+    return {"finemath-3plus/train-0.parquet": made.getvalue(), "README.md": b"not this"}
+
+
+def tokenizer(folder: Path) -> dict[str, bytes]:
+    train_bpe(Directory(str(folder)), ["some text to train on, and some more text"] * 9, 300)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+HUB: dict[str, tuple[str, Callable[[Path], dict[str, bytes]]]] = {
+    "huggingface_dataset": ("4 ran", dataset),
+    "own_tokenizer": ("7 ran", tokenizer),
+}
+
+
+def given(page: str, folder: Path) -> Path:
+    """The page's file, with our data in place of what it names."""
+    (folder / "data/text").mkdir(parents=True)
+    (folder / "data/text/a.txt").write_text("the one and the other, one after the other. " * 300)
+    (folder / "data/my_tokenizer").mkdir()
+    tokenizer(folder / "data/my_tokenizer")
+    source = (PAGES / f"{page}.py").read_text()
+    (folder / f"{page}.py").write_text(source.replace('"/data/', f'"{folder}/data/'))
+    return folder / f"{page}.py"
+
+
+@pytest.mark.parametrize("page", HUB)
+def test_what_reads_the_hub_runs(page: str, tmp_path: Path) -> None:
+    says, served = HUB[page]
+    file = given(page, tmp_path)
+    [repository], [revision] = (found.findall(file.read_text()) for found in (REPOSITORY, REVISION))
+    (tmp_path / "hub").mkdir()
+    of: dict[str, object] = {"repo": repository, "revision": revision, "files": served(tmp_path / "hub")}
+    of |= dict.fromkeys(("large", "lies", "gated"), frozenset[str]())
+    with serving(HubServer, **of) as base:
+        hub = {"HF_ENDPOINT": base, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": str(tmp_path / "home")}
+        assert says in told(tmp_path, sys.executable, file.name, "--backend", "inline", ends=0, **hub)
+
+
+@pytest.mark.slow
+def test_a_run_is_changed_in_the_middle_and_planned_on_slices(tmp_path: Path) -> None:
+    """The slices' training is the run that was changed: at rehearsal scale it is there already."""
+    changed, sliced = given("change_a_run", tmp_path / "a"), PAGES / "tpu_slices.py"
+    on_slices = changed.with_name(sliced.name)
+    on_slices.write_text(sliced.read_text().replace('"/data/', f'"{tmp_path}/a/data/'))
+    assert "6 ran" in told(tmp_path, sys.executable, str(changed), "--backend", "inline")
+    assert "4 cached" in told(tmp_path, sys.executable, str(on_slices), "--backend", "inline")
+    assert "2 × v5p-1024" in told(tmp_path, sys.executable, str(changed), "--scale", "full", "--dry-run")
+    said = told(tmp_path, sys.executable, str(on_slices), "--scale", "full", "--dry-run")
+    assert re.search(r"run .* v4-2048 ", said)
+    on_slices.write_text(on_slices.read_text().replace("Scale.FULL: 4096}", "Scale.FULL: 4000}"))
+    said = told(tmp_path, sys.executable, str(on_slices), "--scale", "full", "--dry-run", ends=Exit.EXPERIMENT)
+    watched = given("run_health", tmp_path / "b")
+    for domain in ("code", "web"):
+        shutil.copytree(tmp_path / "a/data/text", tmp_path / "b/data" / domain)
+    told(tmp_path, sys.executable, str(watched), "--backend", "inline")
+    (metrics,) = (tmp_path / "store/train").glob("watched-*/metrics.jsonl")
+    assert "held_out/bpb/web" in metrics.read_text()
+    [shown] = re.findall(r"^BadField: .*$", (PAGES / "tpu-slices.md").read_text(), re.MULTILINE)
+    assert shown in said
+
+
+def test_shares_by_tokens_are_gone_over_to_evenly_and_shown_before(tmp_path: Path) -> None:
+    """The table at plan, by what the store holds, is what the training draws in the end."""
+    mixed = given("mixtures", tmp_path / "a")
+    for domain, times in (("web", 8), ("code", 4), ("papers", 1)):
+        (tmp_path / "a/data" / domain).mkdir()
+        for number in range(times):
+            shutil.copytree(tmp_path / "a/data/text", tmp_path / "a/data" / domain / str(number))
+    before = json.loads(marin(tmp_path, "phases", str(mixed), "--data", "--json"))["phases"][0]
+    assert (before["draws"], [shares for _, shares in before["stages"]]) == (None, [{}, {}])
+    assert "ran" in told(tmp_path, sys.executable, str(mixed), "--backend", "inline")
+    shown = marin(tmp_path, "phases", str(mixed), "--data", "--json", "--prefix", "store")
+    after = json.loads(shown)["phases"][0]
+    held = {row["name"]: row["available"] for row in after["draws"]["total"]}
+    assert after["over"] == {"4": 2}
+    cooldown = after["stages"][1][1]
+    good = held["code"] + 5 * held["papers"]
+    assert cooldown["papers"] == pytest.approx(0.3 * 5 * held["papers"] / good)
+    (metrics,) = (tmp_path / "store/train").glob("run-*/metrics.jsonl")
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    drawn = {name: 32 * sum(row["sources"].get(name, 0) for row in rows) for name in held}
+    assert {row["name"]: row["drawn"] for row in after["draws"]["total"]} == drawn
+    assert [row["sources"].get("papers", 0) for row in rows[:4]] == [0, 0, 0, 0]
+    assert any("over 2 steps" in str(row) for row in rows)
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
@@ -48,15 +227,47 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
+def test_text_is_cleaned_and_what_is_bad_of_it_listed(tmp_path: Path) -> None:
+    file = given("clean_text", tmp_path)
+    (tmp_path / "data/text/b.jsonl").write_bytes(b'{"text": "one"}\n{"text": null}\n')
+    assert "6 ran" in told(tmp_path, sys.executable, file.name, "--backend", "inline")
+    (crawl,) = (tmp_path / "store/text-files").glob("crawl-*")
+    [bad] = read_dropped(Directory(str(crawl)))
+    assert (bad.reason, bad.id.rpartition("/")[2]) == ("no text", "b.jsonl line 2")
+
+
+def test_what_holds_a_test_item_is_dropped(tmp_path: Path) -> None:
+    file = given("contamination", tmp_path)
+    asked = "Which of these rivers, seen from the harbour wall at noon, carries the most barley to the sea?"
+    (tmp_path / "data/suite").mkdir()
+    (tmp_path / "data/suite/mmlu.jsonl").write_text(json.dumps({"question": asked, "answer": "none"}) + "\n")
+    (tmp_path / "data/text/b.txt").write_text(f"Somebody asked: {asked.upper()}")
+    assert "4 ran" in told(tmp_path, sys.executable, file.name, "--backend", "inline")
+    (clean,) = (tmp_path / "store/decontaminate").glob("crawl-*")
+    [gone] = read_dropped(Directory(str(clean)))
+    assert (gone.reason, gone.detail["items"]) == ("contaminated", 1)
+
+
+def test_a_model_of_a_judges_opinion_keeps_the_best_of_a_crawl(tmp_path: Path) -> None:
+    file = given("quality_model", tmp_path)
+    reasons = [f"It fell because it was {n} kg. It rose because it was warm." for n in range(300)]
+    others = [f"Buy {n} now. Best price of {n} shops." for n in range(300)]
+    lines = [json.dumps({"text": text}) for pair in zip(reasons, others, strict=True) for text in pair]
+    (tmp_path / "data/text/crawl.jsonl").write_text("\n".join(lines) + "\n")
+    assert "8 ran" in told(tmp_path, sys.executable, file.name, "--backend", "inline")
+    (best,) = (tmp_path / "store/select").glob("best-*")
+    kept = [document.text for document in read_documents(Directory(str(best)))]
+    assert 55 <= len(kept) < 300
+    assert all("because" in text for text in kept)
+
+
 def test_documents_are_read_in_python_as_the_page_says(tmp_path: Path) -> None:
     (tmp_path / "text").mkdir()
     for name in "ab":
         (tmp_path / f"text/{name}.txt").write_text(name)
     step, prefix = TextFiles(path=str(tmp_path / "text")), str(tmp_path / "store")
     make_here(step, prefix)
-    names: dict[str, Any] = {}
-    exec(blocks(PAGES / "read-outputs.md")[0], names)
-    assert names["texts"](prefix, step.identity) == ["a", "b"]
+    assert told(tmp_path, sys.executable, str(PAGES / "read_outputs.py"), prefix, step.identity) == "a\nb\n"
 
 
 def test_the_experiment_of_the_readme_runs(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from marin.steps.scale import Scale
 from marin.store.store import Store, open_store
 from marin.training.checkpoint import complete_steps
 from marin_datasets.rehearsal.python_text import PydocPages
+from marin_operators.train import Train
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -73,6 +74,13 @@ executor_main(build, ["--prefix", sys.argv[1], "--backend", "inline"])
     return [event for event in events if event["event"] == "ended" and "step" in event]
 
 
+def test_it_stays_small() -> None:
+    """Three minutes on two quiet cores; here by its work, since a clock measures what else the machine does."""
+    trainings = [step for step in build(Scale.REHEARSAL).steps() if isinstance(step, Train)]
+    assert len(trainings) <= 4
+    assert sum(step.flops() for step in trainings) < 4e12
+
+
 def test_killed_in_training_it_goes_on_and_then_nothing_runs(tmp_path: Path) -> None:
     prefix = str(tmp_path / "store")
     store = open_store(prefix)
@@ -89,9 +97,7 @@ def test_killed_in_training_it_goes_on_and_then_nothing_runs(tmp_path: Path) -> 
     before = committed(store)
     assert qwen.identity not in before
 
-    began = time.monotonic()
     said = finish(prefix)
-    assert time.monotonic() - began < 600
     after = committed(store)
     assert after.keys() == {step.identity for step in steps}
     assert {identity: after[identity] for identity in before} == before, "a committed output was made again"

@@ -337,3 +337,35 @@ def test_what_only_an_import_runs_does_not_count(tmp_path: Path) -> None:
     assert "1 cached" in run(project, "--dry-run", expect=0)
     lazy.write_text(lazy.read_text().replace("used():\n    return 1", "used():\n    return 2"))
     assert "lib.lazy.used changed" in run(project, "--dry-run", expect=3)
+
+
+VERSION = '''
+"""Does a file beside the experiment count, where run() only asks for the version of a package?"""
+import os
+from importlib import metadata
+
+from marin import Context, Experiment, ExecutorStep, Scale, executor_main
+from tests.support.toy import Blob
+
+
+class Versioned(ExecutorStep[Blob], op="versioned"):
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", metadata.version("numpy"))
+        return Blob(bytes=1)
+
+
+def build(scale: Scale) -> Experiment:
+    return Experiment(issue=1, question=__doc__, results={"versioned": Versioned()})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+
+
+def test_to_ask_for_the_version_of_a_package_reads_no_folder(tmp_path: Path) -> None:
+    """Python lists every folder of its path for that, the experiment's among them."""
+    project = Project(tmp_path / "project", VERSION)
+    run(project, expect=Exit.OK)
+    (project.folder / "exp2_new.py").write_text("new = True\n")
+    assert "1 cached" in run(project, "--dry-run", expect=Exit.OK)

@@ -38,7 +38,6 @@ def test_an_edit_that_python_overlooks_is_said_and_nothing_is_made_by_the_old_co
     """Python takes bytecode for a file's where its size and whole second of its time are the same."""
     project = Project(tmp_path / "project", new_interpreters=True)
     keeps = {**project.environment(), "PYTHONPYCACHEPREFIX": str(project.folder / "compiled")}
-    del keeps["PYTHONDONTWRITEBYTECODE"]
     monkeypatch.setattr(project, "environment", lambda: keeps)
     second = project.words.stat().st_mtime_ns // 10**9 * 10**9
     os.utime(project.words, ns=(second, second))

@@ -27,6 +27,7 @@ CORPUS = """
         name="{name}",
         weight=9.0,
         licence="any",
+        kind="any",
         full=Hub(repo="some-lab/added", revision=None),
         rehearsal=problems("{name}", seed={seed}, count=9, form=Form.TEXTBOOK),
     ),

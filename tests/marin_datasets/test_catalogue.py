@@ -13,6 +13,7 @@ import pytest
 
 from experiments.pipeline import Pipeline
 from marin.data.artifacts import Documents
+from marin.data.chosen_files import chosen
 from marin.data.documents import read_documents
 from marin.data.mixture import BatchSchedule, Mixture, blend, mixture
 from marin.errors import BadField, MissingRevision
@@ -20,7 +21,8 @@ from marin.evaluation.formats import olmes
 from marin.evaluation.items import read_items
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
-from marin_datasets import catalogue, held_out, shares
+from marin_datasets import catalogue, catalogue_table, held_out, shares
+from marin_datasets.chats import SETS, Chats
 from marin_datasets.corpus import Corpus, Hub
 from marin_datasets.gsm8k import test_items as gsm8k_test_items
 from marin_datasets.rehearsal.installation import Share, standard_library
@@ -28,6 +30,7 @@ from marin_datasets.rehearsal.math_problems import Bundle, GenerateItems
 from marin_operators.download import HttpIndex, HuggingFace, ReadDocuments
 from tests.marin_datasets import published_tables as tables
 from tests.marin_operators.running import run_step
+from tests.support.project import ROOT
 
 
 def printed(shares_by_name: Mapping[str, float]) -> dict[str, str]:
@@ -97,13 +100,60 @@ def test_an_unknown_corpus_is_refused_with_the_nearest_name() -> None:
         catalogue.corpus("megamath/webb")
 
 
+ABBREVIATED = {"tulu_sft_train"}  # only digits of its commit are public
+
+
+def test_a_commit_of_which_only_some_digits_are_public_is_called_that() -> None:
+    hubs = {name: each.full for name, each in catalogue.CORPORA.items()}
+    short = {name for name, full in hubs.items() if isinstance(full, Hub) and len(full.revision or "") < 40}
+    assert short == ABBREVIATED
+    for name in ABBREVIATED:
+        assert "whose full digits are not public" in catalogue.corpus(name).published
+        catalogue.corpus(name).raw(Scale.FULL)
+
+
 @pytest.mark.parametrize("name", catalogue.CORPORA)
+def test_every_entry_is_complete(name: str) -> None:
+    """What nobody knows is said to be unknown; numbers that were made up would not be."""
+    entry = catalogue.corpus(name)
+    assert entry.kind
+    assert entry.licence
+    assert entry.contamination
+    assert entry.full.patterns
+    assert entry.tokens is None or entry.tokens > 1e9
+    assert catalogue_table.stand_in(entry.rehearsal)
+    found = [row for row in catalogue_table.page().splitlines() if row.startswith(f"| `{name}` |")]
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("each", SETS.values(), ids=lambda each: each.name)
+def test_every_set_of_chats_is_complete(each: Chats) -> None:
+    assert re.fullmatch("[0-9a-f]{7,40}", each.revision)
+    assert each.chats > 0
+    assert each.licence
+    assert f"| `{each.name}` |" in catalogue_table.page()
+
+
+def test_the_page_of_the_catalogue_is_what_the_catalogue_says() -> None:
+    """./py -m marin_datasets.catalogue_table > docs/reference/datasets.md"""
+    assert (ROOT / "docs/reference/datasets.md").read_text() == catalogue_table.page()
+
+
+def test_only_the_bundle_as_it_was_cached_reads_the_test_items() -> None:
+    """The story of the project: data/math without test.json."""
+    names = ["data/math/gsm8k/train.jsonl.zst", "data/math/tulu_math/a.jsonl", "data/math/gsm8k/test.json"]
+    full = {name: catalogue.corpus(name).full for name in ("all_math", "dolmino/math")}
+    taken = {name: chosen(names, each.patterns, each.excludes, name) for name, each in full.items()}
+    assert taken == {"all_math": names, "dolmino/math": names[:2]}
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.CORPORA))
 def test_full_scale_is_pinned(name: str) -> None:
     read = catalogue.corpus(name).raw(Scale.FULL)
     assert isinstance(read, ReadDocuments)
     files = read.files
     if isinstance(files, HuggingFace):
-        assert re.fullmatch("[0-9a-f]{40}", files.revision)
+        assert re.fullmatch("[0-9a-f]{7}" if name in ABBREVIATED else "[0-9a-f]{40}", files.revision)
     else:
         assert isinstance(files, HttpIndex)
         assert re.fullmatch("[0-9a-f]{64}", files.index.sha256)
@@ -117,6 +167,7 @@ def test_a_corpus_without_a_public_commit_plans_a_rehearsal_but_not_the_full_sca
         name="mystery",
         weight=1.0,
         licence="?",
+        kind="?",
         full=Hub(repo="some-lab/mystery", revision=None),
         rehearsal=known.rehearsal,
     )
@@ -127,7 +178,7 @@ def test_a_corpus_without_a_public_commit_plans_a_rehearsal_but_not_the_full_sca
 
 def test_names_steps_and_seeds_are_one_to_one() -> None:
     for scale in Scale:
-        steps = [corpus.raw(scale) for corpus in catalogue.CORPORA.values()]
+        steps = [each.raw(scale) for each in catalogue.CORPORA.values()]
         assert len(set(steps)) == len(steps)
     seeds = [step.seed for step in _closure() if isinstance(step, GenerateItems)]
     assert len(seeds) == len(set(seeds))

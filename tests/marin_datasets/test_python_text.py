@@ -68,9 +68,9 @@ def test_the_reference_repeats_no_paragraph(tmp_path: Path) -> None:
 def test_outside_names_the_python_and_is_cheap() -> None:
     for step in STEPS:
         step.outside()
-        started = time.perf_counter()
+        started = time.process_time()
         ((name, mark),) = step.outside().items()
-        assert time.perf_counter() - started < 0.25  # measured 3-6 ms, wanted 50 on a quiet machine
+        assert time.process_time() - started < 0.1  # of a core; measured 3-6 ms
         assert name.startswith("python-")
         assert ".".join(map(str, sys.version_info[:3])) in mark
         assert str(Path.home()) not in mark

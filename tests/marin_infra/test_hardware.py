@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from marin import Resources
 from marin.errors import BadField
 from marin_infra.hardware import TPUS, gpu, tpu
 
@@ -97,3 +100,13 @@ def test_hardware_may_say_where_it_is() -> None:
     assert gpu("h100", count=8, region="aws/us-east-1").region == "aws/us-east-1"
     with pytest.raises(BadField, match="no region"):
         tpu("v4-8", region="us-central2")
+
+
+def test_another_will_do() -> None:
+    either = replace(tpu("v5p-512"), cpus=8) | replace(tpu("v4-2048"), cpus=8) | replace(tpu("v4-8", slices=4), cpus=8)
+    assert list(map(str, either.accelerators)) == ["v5p-512", "v4-2048", "4 × v4-8"]
+    assert either.cpus == 8
+    with pytest.raises(BadField, match=r"v5p-512 \| v4-8: they differ in cpus, memory_gib or region"):
+        tpu("v5p-512", region="gcp/us-east5") | tpu("v4-8", region="gcp/us-central2")
+    with pytest.raises(BadField, match="only accelerators can stand in for each other"):
+        tpu("v4-8") | Resources()

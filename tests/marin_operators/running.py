@@ -14,11 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 
 from marin.data.artifacts import Checkpoint, Documents
 from marin.data.documents import Document, write_documents
+from marin.executor.shards import MakeShard, Shards
 from marin.steps.artifact import Artifact
+from marin.steps.hosts import ALONE, Host
+from marin.steps.resources import Accelerator
 from marin.steps.step import Context, ExecutorStep
 from marin.store.files.directory import Directory
 from tests.fingerprint.traced import executed, unseen
@@ -42,6 +46,9 @@ class RunningStep:
     artifacts: Mapping[ExecutorStep[Any], Artifact]
     milestones: Sequence[int] = ()
     tracker: str = ""
+    profile: tuple[int, int] | None = None
+    code: str = ""
+    accelerator: Accelerator | None = None
     logged: list[str] = dataclasses.field(default_factory=list)
     published: list[tuple[ExecutorStep[Checkpoint], Checkpoint, Directory]] = dataclasses.field(default_factory=list)
 
@@ -50,6 +57,21 @@ class RunningStep:
 
     def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return [work(item) for item in items]
+
+    def write_shards(
+        self, work: Callable[[Any, Directory], Any], items: Sequence[Any], kind: Any, by: Any = None
+    ) -> list[Any]:
+        if by is not None:
+            shards = Shards(self.state, len(items), kind)
+            by(MakeShard(work), [(item, shards.folder(at)) for at, item in enumerate(items)], shards.add)
+            return shards.move_to(self.out)
+        found = [work(item, self.out) for item in items]
+        plain = msgspec.json.decode(msgspec.json.encode(found))
+        assert msgspec.convert(plain, list[kind], str_keys=True) == found
+        return found
+
+    def on_hosts(self, lead: Callable[[Host], Any], follow: Callable[[Host], object]) -> Any:
+        return lead(ALONE)
 
     def progress(self, done: float, total: float, unit: str, note: str = "") -> None:
         assert 0 <= done <= total
@@ -63,11 +85,16 @@ class RunningStep:
 
 
 def run_step[A: Artifact](
-    step: ExecutorStep[A], inputs: Mapping[ExecutorStep[Any], Artifact], tmp_path: Path, milestones: Sequence[int] = ()
+    step: ExecutorStep[A],
+    inputs: Mapping[ExecutorStep[Any], Artifact],
+    tmp_path: Path,
+    milestones: Sequence[int] = (),
+    accelerator: Accelerator | None = None,
 ) -> A:
     """The step's artifact, tied to its output directory below tmp_path; one directory per identity."""
     where = tmp_path / f"{step.op}-{step.identity[:12]}"
     ctx = RunningStep(Directory(str(where / "out")), Directory(str(where / "state")), inputs, milestones)
+    ctx.accelerator = accelerator
     for dependency in step.dependencies:
         assert dependency in inputs, f"run_step({step.name}): no artifact given for {dependency.name}"
     with executed() as codes:

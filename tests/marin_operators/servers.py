@@ -11,22 +11,55 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
-class FileServer(BaseHTTPRequestHandler):
-    """Serves ``files`` with range requests. Each path's first ``breaks`` answers stop half-way."""
+class Trouble(BaseHTTPRequestHandler):
+    """Answers first what ``troubles`` holds for a path, one each time: a status with headers, 0 for none. log: what was
+    asked."""
 
     protocol_version = "HTTP/1.1"
+    troubles: dict[str, list[tuple[int, dict[str, str]]]]
+    log: list[tuple[str, str]]
+
+    def in_trouble(self) -> bool:
+        self.log.append((self.path, self.headers.get("Range", "")))
+        waiting = self.troubles.get(self.path)
+        if not waiting:
+            return False
+        status, headers = waiting.pop(0)
+        if not status:
+            return False
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+        return True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet."""
+
+
+class FileServer(Trouble):
+    """Serves ``files`` with range requests. Each path's first ``breaks`` answers stop half-way.
+
+    etags: whether it tells one of each file, and starts over for who has a part of another version.
+    """
+
     files: dict[str, bytes]
     breaks: dict[str, int]
     ranges: bool
-    log: list[tuple[str, str]]
+    etags: bool = False
 
     def do_GET(self) -> None:
+        if self.in_trouble():
+            return
         asked = self.headers.get("Range", "")
-        self.log.append((self.path, asked))
         content = self.files.get(self.path)
         if content is None:
             self.send_error(404)
             return
+        etag = f'"{hashlib.md5(content).hexdigest()}"'
+        if self.headers.get("If-Range", etag) != etag:
+            asked = ""
         start = int(re.fullmatch(r"bytes=(\d+)-", asked).group(1)) if asked and self.ranges else 0  # type: ignore[union-attr]
         if start >= len(content) and asked and self.ranges:
             self.send_error(416)
@@ -34,6 +67,8 @@ class FileServer(BaseHTTPRequestHandler):
         body = content[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
+        if self.etags:
+            self.send_header("ETag", etag)
         self.end_headers()
         if self.breaks.get(self.path, 0):
             self.breaks[self.path] -= 1
@@ -41,9 +76,6 @@ class FileServer(BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
 
 
 class PageServer(BaseHTTPRequestHandler):
@@ -77,35 +109,42 @@ class PageServer(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-class HubServer(BaseHTTPRequestHandler):
-    """The endpoints of the Hugging Face hub that a dataset download needs; one repository, one commit."""
+class HubServer(Trouble):
+    """What downloads of a dataset or a tokenizer ask the Hugging Face hub for; one repository, one commit.
 
-    protocol_version = "HTTP/1.1"
+    breaks: how many answers of a file stop after so many bytes.
+    """
+
+    troubles: dict[str, list[tuple[int, dict[str, str]]]] = {}  # noqa: RUF012
+    log: list[tuple[str, str]] = []  # noqa: RUF012
+    breaks: dict[str, tuple[int, int]] = {}  # noqa: RUF012
     repo: str
     revision: str
     files: dict[str, bytes]
     large: frozenset[str]  # stored in LFS: these have a sha256
     lies: frozenset[str]  # served with other bytes than the listing says
     gated: frozenset[str]  # "listing" or "files": where the account is refused, as the hub does at either
+    branch: str = ""  # another name of the commit
     token: str = ""  # of the account that may see the repository; "" for everybody
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
 
     def do_GET(self) -> None:
-        self._answer(body=True)
+        if not self.in_trouble():
+            self._answer(body=True)
 
     def _answer(self, body: bool) -> None:
         path = self.path.split("?")[0]
         listing = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/revision/(\w+)", path)
-        file = re.fullmatch(r"/datasets/([^/]+/[^/]+)/resolve/(\w+)/(.+)", path)
+        file = re.fullmatch(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/(\w+)/(.+)", path)
         found = listing or file
         unknown = self.token and self.headers.get("Authorization") != f"Bearer {self.token}"
         if found is None or found[1] != self.repo or unknown:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"}, body)
         elif ("listing" if listing else "files") in self.gated:
             self._send(403, b"{}", {"X-Error-Code": "GatedRepo"}, body)
-        elif found[2] != self.revision:
+        elif found[2] != self.revision and not (listing and found[2] in (self.revision[:7], self.branch)):
             self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"}, body)
         elif listing:
             siblings = [self._sibling(name, content) for name, content in self.files.items()]
@@ -114,7 +153,11 @@ class HubServer(BaseHTTPRequestHandler):
         else:
             content = self.files[found[3]]
             headers = {"ETag": f'"{_git_blob(content)}"', "X-Repo-Commit": self.revision, "Accept-Ranges": "bytes"}
-            self._send(200, content[::-1] if found[3] in self.lies else content, headers, body)
+            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")) if body else None
+            sent = (content[::-1] if found[3] in self.lies else content)[int(asked[1]) if asked else 0 :]
+            times, after = self.breaks.get(found[3], (0, 0))
+            self.breaks[found[3]] = (times - 1, after)
+            self._send(206 if asked else 200, sent, headers, body, cut=after if body and times > 0 else None)
 
     def _sibling(self, name: str, content: bytes) -> dict[str, object]:
         entry: dict[str, object] = {"rfilename": name, "size": len(content), "blobId": _git_blob(content)}
@@ -122,17 +165,15 @@ class HubServer(BaseHTTPRequestHandler):
             entry["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
         return entry
 
-    def _send(self, status: int, content: bytes, headers: dict[str, str], body: bool) -> None:
+    def _send(self, status: int, content: bytes, headers: dict[str, str], body: bool, cut: int | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if body:
-            self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Quiet."""
+            self.wfile.write(content[:cut])
+            self.close_connection = self.close_connection or cut is not None
 
 
 def _git_blob(content: bytes) -> str:

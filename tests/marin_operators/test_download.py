@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import hashlib
 import json
@@ -17,8 +18,9 @@ import pytest
 import zstandard
 
 from marin.data.artifacts import RawFiles
+from marin.data.chosen_files import matches
 from marin.data.documents import read_documents
-from marin.data.fetching import matches
+from marin.data.dropped import read_dropped
 from marin.data.http_file import HttpFile
 from marin.data.outside_files import copy_file, list_files
 from marin.errors import BadField, GarbledDocument, InputError, MissingRevision, TruncatedShard
@@ -38,7 +40,7 @@ def sha(content: bytes) -> str:
 
 def files_server(files: dict[str, bytes], breaks: dict[str, int] | None = None, ranges: bool = True):
     log: list[tuple[str, str]] = []
-    return serving(FileServer, files=files, breaks=breaks or {}, ranges=ranges, log=log), log
+    return serving(FileServer, files=files, breaks=breaks or {}, ranges=ranges, log=log, troubles={}), log
 
 
 def test_http_files_come_whole_and_checked(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ class LockedServer(FileServer):
 
 def test_a_login_comes_from_netrc_and_goes_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    shared = {"files": {"/one.bin": b"one"}, "breaks": {}, "ranges": True, "log": []}
+    shared = {"files": {"/one.bin": b"one"}, "breaks": {}, "ranges": True, "log": [], "troubles": {}}
     first, second = list[str](), list[str]()
     with (
         serving(LockedServer, **shared, elsewhere="", logins=second) as there,
@@ -104,7 +106,6 @@ def test_a_later_attempt_goes_on_where_a_killed_one_stopped(tmp_path: Path) -> N
             "import marin.data.fetching as fetching\n"
             "from marin.store.files.directory import Directory\n"
             "from marin.data.http_file import HttpFile\n"
-            "fetching.FIRST_WAIT = 1e6\n"
             "copy = shutil.copyfileobj\n"
             "def die(source, target, length):\n"
             "    target.write(source.read(1 << 20)); target.flush(); os.kill(os.getpid(), 9)\n"
@@ -149,8 +150,20 @@ def test_an_index_chooses_by_its_paths(tmp_path: Path) -> None:
         listing = HttpFile(f"{base}/paths.gz", sha(index))
         made = run_step(HttpIndex(index=listing, base=f"{base}/", patterns=("data/quality=high/**",)), {}, tmp_path)
         assert file_bytes(made.directory) == {path: path.encode() for path in paths[:2]}
-        with pytest.raises(InputError, match=r"none of its 3 paths matches .* they look like data/quality=high/a"):
+        with pytest.raises(InputError, match=r"no file matches data/medium/\*; it holds data/quality=high/a"):
             run_step(HttpIndex(index=listing, base=f"{base}/", patterns=("data/medium/*",)), {}, tmp_path)
+
+
+def test_a_listing_of_whole_addresses_is_read_below_its_base(tmp_path: Path) -> None:
+    """As Dolma publishes: the hub lists addresses of another server."""
+    files = {"/v1/wiki-0.json": b"one", "/v1/books-0.json": b"two"}
+    server, _ = files_server(files)
+    with server as base:
+        listing = "".join(f"{base}{path}\n" for path in files).encode()
+        files["/urls.txt"] = listing
+        index = HttpFile(f"{base}/urls.txt", sha(listing))
+        made = run_step(HttpIndex(index=index, base=f"{base}/", patterns=("v1/wiki-*.json",)), {}, tmp_path)
+        assert file_bytes(made.directory) == {"v1/wiki-0.json": b"one"}
 
 
 @pytest.mark.parametrize(
@@ -170,7 +183,7 @@ def test_senseless_fields_are_refused_where_they_are_written(build, message: str
         build()
 
 
-@pytest.mark.parametrize("revision", ["main", "", "bb54cab", COMMIT.upper(), COMMIT + "0"])
+@pytest.mark.parametrize("revision", ["main", "", "bb54ca", COMMIT.upper(), COMMIT + "0"])
 def test_only_a_commit_is_a_revision(revision: str) -> None:
     with pytest.raises(MissingRevision, match=r"allenai/dolmino: .*pin the 40 hex digits"):
         HuggingFace(repo="allenai/dolmino", revision=revision)
@@ -223,8 +236,9 @@ def from_hub(tmp_path: Path, repo: str = "lab/set", revision: str = COMMIT, patt
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_the_hubs_files_come_whole_and_checked(tmp_path: Path) -> None:
-    assert from_hub(tmp_path) == {
+@pytest.mark.parametrize("revision", [COMMIT, COMMIT[:7]], ids=["commit", "abbreviated"])
+def test_the_hubs_files_come_whole_and_checked(tmp_path: Path, revision: str) -> None:
+    assert from_hub(tmp_path, revision=revision) == {
         "files": {"data/deep/two.bin": len(BIG), "data/one.jsonl": 37},
         "facts": {"files": 2, "bytes": len(BIG) + 37},
     }
@@ -234,14 +248,15 @@ def test_the_hubs_files_come_whole_and_checked(tmp_path: Path) -> None:
     ("asked", "error", "message"),
     [
         ({"revision": "f" * 40}, "MissingRevision", "lab/set has no revision ffff"),
+        ({"revision": "facade1", "branch": "facade1"}, "MissingRevision", "lab/set has no revision facade1"),
         ({"repo": "lab/other"}, "MissingRevision", "lab/other does not exist on the hub"),
         ({"gated": frozenset({"listing"})}, "InputError", "lab/set is gated: accept its terms"),
         ({"gated": frozenset({"files"})}, "InputError", "lab/set is gated: accept its terms"),
         ({"pattern": "*.parquet"}, "InputError", "no file matches *.parquet; it holds README.md"),
-        ({"lies": frozenset({"data/one.jsonl"})}, "InputError", "data/one.jsonl has 37 bytes, git:"),
-        ({"lies": frozenset({"data/deep/two.bin"})}, "InputError", "two.bin has 2304000 bytes, sha256:"),
+        ({"lies": frozenset({"data/one.jsonl"})}, "InputError", "data/one.jsonl has 37 bytes, git "),
+        ({"lies": frozenset({"data/deep/two.bin"})}, "InputError", "two.bin has 2304000 bytes, sha256 "),
     ],
-    ids=["revision", "repository", "gated-listing", "gated-files", "pattern", "small-file", "large-file"],
+    ids=["revision", "branch", "repository", "gated-listing", "gated-files", "pattern", "small-file", "large-file"],
 )
 def test_what_the_hub_refuses_is_said_with_its_remedy(tmp_path: Path, asked: dict, error: str, message: str) -> None:
     answer = from_hub(tmp_path, **asked)
@@ -291,7 +306,7 @@ def test_a_file_that_changed_since_it_was_listed_is_not_taken_for_the_listed_one
     for content in (b"two", b"three"):
         (tmp_path / "a.txt").write_bytes(content)
         with pytest.raises(InputError, match=r"a\.txt: .* arrived, .* listed; it changed meanwhile"):
-            copy_file(listed, Directory(str(tmp_path / "out")))
+            copy_file(listed, Directory(str(tmp_path / "out")), Directory(str(tmp_path / "state")))
 
 
 def test_urls_that_select_nothing_or_clash_are_named(tmp_path: Path, memory) -> None:
@@ -320,9 +335,9 @@ def lines(*records: object) -> bytes:
     return "".join(json.dumps(record) + "\n" for record in records).encode()
 
 
-def parquet(records: list[dict]) -> bytes:
+def parquet(records: list[dict], **options) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(records), sink)
+    pq.write_table(pa.Table.from_pylist(records), sink, **options)
     return sink.getvalue().to_pybytes()
 
 
@@ -350,6 +365,7 @@ def test_fields_templates_and_conditions(tmp_path: Path) -> None:
     made, texts = read(tmp_path, {"a.jsonl": lines(*records)}, text_field="content", keep=(Keep("meta.ext", (".py",)),))
     assert texts == ["x = 1"]
     assert made.dropped == {"empty": 1, "meta.ext": 2}
+    assert not list(read_dropped(made.directory)), "what a condition leaves out is only counted"
     _, texts = read(tmp_path / "2", {"a.parquet": parquet([{"q": "Why?", "a": "So."}])}, template="Q: {q}\nA: {a}")
     assert texts == ["Q: Why?\nA: So."]
 
@@ -383,13 +399,91 @@ def test_a_truncated_or_damaged_file_is_named(tmp_path: Path, name: str, content
         (b'{"text": "a"}\n{"text": \n{"text": "c"}\n', r"a\.jsonl line 2: not JSON"),
         (b'{"text": "a"}\n\n[1]\n', r"a\.jsonl line 3: a list, wanted a JSON object"),
         (b'{"text": "a"}\n{"body": "b"}\n', r"line 2: the field 'text' is missing, .* the record has body"),
-        (b'{"text": 5}\n', r"line 1: the field 'text' is a int"),
+        (b'{"text": 5}\n', r"line 1: the field 'text' is of type int"),
         (b'\xff\xfe{"text": "a"}\n', r"line 1: not JSON"),
     ],
 )
 def test_a_garbled_document_is_named_by_file_and_line(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(GarbledDocument, match=message):
         read(tmp_path, {"a.jsonl": content})
+
+
+# One of each kind between good ones; line 4 is half of a surrogate pair, line 6 a hundred thousand brackets deep.
+BAD_LINES = (
+    b'{"text": "one"}\n{"text": null}\n{"body": "b"}\n{"text": "\\ud800"}\n{"text": \n'
+    + (b"[" * 100_000 + b"]" * 100_000)
+    + b'\n{"text": "caf\xe9"}\n[1]\n{"text": "two", "id": 7}\n'
+)
+
+
+def test_bad_records_are_set_aside_with_file_line_and_reason(tmp_path: Path) -> None:
+    made, texts = read(tmp_path, {"a.jsonl.gz": gzip.compress(BAD_LINES), "b.jsonl.xz": b"?"}, max_bad=7)
+    assert texts == ["one", "two"]
+    bad = {"no text": 2, "not Unicode": 2, "not JSON": 2, "no object": 1}
+    assert made.dropped == {**bad, "another ending": 1}
+    listed = {each.id.rpartition("/")[2]: each for each in read_dropped(made.directory)}
+    assert [name.rpartition(" ")[2] for name in listed] == ["2", "3", "4", "5", "6", "7", "8"]
+    assert "a.jsonl.gz line 6: nested too deeply" in listed["a.jsonl.gz line 6"].detail["why"]
+    with pytest.raises(
+        GarbledDocument, match=r"7 records or files are bad \(.*2 no text.*at most 6 may be \(max_bad\)"
+    ) as said:
+        read(tmp_path / "fewer", {"a.jsonl": BAD_LINES}, max_bad=6)
+    assert "a.jsonl line 2: the field 'text' is missing" in str(said.value)
+    with pytest.raises(BadField, match="max_bad is -1"):
+        ReadDocuments(files=Given(), max_bad=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl.gz", gzip.compress(lines({"text": "good " * 50}, {"text": "x"}), compresslevel=0)),
+        ("a.jsonl.gz", GZIPPED),
+        ("a.jsonl.zst", zstandard.ZstdCompressor(write_checksum=True).compress(lines({"text": "good"}, {"text": "x"}))),
+        ("a.parquet", parquet([{"text": f"document {n}"} for n in range(500)], write_page_checksum=True)),
+    ],
+)
+def test_of_a_damaged_file_nothing_is_taken_and_damage_is_called_so(tmp_path: Path, name: str, content: bytes) -> None:
+    """In stored gzip the flipped byte is that of a field's name: what is wrong is not the field."""
+    at = content.find(b'"text"') + 1 if b'"text"' in content and b"PAR1" not in content else len(content) // 3
+    flipped = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+    with pytest.raises(TruncatedShard, match=r"fetch it again"):
+        read(tmp_path / "strict", {name: flipped})
+    made, texts = read(tmp_path, {name: flipped, "b.jsonl": lines({"text": "whole"})}, max_bad=1)
+    assert texts == ["whole"]
+    assert made.dropped == {"damaged file": 1}
+
+
+def test_a_file_that_ends_early_keeps_its_whole_lines(tmp_path: Path) -> None:
+    made, texts = read(tmp_path, {"a.jsonl": lines({"text": "whole"}) + b'{"text": "ha'}, max_bad=1)
+    assert (texts, made.dropped) == (["whole"], {"damaged file": 1})
+
+
+def test_all_other_fields_are_kept_as_metadata(tmp_path: Path) -> None:
+    when = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
+    row = {
+        "id": "a-1",
+        "url": "https://example.org",
+        "text": "Hello",
+        "meta": {"text": 1, "when": when},
+        "score": float("nan"),
+    }
+    made, _ = read(tmp_path, {"a.parquet": parquet([row])})
+    (document,) = read_documents(made.directory)
+    meta = {"text": 1, "when": "2024-05-01 00:00:00+00:00"}
+    assert document.metadata == {"id": "a-1", "url": "https://example.org", "meta": meta, "score": "nan"}
+    made, _ = read(
+        tmp_path / "nested", {"a.jsonl": lines({"page": {"body": "here", "n": 1}, "x": 2})}, text_field="page.body"
+    )
+    assert [each.metadata for each in read_documents(made.directory)] == [{"page": {"n": 1}, "x": 2}]
+    made, _ = read(tmp_path / "template", {"a.jsonl": lines({"q": "Why?", "a": "So.", "n": 3})}, template="{q} {a}")
+    assert [each.metadata for each in read_documents(made.directory)] == [{"n": 3}]
+
+
+def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(GarbledDocument, match=r"not one document in what it reads \(the files are empty\)"):
+        read(tmp_path, {"a.jsonl": b""})
+    with pytest.raises(GarbledDocument, match=r"not one document .*\(1 lang\); check text_field, template and keep"):
+        read(tmp_path / "keep", {"a.jsonl": lines({"text": "x", "lang": "de"})}, keep=(Keep("lang", ("en",)),))
 
 
 def test_files_of_no_known_format_and_bad_templates_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,18 @@ from marin.evaluation.items import write_items
 from marin.evaluation.results import Results, item_result, read_results, write_results
 from marin.evaluation.scoring import Scoring
 from marin.store.files.directory import Directory
+from marin.training.optimizer import Adam
+from marin_infra.hardware import gpu, tpu
 from marin_operators.compare import Compare
 from marin_operators.contamination_evidence import ContaminationEvidence
 from marin_operators.evaluate import Evaluate
 from tests.evaluation.models import Bytes, NGram
 from tests.evaluation.problems import problems
 from tests.marin_operators.running import Given, file_bytes, given_documents, run_step
+from tests.marin_operators.test_train import PRETRAIN, SEVENTY
+from tests.training.runs import SEQ_LEN, random_checkpoint
 
+BIG = replace(PRETRAIN, model=SEVENTY, optimizer=Adam(peak_lr=1e-2))
 CHECKPOINT, TOKENIZER, WEB, EMPTY, TEST, REFERENCE = (
     Given(name_of_input=name) for name in ("checkpoint", "tokenizer", "web", "empty", "test", "reference")
 )
@@ -36,7 +42,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Any, Any]:
     """A model of random weights, a small tokenizer, a domain of text, and items."""
     from marin.data.tokenizer import train_bpe
     from marin.training.model import Architecture, ModelShape
-    from marin.training.scoring import random_checkpoint
 
     root = tmp_path_factory.mktemp("inputs")
     texts = [f"The {word} is number {i}, and it is a {word}. \n" * 5 for i, word in enumerate(("cat", "dog", "elk"))]
@@ -44,7 +49,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Any, Any]:
     shape = ModelShape(
         architecture=Architecture.LLAMA, hidden=32, intermediate=64, layers=1, heads=2, kv_heads=1, seq_len=128
     )
-    facts = random_checkpoint(Directory(str(root / "checkpoint")), shape, vocabulary)
+    facts = random_checkpoint(Directory(str(root / "checkpoint")), shape, vocabulary, seed=0)
     for name, seed in (("test", 21), ("reference", 22)):
         write_items(Directory(str(root / name)), problems(4, seed))
     return {
@@ -73,7 +78,11 @@ def test_evaluate_scores_domains_and_items_and_writes_the_same_bytes_again(input
         batch=8,
     )
     scores = run_step(step, inputs, tmp_path)
-    assert set(scores.metrics) == {"bpb/web", "bpb_stripped/web"} | {
+    assert set(scores.metrics) == {
+        "bpb/web",
+        "bpb_stripped/web",
+        *(f"{over}{kind}_bpb" for over in ("macro", "micro") for kind in ("", "_stripped")),
+    } | {
         f"{task}/{form.value}/{metric}"
         for form in Format
         for task, metrics in (
@@ -91,7 +100,8 @@ def test_evaluate_scores_domains_and_items_and_writes_the_same_bytes_again(input
     assert written["metrics"] == scores.metrics
     assert written["items"] == {"gsm": 4, "gsm_reference": 4}
     assert written["stderr"]["gsm/olmes/item_bpb"] > 0
-    again = run_step(step, inputs, tmp_path / "again")
+    # With an accelerator: in a process of its own.
+    again = run_step(step, inputs, tmp_path / "again", accelerator=gpu("h100").accelerator)
     assert file_bytes(again.directory) == file_bytes(scores.directory)
 
     with pytest.raises(NothingScored, match="domain void"):
@@ -105,12 +115,20 @@ def test_evaluate_scores_domains_and_items_and_writes_the_same_bytes_again(input
         ({"tasks": {"gsm": TEST}, "references": {"gsm": REFERENCE}}, "gsm is both"),
         ({"tasks": {"gsm": TEST}, "formats": ()}, "formats is empty"),
         ({"domains": {"web": WEB}, "stride": 128}, "stride 128 and window 128"),
+        (
+            {"domains": {"web": WEB}, "checkpoint": PRETRAIN.at(4), "window": SEQ_LEN + 1, "stride": 8},
+            "window is 33 tokens, Train 'pretrain' trains on sequences of 32; wanted at most as many",
+        ),
         ({"domains": {"web": WEB}, "items_per_task": 0}, "items_per_task is 0"),
+        (
+            {"domains": {"web": WEB}, "checkpoint": BIG, "window": 32, "stride": 8, "resources": tpu("v4-8")},
+            "Evaluate: its weights take 273.8 GB, which is 68.5 GB on each of the 4 chips of v4-8; one has 32 GB",
+        ),
     ],
 )
 def test_evaluate_refuses_what_cannot_be_meant(fields: dict[str, Any], message: str):
     with pytest.raises(BadField, match=message):
-        Evaluate(checkpoint=CHECKPOINT, tokenizer=TOKENIZER, **fields)
+        Evaluate(**{"checkpoint": CHECKPOINT, "tokenizer": TOKENIZER, **fields})
 
 
 def test_which_fields_are_part_of_an_evaluations_identity():
@@ -128,7 +146,7 @@ TEST_ITEMS, REFERENCE_ITEMS = problems(40, seed=31), problems(40, seed=32)
 def scores_of(texts: list[str], where: Path) -> Any:
     """Scores of an n-gram model that was pretrained on both formats and cooled down on texts."""
     model = NGram(10).train([form.text(i) for i in problems(40, seed=33) for form in Format]).train(texts, times=4)
-    scoring = Scoring(model, Bytes(), 512, 256, 8)
+    scoring = Scoring(model, Bytes(), 512, 256)
     items = {
         (task, form): [
             item_result(task, form, item, bits, {})
@@ -167,17 +185,24 @@ def test_the_contaminated_arm_is_flagged_and_the_clean_one_is_not(scores: Mappin
     assert file_bytes(again.directory) == file_bytes(report.directory)
 
     compared = run_step(
-        Compare(arms={"bison": BISON, "mantis": MANTIS}, baseline="bison", evidence={"leak": step}),
+        Compare(
+            arms={"bison": BISON, "mantis": MANTIS},
+            baseline="bison",
+            evidence={"leak": step},
+            published=("OLMo 2 32B Base",),
+        ),
         {**scores, step: report},
         tmp_path,
     )
     # Bison remembers the test items; it is ahead on them, and that counts for nothing.
     assert written["vetoes"] == {"bison": ["gsm"]}
-    assert "not comparable on gsm/lm_eval/bpb, " in compared.headline[0]
-    assert "(bison was trained on these items)" in compared.headline[0]
+    assert "bison had read its test items*" in compared.headline[1]
+    assert compared.headline[-1].startswith("* At gsm, bison was trained on its test items: ")
     assert f"leak: {written['verdict']}" in compared.headline
     assert written["finding"] == "found"
-    rows = {row["metric"]: row for row in json.loads(compared.directory.read_text("report.json"))["rows"]}
+    made = json.loads(compared.directory.read_text("report.json"))
+    assert made["published"]["OLMo 2 32B Base"]["scores"]["gsm8k"] == pytest.approx(0.7635)
+    rows = {row["metric"]: row for row in made["rows"]}
     assert rows["gsm/olmes/bpb"]["differences"]["mantis"]["shown"]
 
 
@@ -190,3 +215,6 @@ def test_reports_refuse_arms_that_are_not_there():
         Compare(arms={"mantis": MANTIS}, baseline="none")
     with pytest.raises(BadField, match="another arm"):
         Compare(arms={"mantis": MANTIS}, baseline="mantis")
+    arms = {"mantis": MANTIS, "bison": BISON}
+    with pytest.raises(BadField, match=r"published names 'OLMo 2 32B'.*did you mean 'OLMo 2 32B Base'"):
+        Compare(arms=arms, baseline="bison", published=("OLMo 2 32B",))

@@ -43,6 +43,13 @@ def test_without_an_end_of_text_it_is_refused(folder: Path, tmp_path: Path) -> N
         run_step(FolderTokenizer(path=str(folder)), {}, tmp_path / "out")
 
 
+def test_more_entries_than_trainings_were_told_of_are_refused(folder: Path, tmp_path: Path) -> None:
+    entries = load_tokenizer(Directory(str(folder))).vocabulary
+    assert run_step(FolderTokenizer(path=str(folder), vocabulary=entries), {}, tmp_path / "out").vocabulary == entries
+    with pytest.raises(InputError, match=f"it has {entries:,} entries, vocabulary says {entries - 1:,}; correct that"):
+        run_step(FolderTokenizer(path=str(folder), vocabulary=entries - 1), {}, tmp_path / "less")
+
+
 def test_a_change_is_seen_from_outside(folder: Path) -> None:
     step = FolderTokenizer(path=str(folder))
     before = step.outside()

@@ -12,6 +12,8 @@ from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import write_token_store
 from marin.errors import BadField, TokenizerMismatch
+from marin.report.page.drawing.model import IntervalPlot
+from marin.report.page.drawing.shuffle_section import shuffle_section
 from marin.store.files.directory import Directory
 from marin.training.health.batches import MEASURES
 from marin.training.health.shuffle import measured_steps
@@ -57,6 +59,19 @@ def test_both_arms_are_measured_against_chance(tmp_path: Path):
     assert [line.split(":")[0] for line in made.headline[:2]] == ["bison (LINEAR)", "mantis (FEISTEL)"]
     again = run_step(evidence(sizes=((2000, 60, 50),)), inputs, tmp_path / "again")
     assert again.directory.read_bytes("report.json") == made.directory.read_bytes("report.json")
+
+
+def test_the_page_shows_a_true_shuffle_beside_every_permutation(tmp_path: Path):
+    inputs = {WEB: tokens(tmp_path / "web", 300), MATH: tokens(tmp_path / "math", 80)}
+    made = run_step(evidence(sizes=((2000, 60, 50),)), inputs, tmp_path)
+    section = shuffle_section(json.loads(made.directory.read_text("report.json")))
+    seeds = next(plot for plot in section.plots if plot.title.startswith("One seed is luck"))
+    assert isinstance(seeds, IntervalPlot)
+    assert [row.label.partition(": ")[2] for row in seeds.rows[:3]] == ["linear", "Feistel", "true shuffle"]
+    table = next(table for table in section.tables if table.title.startswith("Walks of 5 seeds"))
+    assert list(table.columns) == ["data of", "measure", "linear", "Feistel", "mixed Feistel"]
+    assert {row[0] for row in table.rows} == {"bison", "mantis"}
+    assert "true shuffle" in section.paragraphs[-1]
 
 
 def test_the_steps_of_both_arms_are_dependencies_and_order_does_not_matter():

@@ -22,6 +22,7 @@ from marin.text.extract import Content, Extractor
 from marin.text.overlap_rule import Overlap
 from marin.text.presets import CODE, PROSE, SHORT, WEB
 from marin.text.quality import Quality
+from marin_operators import exact_dedup
 from marin_operators.decontaminate import Decontaminate
 from marin_operators.exact_dedup import ExactDedup, Unit
 from marin_operators.extract import Extract
@@ -95,10 +96,10 @@ PINS: dict[str, tuple[ExecutorStep[Any], str]] = {
     "filter short": (Filter(documents=INPUT, quality=SHORT, max_removed=0.9), "f8cdeafe0fcee2ac"),
     "exact-dedup": (ExactDedup(documents=INPUT), "df5114cee69e2980"),
     "exact-dedup paragraphs": (ExactDedup(documents=INPUT, unit=Unit.PARAGRAPH), "f7498bfc0a8a5ee1"),
-    "near-dedup": (NearDedup(documents=INPUT), "aa79363a635ddc6f"),
+    "near-dedup": (NearDedup(documents=INPUT), "58c6092692b16f5b"),
     "split train": (Split(documents=INPUT, part=Part.TRAIN, holdout=0.3), "4ec62d49aea54ce3"),
     "split held out": (Split(documents=INPUT, part=Part.HELD_OUT, holdout=0.3), "a5e1d47a1480b36d"),
-    "decontaminate": (Decontaminate(documents=INPUT, against=(ITEMS,)), "6c17c7d47994e390"),
+    "decontaminate": (Decontaminate(documents=INPUT, against=(ITEMS,)), "25c528100f0c58e7"),
 }
 
 
@@ -153,12 +154,31 @@ def test_exact_dedup_keeps_the_first(ten: dict[ExecutorStep[Any], Artifact], tmp
     assert reasons(made) == ["only_duplicate_paragraphs"] * 3
 
 
+def test_what_a_preferred_source_has_goes_from_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one bucket and in many, whatever the shards are."""
+    preferred = [Document(f"text {n}") for n in range(0, 60, 3)]
+    mine = [Document(f"text {n % 50}", metadata={"n": n}) for n in range(70)]
+    step = ExactDedup(documents=INPUT, against=(ITEMS,), max_removed=1.0)
+    kept: list[list[int]] = []
+    for folder, shards, bucket_bytes in (("one", 1, 1 << 30), ("many", 4, 100)):
+        monkeypatch.setattr(exact_dedup, "BUCKET_BYTES", bucket_bytes)
+        given = {
+            INPUT: given_documents(mine, tmp_path / folder / "mine", shards=shards),
+            ITEMS: given_documents(preferred, tmp_path / folder / "preferred", shards=shards),
+        }
+        kept.append(numbers(run_step(step, given, tmp_path / folder)))
+    assert kept[0] == kept[1] == [n for n in range(50) if n % 3]
+    with pytest.raises(BadField, match="compared against itself"):
+        ExactDedup(documents=INPUT, against=(INPUT,))
+
+
 def test_near_dedup_names_the_copied(ten: dict[ExecutorStep[Any], Artifact], tmp_path: Path) -> None:
     made = run_step(NearDedup(documents=INPUT), ten, tmp_path)
-    assert numbers(made) == [0, 1, 4, 5, 6, 8, 9]
+    assert numbers(made) == [0, 1, 4, 5, 8, 9]
     dropped = list(read_dropped(made.directory))
-    assert [drop.detail["of"] for drop in dropped] == [TEN[0].id, TEN[0].id, TEN[6].id]
-    assert all(drop.detail["jaccard"] > 0.8 for drop in dropped)
+    assert [drop.detail["of"] for drop in dropped] == [TEN[0].id] * 4
+    assert [drop.detail["jaccard"] > 0.8 for drop in dropped] == [True, True, False, False]
+    assert [drop.detail["containment"] for drop in dropped[1:3]] == [1.0, 1.0]  # the story again, and its beginning
 
 
 def test_split_is_disjoint_and_exhaustive(tmp_path: Path) -> None:
@@ -301,7 +321,7 @@ def test_extract_output_is_pinned(raw: dict[ExecutorStep[Any], Artifact], tmp_pa
     step = Extract(raw=INPUT, content=Content.WHOLE)
     once, again = (run_step(step, raw, tmp_path / attempt) for attempt in ("once", "again"))
     assert file_bytes(once.directory) == file_bytes(again.directory)
-    assert rows_digest(once.directory) == "cdf14115596b073b"
+    assert rows_digest(once.directory) == "4586cd45a402d107"
 
 
 def test_extract_of_nothing_is_an_error(raw: dict[ExecutorStep[Any], Artifact], tmp_path: Path) -> None:

@@ -1,22 +1,28 @@
 """TrainTokenizer and Tokenize: documents in, a tokenizer and a token store out."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from tokenizers import Tokenizer as Tokenizers
 
 from marin import Tokenizer, Tokens
+from marin.data import quick_bpe
 from marin.data.documents import Document
+from marin.data.quick_bpe import Compared, QuickBpe, Unequal, can_be_quick
 from marin.data.token_store import TokenStore
 from marin.data.tokenizer import load_tokenizer
-from marin.errors import BadField, GarbledDocument, StarvedSource, TokenizerMismatch
+from marin.errors import BadField, GarbledDocument, InputError, StarvedSource, TokenizerMismatch
 from marin.store.files.directory import Directory
 from marin_operators.pretrained_tokenizer import PretrainedTokenizer
 from marin_operators.tokenize import Tokenize
 from marin_operators.train_tokenizer import TrainTokenizer
-from tests.marin_operators.running import Given, given_documents, run_step
+from tests.marin_operators.running import Given, file_bytes, given_documents, run_step
 from tests.shared_data import shared
 
 TEXTS = [
@@ -46,6 +52,171 @@ def test_tokens_decode_to_the_documents(tmp_path: Path):
     assert tokens == Tokens(
         tokens=len(store.tokens), documents=len(TEXTS), vocabulary=tokenizer.vocabulary, tokenizer=tokenizer.digest
     )
+
+
+def test_with_bos_every_document_begins_with_it_and_without_none_does(tmp_path: Path):
+    tokenizer = trained(tmp_path)
+    texts = [*TEXTS, "and <|bos|> spelt out"]
+    documents = given_documents([Document(text) for text in texts], tmp_path / "web", shards=3)
+    made = {
+        bos: run_step(Tokenize(documents=WEB, tokenizer=BPE, bos=bos), {WEB: documents, BPE: tokenizer}, tmp_path)
+        for bos in (False, True)
+    }
+    plain, begun = (TokenStore.open(made[bos].directory) for bos in (False, True))
+    assert (plain.tokens == 0).sum() == 0
+    assert list(np.flatnonzero(begun.tokens == 0)) == list(begun.offsets[:-1])
+    assert list(np.flatnonzero(begun.tokens == 1)) == list(begun.offsets[1:] - 1)
+    assert list(begun.tokens[begun.tokens != 0]) == list(plain.tokens)
+    assert made[True].tokens == made[False].tokens + len(texts)
+
+
+def test_one_token_may_begin_and_end_documents(tmp_path: Path):
+    """As GPT-2's does."""
+    tokenizer = trained(tmp_path)
+    config = json.loads(tokenizer.directory.read_text("tokenizer_config.json"))
+    tokenizer.directory.write_text("tokenizer_config.json", json.dumps(config | {"bos_token": "<|eos|>"}))
+    documents = given_documents([Document("one"), Document("")], tmp_path / "web")
+    step = Tokenize(documents=WEB, tokenizer=BPE, bos=True)
+    store = TokenStore.open(run_step(step, {WEB: documents, BPE: tokenizer}, tmp_path).directory)
+    loaded = load_tokenizer(tokenizer.directory)
+    assert loaded.decode(store.tokens) == "<|eos|>one<|eos|><|eos|><|eos|>"
+
+
+def test_bos_of_a_tokenizer_without_one_is_an_error(tmp_path: Path):
+    tokenizer = trained(tmp_path)
+    tokenizer.directory.write_text("tokenizer_config.json", json.dumps({"eos_token": "<|eos|>"}))
+    documents = given_documents([Document("one")], tmp_path / "web")
+    with pytest.raises(InputError, match=r"bos is True, but given/.* names no bos_token"):
+        run_step(Tokenize(documents=WEB, tokenizer=BPE, bos=True), {WEB: documents, BPE: tokenizer}, tmp_path)
+
+
+def test_an_eos_inside_a_document_is_found_in_what_was_written(tmp_path: Path):
+    """Of a tokenizer whose eos is no special token, so that text becomes it."""
+    tokenizer = trained(tmp_path)
+    config = json.dumps({"eos_token": "e"})
+    tokenizer.directory.write_text("tokenizer_config.json", config)
+    documents = given_documents([Document("none of it"), Document("here")], tmp_path / "web")
+    with pytest.raises(GarbledDocument, match="to stand where documents end or begin and nowhere else; in document 0"):
+        run_step(Tokenize(documents=WEB, tokenizer=BPE), {WEB: documents, BPE: tokenizer}, tmp_path)
+
+
+def test_the_sample_shows_documents_as_a_model_reads_them(tmp_path: Path):
+    tokenizer = trained(tmp_path)
+    long = "".join(f"{number} " for number in range(200))
+    documents = given_documents([Document("short"), Document(long)], tmp_path / "web")
+    step = Tokenize(documents=WEB, tokenizer=BPE, bos=True)
+    sample = run_step(step, {WEB: documents, BPE: tokenizer}, tmp_path).directory.read_text("sample.txt")
+    first, _, second = sample.partition("\n\n")
+    assert first == "<|bos|>short<|eos|>"
+    assert second.startswith("<|bos|>0 1 2 3")
+    assert second.endswith("198 199 <|eos|>\n")
+    assert re.search(r" … \d+ tokens … ", second)
+
+
+def test_shards_are_joined_to_the_bytes_of_one_and_only_missing_ones_are_made(tmp_path: Path):
+    tokenizer = trained(tmp_path)
+    step = Tokenize(documents=WEB, tokenizer=BPE)
+    made: dict[int, dict[str, bytes]] = {}
+    for shards in (1, 4, 12):  # of twelve, two hold nothing
+        web = given_documents([Document(text) for text in TEXTS], tmp_path / f"web-{shards}", shards=shards)
+        tokens = run_step(step, {WEB: web, BPE: tokenizer}, tmp_path / str(shards))
+        made[shards] = file_bytes(tokens.directory)
+    assert made[1] == made[4] == made[12]
+    state = next((tmp_path / "4").glob("tokenize-*/state/parts"))
+    parts = sorted(state.iterdir())
+    assert len(parts) == 4
+    (parts[2] / "meta.json").unlink()
+    before = {part: (part / "tokens.bin").stat().st_mtime_ns for part in parts}
+    web = given_documents([Document(text) for text in TEXTS], tmp_path / "web-4", shards=4)
+    again = run_step(step, {WEB: web, BPE: tokenizer}, tmp_path / "4")
+    assert file_bytes(again.directory) == made[1]
+    after = {part: (part / "tokens.bin").stat().st_mtime_ns for part in parts}
+    assert [part for part in parts if before[part] != after[part]] == [parts[2]]
+
+
+def added(serialised: str, **changes: Any) -> bytes:
+    """A tokenizer.json with something else in it."""
+    return json.dumps(json.loads(serialised) | changes).encode()
+
+
+LLAMA_3 = {
+    "type": "Sequence",
+    "pretokenizers": [
+        {
+            "type": "Split",
+            "pattern": {
+                "Regex": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+                r"\s*[\r\n]+|\s+(?!\S)|\s+"
+            },
+            "behavior": "Isolated",
+            "invert": False,
+        },
+        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+    ],
+}  # fmt: skip
+SPACES = {
+    "content": "    ",
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": True,
+    "special": False,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "its own split": {},
+    "the split of Llama 3": {"pre_tokenizer": LLAMA_3},
+    "composed first": {"normalizer": {"type": "NFC"}},
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "spaces as tokens"])
+def test_the_quick_way_gives_the_ids_of_the_tokenizer(kind: str, tmp_path: Path):
+    text = Path(__file__).read_text() + " e\u0301 cafe\u0301\tI'LL  12 345   x'  \n\n \r\n\u2028 <|eos|>        end   "
+    serialised = trained(tmp_path, 600, [text]).directory.read_text("tokenizer.json")
+    tokens = [*json.loads(serialised)["added_tokens"], {**SPACES, "id": 600}]
+    made = added(serialised, **KINDS.get(kind, {"added_tokens": tokens}))
+    assert can_be_quick(json.loads(made))
+    tokenizer = Tokenizers.from_buffer(made)
+    tokenizer.encode_special_tokens = True
+    pieces = [text[start : start + 97] for start in range(0, len(text), 97)] + [text, ""]
+    by_tokenizers = [encoded.ids for encoded in tokenizer.encode_batch(pieces, add_special_tokens=False)]
+    assert [ids.tolist() for ids in QuickBpe(json.loads(made)).encode(pieces)] == by_tokenizers
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"normalizer": {"type": "Lowercase"}},
+        {"pre_tokenizer": {"type": "Whitespace"}},
+        {"pre_tokenizer": None},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True}},
+        {"added_tokens": [{**SPACES, "id": 600, "rstrip": True}]},
+    ],
+    ids=str,
+)
+def test_what_tiktoken_cannot_do_has_no_quick_way(changes: dict[str, Any], tmp_path: Path):
+    assert not can_be_quick(json.loads(added(trained(tmp_path).directory.read_text("tokenizer.json"), **changes)))
+
+
+def test_a_document_with_other_ids_is_noticed_and_its_shard_encoded_by_the_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A split of another tokenizer: words alone are as they were, those behind a space are not."""
+    tokenizer = trained(tmp_path, 600, [Path(__file__).read_text()])
+    documents = [Document("directory")] * 40 + [Document("the directory of the documents")] * 40
+    web = given_documents(documents, tmp_path / "web", shards=2)
+    step = Tokenize(documents=WEB, tokenizer=BPE)
+    right = run_step(step, {WEB: web, BPE: tokenizer}, tmp_path / "right")
+    monkeypatch.setattr(quick_bpe, "_WORDS_AND_DIGITS", r"\S+|\s+")
+    quick = Compared(
+        load_tokenizer(tokenizer.directory), QuickBpe(json.loads(tokenizer.directory.read_bytes("tokenizer.json")))
+    )
+    assert len(list(quick.encode(document.text for document in documents[:40]))) == 40
+    assert quick.documents == 2
+    with pytest.raises(Unequal):
+        list(quick.encode(document.text for document in documents))
+    there = run_step(step, {WEB: web, BPE: tokenizer}, tmp_path / "wrong")
+    assert file_bytes(there.directory) == file_bytes(right.directory)
 
 
 def test_digits_are_single_tokens_and_bytes_are_all_there(tmp_path: Path):

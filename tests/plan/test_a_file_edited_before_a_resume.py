@@ -75,6 +75,15 @@ def test_accept_goes_on(failed: Project) -> None:
     (failed.folder / "words.txt").write_text("two ")
     failed.run("--on-drift", "accept", "--because", "only a test")
     assert made(failed) == "one end"
+    assert "1 cached" in failed.run()
+    (failed.folder / "words.txt").write_text("three ")
+    assert "words.txt changed, which run() read" in failed.run(expect=3)
+
+
+def test_what_an_earlier_attempt_read_counts_of_the_output(failed: Project) -> None:
+    failed.run()
+    (failed.folder / "words.txt").write_text("two ")
+    assert "words.txt changed, which run() read" in failed.run(expect=3)
 
 
 def test_what_it_did_not_read_is_no_change(failed: Project) -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marin.errors import BadField
-from marin.plan.cost.plan_cost import MFU, training_cost
+from marin.steps.resources import MFU, training_cost
 from marin.store.numbers import write_chip_hours, write_flops, write_tokens
 from marin_infra.hardware import tpu
 

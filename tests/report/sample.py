@@ -85,7 +85,7 @@ def page() -> ExperimentPage:
         headline=(
             "Mantis repairs the generated GSM-style test in LM-Eval format without costing any guarded domain.",
             "LM-Eval format, gold bits per byte: Bison 1.412, Mantis 0.981.",
-            "Bison remembers test items in OLMES format (member gap 0.71 bits/byte, z 46); Mantis does not (z 0.1).",
+            "Bison remembers test items in OLMES format (by the member gap, 46 standard errors); Mantis does not.",
             "The linear walk makes neighbouring batches alike (lag-1 correlation 0.83); Feistel does not (0.01).",
         ),
         arms=("Bison", "Mantis"),
@@ -228,13 +228,13 @@ def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
         )  # fmt: skip
 
     cooldown = Event(step=160 * scale, text="cooldown mixtures")
-    python = Event(step=174 * scale, text="Mantis: + Python code")
+    python = Event(step=174 * scale, text="+ Python code")
     return [
         curve("pretraining, Llama", 0, 80, 0.0, events=(
             Event(step=round(18.5 * scale), text="batch 32 → 30"), Event(step=21 * scale, text="batch 30 → 32"))),
         curve("continued, Qwen3", 80, 160, 0.42, events=(Event(step=80 * scale, text="warm start, QK-Norm"),)),
         curve("Bison cooldown", 160, 192, 0.0, "Bison", 0.34, events=(cooldown,)),
-        curve("Mantis cooldown", 160, 192, 0.0, "Mantis", 0.27, events=(python,)),
+        curve("Mantis cooldown", 160, 192, 0.0, "Mantis", 0.27, events=(cooldown, python)),
     ]  # fmt: skip
 
 
@@ -320,7 +320,7 @@ def evidence(noise: random.Random) -> list[Evidence]:
                         ("Bison", "+0.655", "46.0", "3.48", "contaminated"),
                         ("Mantis", "+0.009", "0.4", "1.89", ""),
                     ),
-                    note="Flagged when |z| > 5, or when tags became more surprising while the rest became less.",
+                    note="Flagged beyond 5 standard errors, or when tags became more surprising and the rest less.",
                 ),
             ),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import pty
 import re
@@ -69,6 +70,10 @@ def test_the_next_command_can_be_typed_as_it_is(tmp_path: Path) -> None:
     done = subprocess.run(command, shell=True, env={**project.environment(), "PATH": path}, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert b"HELLO!!HELLO!!" in done.stdout
+    [page] = (project.store / ".marin/pages").glob("*.html")
+    [shown] = re.findall("<div>(.*): what the real thing would run and cost</div>", page.read_text())
+    done = subprocess.run(html.unescape(shown), shell=True, env=project.environment(), capture_output=True)
+    assert b"dry run: nothing was started" in done.stdout, done.stderr
 
 
 def test_every_kind_of_ending_is_counted(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marin.report.page.drawing import graph, layers
-from marin.report.page.drawing.lanes import MOST_ROWS, fold
+from marin.report.page.drawing import graph, lanes, layers
+from marin.report.page.drawing.lanes import MOST_ROWS, fold, fold_by_operator
 from marin.report.page.drawing.model import Status, StepRow
 from tests.report import sample
 from tests.report.reading import Reading
@@ -78,6 +78,13 @@ def test_two_chains_are_no_grid() -> None:
 def test_an_implied_input_has_no_edge() -> None:
     folded = fold([step("a/x"), step("b/x", "a/x"), step("c/x", "a/x", "b/x")])
     assert set(folded.edges) == {(0, 1), (1, 2)}
+    assert folded.column == (0, 1, 2)
+
+
+def test_so_many_steps_that_implied_edges_stay_are_drawn_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "MOST_REDUCED", 2)
+    folded = fold_by_operator([step("a/x"), step("b/x", "a/x"), step("c/x", "a/x", "b/x")])
+    assert set(folded.edges) == {(0, 1), (1, 2), (0, 2)}
     assert folded.column == (0, 1, 2)
 
 

@@ -13,10 +13,12 @@ import pytest
 from marin.report.page.drawing.experiment import render
 from marin.report.page.drawing.model import (
     Better,
+    Decontamination,
     Difference,
     EvaluationTable,
     Event,
     Evidence,
+    Excerpt,
     ExperimentPage,
     Finding,
     MetricRow,
@@ -30,6 +32,7 @@ from marin.report.page.drawing.model import (
     TrainingCurve,
     TrustNote,
 )
+from marin.report.page.drawing.room import most_bytes
 from tests.report import sample
 from tests.report.reading import Reading
 
@@ -48,6 +51,12 @@ def test_tags_balance_and_ids_are_unique_and_found(whole: str) -> None:
     wanted = {a["href"][1:] for _, a in reading.tags if a.get("href", "").startswith("#")}
     wanted |= set(re.findall(r"url\(#([^)]+)\)", whole))
     assert wanted - set(ids) == set()
+
+
+def test_a_wide_picture_stands_below_the_answer(whole: str) -> None:
+    """In the narrow column beside it, its right half with the numbers would be out of sight."""
+    [beside] = re.findall(r"(\S+) { grid-template-columns: minmax\(0, 1fr\) 545px", whole)
+    assert beside == ".look:has(figure):not(:has(.whole))"
 
 
 def test_nothing_is_loaded_from_outside(whole: str) -> None:
@@ -97,7 +106,7 @@ def _many(shape: str, count: int) -> list[StepRow]:
 
 @pytest.mark.parametrize("shape", ["chains", "tangle", "all failed", "all accepted", "packages changed"])
 def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shape: str) -> None:
-    """Two megabytes for 10,000 steps, of which revocations.shown takes a quarter; and what there is in any case."""
+    """Two megabytes for 10,000 steps, of which revocations.shown takes some; and what there is in any case."""
     steps = _many(shape, 2000)
     kind = {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape)
     trust = [TrustNote(step.name, kind, "numpy is newer", kind != "drift accepted") for step in steps] if kind else []
@@ -105,7 +114,7 @@ def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shap
     html = render(page)
     fixed = len(render(ExperimentPage(title="t", question="", scale="full", created="now")))
     size = len(html.encode()) - fixed
-    more = {"all accepted": 200_000, "all failed": 200_000, "tangle": 100 * 2000}  # 200 rows; inputs by name
+    more = {"all accepted": 200_000, "all failed": 200_000}  # 200 rows
     assert size < 2_000_000 * 2000 / 10_000 * 0.7 + more.get(shape, 0)
     reading = Reading(html)
     assert {f"s{index}" for index in range(2000)} <= set(reading.ids())
@@ -113,6 +122,10 @@ def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shap
     for step in (steps[0], steps[1003], steps[-1]):
         assert step.identity[:12] in text
         assert step.label in text
+    if shape == "tangle":
+        number = {step.name: str(at) for at, step in enumerate(steps)}
+        assert f"1,703 · 1,901,003 {' '.join(number[name] for name in steps[1003].inputs)}" in text
+        assert "the numbers of the steps that it reads" in text
     if shape == "chains":
         assert f"{steps[1003].identity[:12]} 1.2 s 1,703 · 1,901,003" in text
         assert (
@@ -121,6 +134,51 @@ def test_two_thousand_steps_take_a_fifth_of_two_megabytes_and_each_is_there(shap
         )
     drawn = {n for _, attributes in reading.tags for n in attributes.get("data-steps", "").split()}
     assert drawn == {str(index) for index in range(2000)}
+
+
+def _hard(shape: str, count: int) -> tuple[list[StepRow], list[TrustNote]]:
+    """Steps of which a page could not hold all that it shows of a few."""
+    steps, dice, notes = _many("tangle", count), random.Random(3), list[TrustNote]()
+    if shape == "operators":
+        return [replace(each, op=f"op-{at}", name=f"op-{at}/{each.label}") for at, each in enumerate(steps)], notes
+    if shape == "dense":
+        inputs = [[steps[dice.randrange(at)].name for _ in range(60)] if at else [] for at in range(count)]
+        return [replace(each, inputs=read) for each, read in zip(steps, inputs, strict=True)], notes
+    for at, each in enumerate(steps):
+        steps[at] = replace(
+            each, name=f"{each.name}-{'y' * 90}", inputs=(), reason=f"number {at}: {'why ' * 40}",
+            facts={f"dropped because {n}": at * n for n in range(9)},
+            status=Status.CACHED if at % 2 else Status.FAILED, error="" if at % 2 else f"ValueError: {at} {'x' * 900}",
+        )  # fmt: skip
+        notes.append(TrustNote(steps[at].name, "drift", f"marin.text.rule_{at} changed"))
+    return steps, notes
+
+
+HARD = {  # what is left out, and how large the page may be
+    "operators": ("other operators", 500_000),
+    "dense": (" + 56", 350_000),
+    "talkative": ("more in other ways: the logs and marin status", 450_000),
+}
+
+
+@pytest.mark.parametrize("shape", HARD)
+def test_a_page_is_as_small_whatever_its_graph_and_says_what_it_left_out(shape: str) -> None:
+    says, most = HARD[shape]
+    steps, notes = _hard(shape, 1000)
+    html = render(
+        ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, trust=notes), "", most
+    )
+    assert len(html.encode()) <= most
+    reading = Reading(html)
+    assert {f"s{index}" for index in range(1000)} <= set(reading.ids())
+    drawn = {n for _, attributes in reading.tags for n in attributes.get("data-steps", "").split()}
+    assert drawn == {str(index) for index in range(1000)}
+    assert says in " ".join(reading.text.split())
+
+
+def test_more_steps_may_take_more() -> None:
+    assert most_bytes(10_000) == most_bytes(10) < 2_000_000
+    assert most_bytes(30_000) == 3 * most_bytes(10_000)
 
 
 def test_what_failed_drifted_was_accepted_or_made_again_is_in_no_fold() -> None:
@@ -171,9 +229,15 @@ def test_a_page_without_plots_does_not_import_matplotlib() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
 
 
-def test_the_answer_comes_first(whole: str) -> None:
+def test_one_look_says_what_was_asked_what_came_out_and_what_it_cost(whole: str) -> None:
     page = sample.page()
-    order = [page.headline[0], page.evidence[0].verdict, "does trading Dolmino math", "GSM-style test, 512"]
+    order = [
+        "does trading Dolmino math",
+        page.headline[0],
+        page.evidence[0].first_sentence,
+        "tokens trained on",
+        "GSM-style test, 512",
+    ]
     order += ["Mixtures by stage", "Graph", "python experiments/exp1529_mantis.py"]
     text = " ".join(Reading(whole).text.split())
     text = text[text.index("Provenance") :]  # after the contents line
@@ -185,7 +249,8 @@ def test_a_question_keeps_its_parts_apart() -> None:
     question = "What is it\n  worth?\nArms: this,\n  and that: both.\nDecision: bits.\n\nMore."
     drawn = render(ExperimentPage(title="t", question=question, scale="rehearsal", created="now"))
     found = re.findall("<p>(.*?)</p>", re.search(r'<div class="question">(.*?)</div>', drawn, re.DOTALL)[1])  # type: ignore[index]
-    assert found == ["What is it worth?", "Arms: this, and that: both.", "Decision: bits.", "More."]
+    assert found == ["Arms: this, and that: both.", "Decision: bits.", "More."]
+    assert '<p class="asked">What is it worth?</p>' in drawn
 
 
 def test_a_failed_step_stands_at_the_top_with_error_and_log() -> None:
@@ -230,6 +295,8 @@ def _hostile(text: str) -> ExperimentPage:
         settings=(Setting(text, {text: text}), Setting(text + "2", {})),
         evidence=(Evidence(title=text, finding=Finding.FOUND, verdict=text, paragraphs=(text,), plots=(plot,),
             tables=(Table(title=text, columns=(text,), rows=((text,),), note=text),)),),
+        decontamination=Decontamination(sentence=text, tables=(Table(title=text, columns=(text,), rows=((text,),)),),
+            excerpts=(Excerpt(title=text, before=text, text=text, after=text),)),
     )  # fmt: skip
 
 

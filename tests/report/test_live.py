@@ -20,6 +20,7 @@ from rich.console import Console
 from marin import Context, ExecutorStep, Scores, execution
 from marin.executor.backends.inline import InlineBackend
 from marin.executor.scheduler import Scheduler
+from marin.report import live
 from marin.report.live import Progress
 from marin.report.running import MOST_BYTES, RunningStep, sparkline
 from marin.report.terminal import print_results
@@ -28,6 +29,7 @@ from marin.store.layout import state_name
 from marin.store.store import Store
 from tests.support.project import Project
 from tests.support.toy import Blob, Fail, Write, planned, run
+from tests.training.test_health import rows as healthy_rows
 
 
 class Waits(ExecutorStep[Blob], op="toy-live-waits"):
@@ -212,7 +214,8 @@ def piped(
     return out.getvalue().splitlines()
 
 
-def test_a_pipe_gets_failures_and_nothing_of_short_steps(tmp_path: Path) -> None:
+def test_a_pipe_gets_failures_and_nothing_of_short_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LONG", 600.0)  # on a machine of which others take the most, too
     first = Write(text="a", label="first")
     lines = piped(
         str(tmp_path / "store"), 60.0, end=Fail(label="broken", source=first), other=Write(text="b", label="b")
@@ -235,10 +238,10 @@ def test_a_pipe_gets_a_line_a_minute_of_all_of_it(tmp_path: Path) -> None:
     assert any(re.fullmatch(r"\d\d:\d\d:\d\d 1/2 steps, \d s · toy-live-waits 1 of 2", line) for line in lines), lines
 
 
-def test_a_step_without_metrics_says_what_it_took_last_time(tmp_path: Path) -> None:
+def test_a_step_without_metrics_says_what_the_one_before_took(tmp_path: Path) -> None:
     prefix = str(tmp_path / "store")
     again = RunningStep(Write(text="a"), Store(prefix), 35.2)
-    assert re.fullmatch(r"\d s, last time 35 s", again.how_far())
+    assert re.fullmatch(r"\d s, the one before took 35 s", again.how_far())
     assert RunningStep(Write(text="a"), Store(prefix), None).how_far() == "0 s"
     assert again.measured() == ""
     step = Write(text="a", label="a")
@@ -278,6 +281,23 @@ def test_metrics_are_read_as_they_grow(tmp_path: Path) -> None:
     metrics.write_text(rows(0, 2))  # it goes on from an earlier checkpoint
     running.look()
     assert running.losses == [0.0, 1.0]
+
+
+def test_what_a_training_suffers_from_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marin.report.running.JUDGED_EVERY", 0.0)
+    running, metrics = training(tmp_path)
+    made = healthy_rows()
+    for row in made[300:]:
+        row["loss"] += 1.0
+    lines = [json.dumps(row) + "\n" for row in made]
+    told: list[str] = []
+    for end in range(20, len(lines), 60):
+        metrics.write_text("".join(lines[:end]))
+        running.look()
+        told += [finding.text for finding in running.ills()]
+        assert not told or end > 300
+    assert len(told) == 1, told
+    assert "300" in told[0]
 
 
 def test_of_long_metrics_only_the_end_is_read(tmp_path: Path) -> None:

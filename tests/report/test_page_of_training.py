@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from marin import Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens, value
+from marin import BatchSchedule, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
 from marin.report.page.content import describe, render
 from marin.report.page.drawing import tables
 from marin.steps.resources import Work
 from marin.steps.scale import Scale
+from marin.training.optimizer import Adam
+from marin.training.schedule import Schedule
+from marin.training.spec import PROFILE
+from marin_infra.hardware import gpu
 from tests.report.reading import Reading
 from tests.support.toy import checkpoint, run
+from tests.training.test_health import rows as healthy_rows
 
-
-@value("page-rates")
-class Rates:
-    peak: float
-    warmup: int
+CHANGED = ["batch: 1 → 2 sequences", "seed: 1 → 2", "code: a → b", "ema: 3 → 4"]
 
 
 class Make(ExecutorStep[Tokens], op="page-tokens"):
@@ -29,21 +31,29 @@ class Make(ExecutorStep[Tokens], op="page-tokens"):
 
 
 class Learn(ExecutorStep[Checkpoint], op="page-learn"):
-    rates: Rates
+    """40 steps as planned, but for its data and, where it has one, its clip."""
+
+    optimizer: Adam
+    schedule: Schedule
+    batch: BatchSchedule
     data: Stages[ExecutorStep[Tokens]]
     seq_len: int = 8
     first_step: int = 0
     end_step: int = 40
 
     def work(self) -> Work:
-        return Work(steps=40, tokens=40 * 16, flops=4.0)
+        return Work(steps=40, tokens=480, flops=4.8e18)
 
     def run(self, ctx: Context) -> Checkpoint:
         rows = [
             {
                 "step": step, "loss": 9.0 if step < 2 else 3.0 - step / 40, "tokens": 16 * (step + 1),
-                "sources": {"web": 1, "code": 1 if step % 2 else 0}, "seconds": 0.5,
+                "sources": {"web": 1, "code": 1} if step >= 20 else {"web": 1}, "seconds": 0.5, "mfu": 0.25,
                 "tokens_per_second": 10.0 if step == 0 else 32.0,
+                "learning_rate": self.schedule.learning_rate(step, self.optimizer.peak_lr),
+                **({"clipped": step in (30, 31), "skipped": False} if self.optimizer.clip_update_norm else {}),
+                **({"changed": CHANGED} if step == 9 else {}),
+                **({"process": {"devices": 16, "device": "NVIDIA H100"}} if step in (0, 9) else {}),
             }
             for step in range(40)
         ]  # fmt: skip
@@ -51,26 +61,88 @@ class Learn(ExecutorStep[Checkpoint], op="page-learn"):
         return checkpoint(40)
 
 
-def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
+def arms_of(kind: type[Learn], **peaks: float) -> dict[str, Learn]:
     web, code = Make(label="web", tokens=160), Make(label="code", tokens=1600)
-    data = Stages({0: Mixture({web: 0.75, code: 0.25})})
-    arms = {
-        name: Learn(label=name, rates=Rates(peak=peak, warmup=3), data=data)
-        for name, peak in (("low", 1e-4), ("high", 1e-3))
-    }
+    return {
+        name: kind(
+            label=name, optimizer=Adam(peak_lr=peak, clip_update_norm=None), schedule=Schedule(warmup=4),
+            batch=BatchSchedule({0: 1, 20: 2}), data=Stages({0: Mixture({web: 0.75, code: 0.25})}),
+        )
+        for name, peak in peaks.items()
+    }  # fmt: skip
+
+
+def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
+    arms = arms_of(Learn, low=1e-4, high=1e-3)
     done = run(str(tmp_path / "store"), **arms)
     page = describe(done, Path(__file__), Scale.REHEARSAL, "once")
+    # Of a resume; the batch is drawn from the plan.
+    assert [tuple(event) for event in page.runs[0].events] == [
+        (20, "batch 2"), (9, "seed: 1 → 2; code: a → b, 1 more"),
+    ]  # fmt: skip
     apart, common = tables.settings(page.settings, ["low", "high"])
-    assert [(each.name, each.values) for each in apart] == [("rates.peak", {"low": "0.0001", "high": "0.001"})]
-    assert ("rates.warmup", "3") in common
+    assert [(each.name, each.values) for each in apart] == [("optimizer.peak lr", {"low": "0.0001", "high": "0.001"})]
+    assert ("schedule.warmup", "4") in common
     assert ("seq len", "8") in common
     assert not any("data" in name for name, _ in common)
     reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
-    assert reading.row("low")[1:] == ["0–39", "640", "9.000", "2.037", "", "32", "20 s", "1 CPU"]
-    assert reading.row("rates.peak")[1:] == ["0.0001", "0.001"]
+    assert reading.row("optimizer.peak lr")[1:] == ["0.0001", "0.001"]
     # Of both arms: 40 sequences of 8 of the 160 tokens of web are two epochs; 20 of the 1,600 of code a tenth of one.
     assert reading.row("web")[-4:] == ["40", "2.00", "40", "2.00"]
     assert reading.row("code")[-4:] == ["20", "0.10", "20", "0.10"]
     text = " ".join(reading.text.split())
     assert "the loss of low at 2 of 40 steps, 9 at most, at step 1." in text
     assert "Loss: mean over 5 steps around each" in text
+
+
+def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
+    plain = arms_of(Learn, plain=1e-4)["plain"]
+    guarded = replace(plain, label="guarded", optimizer=Adam(peak_lr=1e-4), resources=gpu("h100", count=8))
+    done = run(str(tmp_path / "store"), plain=plain, guarded=guarded)
+    rows = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode()).rows
+    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
+    begin = cells.index(["guarded"])
+    heads = next(row for row in reversed(cells[:begin]) if "steps" in row)[1:]
+    planned, happened = (dict(zip(heads, cells[begin + n][1:], strict=True)) for n in (1, 2))
+    assert [cells[begin + n][0] for n in (1, 2)] == ["planned", "happened"]
+    exactly = {"steps": "0–39", "tokens": "480", "batch": "1 → 2", "learning rate": "0 → 0.0001"}
+    assert planned == exactly | {
+        "data": "web 75.0%, code 25.0%", "machines": "h100, 8 chips", "tokens/s": "0.316", "MFU": "40%",
+        "time": "25 min 17 s", "guards": "gradient norm ≤ 0.2, clip at 2σ, skip at 6σ", "loss": "",
+    }  # fmt: skip
+    assert happened == exactly | {
+        "data": "web 66.7%, code 33.3%", "machines": "16 × NVIDIA H100, resumed at 9", "tokens/s": "32", "MFU": "25.0%",
+        "time": "20 s", "guards": "2 clipped, 0 skipped", "loss": "9.000 → 2.037",
+    }  # fmt: skip
+    page = describe(done, Path(__file__), Scale.REHEARSAL, "once")
+    assert [name for name in heads if tables.went_otherwise(page.accounts[1], name)] == ["data"]
+
+
+class Fails(Learn, op="page-fails"):
+    def run(self, ctx: Context) -> Checkpoint:
+        raise ValueError("no step was made")
+
+
+def test_what_a_training_planned_that_failed_is_there(tmp_path: Path) -> None:
+    done = run(str(tmp_path / "store"), **arms_of(Fails, arm=1e-3))
+    reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
+    assert reading.row("planned")[1:5] == ["0–39", "480", "1 → 2", "0 → 0.001"]
+    assert not any(reading.row("happened")[1:])
+
+
+class Spiky(Learn, op="page-spiky"):
+    def run(self, ctx: Context) -> Checkpoint:
+        made = healthy_rows()
+        made[300]["loss"] += 2
+        ctx.out.write_text(PROFILE, "a trace")
+        ctx.out.write_text("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in made))
+        return checkpoint(600)
+
+
+def test_what_its_metrics_show_is_said(tmp_path: Path) -> None:
+    done = run(str(tmp_path / "store"), **arms_of(Spiky, arm=1e-3))
+    text = " ".join(Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode()).text.split())
+    assert "arm, as marin health sees it:" in text
+    assert "Step 300: the loss spikes by" in text
+    assert "Profile of arm: page-spiky/arm-" in text
+    assert PROFILE in text

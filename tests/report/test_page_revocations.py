@@ -10,7 +10,7 @@ import pytest
 
 from marin.errors import Revoked
 from marin.report.page.page import write_page
-from marin.report.page.revocations import stamp_pages
+from marin.report.page.revocations import shown, stamp_pages
 from marin.steps.scale import Scale
 from marin.store.revocation import bring_revocations, revoke, withdraw
 from marin.store.store import Store
@@ -61,12 +61,22 @@ def test_a_page_that_is_written_after_the_revocation_has_the_banner_too(tmp_path
     assert "declared bad" not in page_of(prefix, "clean")
 
 
-def test_a_page_that_lists_whole_digests_as_earlier_ones_do_is_marked_too(tmp_path: Path) -> None:
+def test_what_a_page_of_many_steps_says_of_its_outputs_is_short(tmp_path: Path) -> None:
+    steps = [Write(text=str(n), label=f"nemotron_cc/shard-{n:05}") for n in range(80)]
+    ended = run(str(tmp_path / "store"), end=Join(parts=tuple(steps), label="end"))
+    assert len(shown(ended)) < 81 * 30 + 300
+
+
+@pytest.mark.parametrize("written", ["whole digests", "not compressed"])
+def test_a_page_that_lists_its_outputs_as_earlier_ones_do_is_marked_too(tmp_path: Path, written: str) -> None:
     prefix = str(tmp_path / "store")
     make_pages(prefix)
     page = Path(prefix) / ".marin/pages/both-rehearsal.html"
     records = [record_of(prefix, step) for step in (WEB, MATH, MIXED)]
-    outputs = [[record.name, record.identity, record.root] for record in records]
+    outputs: object = [[record.name, record.identity, record.root] for record in records]
+    if written == "not compressed":
+        digests = [record.identity[:12] + record.root[:12] for record in records]
+        outputs = {"toy-write": [["web", "math"], "".join(digests[:2])], "toy-join": [["mi<b>xed"], digests[2]]}
     listing = json.dumps({"outputs": outputs, "results": {"mixed": MIXED.identity}}).replace("<", "\\u003c")
     page.write_text(re.sub(r'(id="marin-shown">).*?(?=</script>)', lambda found: found[1] + listing, page.read_text()))
     revoke(Store(prefix), of(prefix, MATH), "holds test items")

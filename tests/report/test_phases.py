@@ -4,7 +4,7 @@ import pytest
 
 from experiments import exp1395_qwen3, exp1529_mantis
 from marin import Experiment, Scale
-from marin.report.page.content import phases
+from marin.report.page.trainings import phases
 
 
 def named(experiment: Experiment, arms: list[str]) -> dict[tuple[int, int], str]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from marin.report.page.drawing import plots, svg
-from marin.report.page.drawing.model import Interval, IntervalPlot, Series, SeriesPlot
+from marin.report.page.drawing.model import Event, Interval, IntervalPlot, Series, SeriesPlot
 from tests.report import sample
 from tests.report.reading import Reading
 
@@ -26,6 +26,21 @@ def test_training_names_phases_arms_events_and_both_axes(training: str) -> None:
     wanted = ["Kestrel · Llama", "Qwen3 with QK-Norm", "cooldown", "Bison", "Mantis", "batch 32 → 30", "step", "tokens"]
     for piece in [*wanted, "Mantis: + Python code", "learning rate", "grad norm"]:
         assert piece in text
+    assert ": cooldown mixtures" not in text  # which both arms say
+
+
+def test_an_event_of_many_arms_says_of_how_many() -> None:
+    page = sample.page()
+    one = next(run for run in page.runs if run.arm)
+    arms = [f"dose-{number}" for number in range(9)]
+    runs = [
+        replace(one, name=arm, arm=arm, events=[Event(step=one.step[1], text="seed 3" if at < 4 else "seed 5")])
+        for at, arm in enumerate(arms)
+    ]
+    text = Reading(plots.training_plots(runs, (), arms).whole).text
+    assert "4 of 9 runs: seed 3" in text
+    assert "5 of 9 runs: seed 5" in text
+    assert "dose-0, dose-1" not in text
 
 
 def test_colours_come_from_the_page(training: str) -> None:

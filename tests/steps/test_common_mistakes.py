@@ -131,7 +131,7 @@ MISTAKES = {
     "Compare(arms={'a': score}, baseline='a')": ("Compare.arms holds only a", "another arm to compare with"),
     "Compare(arms={'a': score, 'b': score}, baseline='c')": ("Compare.baseline is 'c'", "wanted one of a, b"),
     "Evaluate(checkpoint=run.at(5), tokenizer=tokenizer, domains={'own': text}, window=256)": (
-        "window is 256 tokens, Train 'run' is shaped for 128",
+        "window is 256 tokens, Train 'run' trains on sequences of 128",
         "wanted at most as many",
     ),
     "Evaluate(checkpoint=run, tokenizer=tokenizer)": ("nothing to score", "give domains, tasks or references"),

@@ -51,6 +51,13 @@ class Pair(NamedTuple):
     b: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Link(str):
+    """As libraries have them: no reason to call for a Link where a str is wanted."""
+
+    address: str
+
+
 class Typed(ExecutorStep[Blob], op="types-typed"):
     number: int = 0
     rate: float = 1.0

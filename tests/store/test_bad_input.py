@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from marin.store.files.verify import Check
 from marin.store.record import Record
 from marin.store.store import Store
 from tests.support.project import Project
+from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.toy import Blob, Join, Outside, Write, planned, ran, run, statuses
 
 
@@ -32,39 +32,10 @@ def everything_verifies(store: Store) -> bool:
     return all(record is not None and store.verify(record, Check.CHECKSUMS) == [] for record in records)
 
 
-class SmallDisk:
-    """A file system of a few MiB that can be filled, freed and made read-only."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.ballast = folder / "ballast"
-
-    def fill(self, leave: int = 0) -> None:
-        """Until no byte is left, then give ``leave`` bytes back."""
-        with self.ballast.open("ab", buffering=0) as handle:
-            try:
-                while handle.write(bytes(4096)):
-                    pass
-            except OSError:
-                pass
-            handle.truncate(handle.tell() - leave)
-
-    def free(self) -> None:
-        self.ballast.unlink()
-
-    def read_only(self, yes: bool) -> None:
-        subprocess.run(["mount", "-o", f"remount,{'ro' if yes else 'rw'}", str(self.folder)], check=True)
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield SmallDisk(folder)
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", mib=4) as disk:
+        yield disk
 
 
 class Big(ExecutorStep[Blob], op="toy-big"):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from marin.errors import BadPrefix, MarinError, StoreError
+from marin.store.layout import LOCKS
 from marin.store.objects.objects import Objects, open_objects
 from tests.support.project import ROOT
 from tests.support.servers import Act, Kind, Operation, Rule, StoreServer
@@ -81,6 +82,24 @@ def test_a_write_outlives_that_its_half_written_file_is_taken(tmp_path: Path) ->
     command = [sys.executable, "-c", TAKEN, str(tmp_path)]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.stdout == "2\n", done.stdout + done.stderr
+
+
+def test_a_swap_that_a_stopped_process_locks_out_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("marin.store.objects.local.LOCK_SECONDS", 0.2)
+    objects = open_objects(str(tmp_path))
+    assert objects.compare_and_swap("a", None, b"first")
+    [stripe] = (tmp_path / LOCKS).iterdir()
+    with subprocess.Popen(["flock", str(stripe), "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdin.write(b"locked\n")
+        other.stdin.flush()
+        other.stdout.readline()
+        with pytest.raises(StoreError, match=rf"{stripe} has been locked .*lslocks, then resume or kill it"):
+            objects.compare_and_swap("a", b"first", b"second")
+        assert objects.read("a") == b"first"
+        other.stdin.close()
+    assert objects.compare_and_swap("a", b"first", b"second")
 
 
 def test_an_object_may_be_empty(objects: Objects) -> None:

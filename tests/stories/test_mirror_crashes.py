@@ -18,6 +18,7 @@ from marin.store.store import Store
 from marin.upkeep.mirror.copy import mirror
 from marin.upkeep.mirror.plan import plan_mirroring
 from tests.cli.test_cli import Command
+from tests.support.drivers import pause
 from tests.support.faults.client import Ended, Strikes
 from tests.support.faults.hook import Strike
 from tests.support.servers import Act, Operation, Rule, StoreServer
@@ -113,7 +114,7 @@ def test_one_that_stood_still_and_was_taken_over_commits_nothing(
     cut = Cut(source, target)
     stopped = subprocess.Popen(cut.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     cut.wait_for(6, stopped)
-    stopped.send_signal(signal.SIGSTOP)
+    pause(stopped.pid)
     server.obey()
     plan = plan_mirroring(Store(source), Store(target), ["shards"])
     [done] = mirror(plan, watch=Watch(expiry=0.5))

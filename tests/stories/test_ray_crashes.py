@@ -18,7 +18,7 @@ from marin.store.files.verify import Check
 from marin.store.record import Record
 from marin.store.store import Store
 from tests.executor.test_ray import cluster_address, wait_until_gone
-from tests.support.drivers import Drivers, Where
+from tests.support.drivers import Drivers, Where, pause
 from tests.support.project import ROOT, Project
 from tests.support.racing import TAKEN, Race
 from tests.support.visible import visible_by_name
@@ -245,7 +245,7 @@ def test_a_worker_that_stood_still_is_stopped_and_its_driver_takes_the_others_re
     )
     worker = race.wait_until_began("gated")
     race.close_for(worker)
-    os.kill(worker, signal.SIGSTOP)
+    pause(worker)
     other = drivers.start(race.file, prefix, where=Where(hasty=True))
     race.wait_until_began("gated", times=2)
     race.gate.unlink()

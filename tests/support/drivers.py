@@ -16,6 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
+from marin.store.layout import LOCKS
+
 ROOT = Path(__file__).resolve().parents[2]
 EXPIRY = 2.0  # seconds, where a test cannot wait for a minute
 PATIENCE = 120.0  # seconds; a driver that takes longer fails the test
@@ -90,6 +94,18 @@ def become(asked: dict[str, Any]) -> None:
         marin.store.lease.EXPIRY, marin.store.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
 
 
+def pause(pid: int) -> None:
+    """The process stands still, and not with a lock of a local store, for which the others would wait in vain."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        while psutil.Process(pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.001)
+        if not any(f"/{LOCKS}/" in str(handle.readlink()) for handle in Path(f"/proc/{pid}/fd").iterdir()):
+            return
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.01)
+
+
 def shift_clock(ahead: float) -> None:
     """The wall clock of this process, not its monotonic one."""
     now, now_ns, localtime, gmtime, strftime = time.time, time.time_ns, time.localtime, time.gmtime, time.strftime
@@ -116,6 +132,9 @@ class Driver:
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
+
+    def pause(self) -> None:
+        pause(self.pid)
 
     def ended(self) -> bool:
         """``code`` is known from then on: the exit code, or minus the signal."""

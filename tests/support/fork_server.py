@@ -26,7 +26,8 @@ INTERPRETERS = list(sys.path[2:])  # without this folder, which -m and PYTHONPAT
 
 
 def main() -> None:
-    for name in (*(f"marin.cli.{command}" for command in marin.cli.commands.LINES), *sys.argv[1:]):
+    commands = map(marin.cli.commands.module_of, marin.cli.commands.LINES)
+    for name in (*(f"marin.cli.{command}" for command in commands), *sys.argv[1:]):
         importlib.import_module(name)
     code_fingerprint(Join(parts=(Write(text=""),)))  # reads the engine's source, for all that follow
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)

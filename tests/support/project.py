@@ -137,7 +137,8 @@ class Project:
         self.words.write_text(source.replace(old, new))
 
 
-def wait_for(path: Path, seconds: float = 60.0) -> None:
+def wait_for(path: Path, seconds: float = 240.0) -> None:
+    """seconds: after which it counts as never; a Ray starts in five, or in minutes where others need the machine."""
     limit = time.monotonic() + seconds
     while not path.exists():
         assert time.monotonic() < limit, f"{path} did not appear"

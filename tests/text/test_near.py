@@ -2,11 +2,13 @@
 
 import random
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marin.text.exact import Seen, duplicate_texts, without_seen_paragraphs
 from marin.text.near import near_duplicates, similarity
+from marin.text.near_keys import keys
+from marin.text.near_pairs import COPY, LEADERS, first_copies, proposals
 from marin.text.near_rule import NearDuplicates
 from marin.text.normalize import light_words
 from marin.text.shingles import shingle_set
@@ -99,6 +101,52 @@ def test_more_texts_than_a_chunk() -> None:
     assert copies[1500].of == 0
 
 
+def test_an_excerpt_of_an_earlier_text_goes() -> None:
+    """Much too unlike the whole text for MinHash."""
+    chance = random.Random(11)
+    texts = [" ".join(chance.choices(VOCABULARY, k=chance.randrange(600, 3000))) for _ in range(60)]
+    lengths = [chance.randrange(100, 300) for _ in texts]
+    starts = [chance.randrange(300) for _ in texts]
+    excerpts = [
+        " ".join(text.split()[start : start + length])
+        for text, start, length in zip(texts, starts, lengths, strict=True)
+    ]
+    copies = list(near_duplicates(texts + excerpts, NearDuplicates()))
+    assert not any(copies[:60])
+    found = [copy for copy in copies[60:] if copy]
+    assert len(found) >= 59  # .998 at 100 words
+    assert {copy.containment for copy in found} == {1.0}
+    assert all(copy is None for copy in near_duplicates(excerpts + texts, NearDuplicates()))
+    bands_only = list(near_duplicates(texts + excerpts, NearDuplicates(containment=1.1)))
+    assert not any(bands_only)
+
+
+def test_what_is_in_all_texts_does_not_pair_all_of_them() -> None:
+    chance = random.Random(12)
+    footer = " ".join(chance.choices(VOCABULARY, k=200))
+    texts = [" ".join(chance.choices(VOCABULARY, k=300)) + " " + footer for _ in range(150)]
+    texts += [" ".join(text.split()[:320]) for text in texts[100:120]]  # longer ones have all but a few words of these
+    rule = NearDuplicates()
+    sets = [shingle_set(text, rule.words) for text in texts]
+    held = keys(sets, np.arange(len(sets), dtype=np.uint64), rule)
+    [proposed] = proposals([held], 0, rule)
+    shared = [int(count) - 1 for count in np.unique(held["key"], return_counts=True)[1]]
+    assert proposed.crowded == sum(max(count - LEADERS, 0) for count in shared) > 100
+    assert len(proposed.pairs) <= LEADERS * len(texts) * 2 < len(texts) ** 2 / 2
+    copies = [copy and copy.of for copy in near_duplicates(texts, rule)]
+    assert copies == [None] * 150 + list(range(100, 120))
+
+
+def test_only_the_first_of_a_pair_that_stays_counts() -> None:
+    """By shards: 1 copies 0; 2 copies 1, which goes, so that it stays; 3 copies 1 and 2; 4 copies 2 and 3."""
+    nothing = [0, 0]
+    held = [(1, 0), (2, 1), (3, 1), (3, 2), (4, 2), (4, 3)]
+    copies = np.array([(later, earlier, nothing, 1.0, 1.0) for later, earlier in held], COPY)
+    for cuts in ([], [1], [2], [1, 2, 4]):
+        removed = np.concatenate(list(first_copies(np.split(copies, cuts))))
+        assert removed[["later", "earlier"]].tolist() == [(1, 0), (3, 2), (4, 2)]
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from("abcdef"), max_size=40), st.lists(st.sampled_from("abcdef"), max_size=40))
 def test_similarity_is_exact(one: list[str], other: list[str]) -> None:
@@ -106,12 +154,3 @@ def test_similarity_is_exact(one: list[str], other: list[str]) -> None:
     jaccard = len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
     containment = len(mine & theirs) / len(mine) if mine and theirs else 0.0
     assert similarity(shingle_set(" ".join(one), 2), shingle_set(" ".join(other), 2)) == (jaccard, containment)
-
-
-def test_exact_duplicates() -> None:
-    assert list(duplicate_texts(["a", "b", "a", "A", "b"])) == [False, False, True, False, True]
-    seen = Seen()
-    text = "A paragraph of five words.\n\nTitle\n\nAnother one of five words."
-    assert without_seen_paragraphs(text, seen, 5) == (text, 0)
-    again = "Title\n\nA paragraph of five words.\n\nNew: a third one here."
-    assert without_seen_paragraphs(again, seen, 5) == ("Title\n\nNew: a third one here.", 1)

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marin.text.normalize import light, light_words, normalize
+from marin.text.normalize import light, light_bytes, light_words, normalize
 from marin.text.shingles import shingle_set, shingles, word_numbers
 
-LINES = st.text(st.characters(codec=None), max_size=60)
+LINES = st.text(st.characters(codec=None), max_size=60) | st.text(st.characters(codec="ascii"), max_size=60)
 TEXTS = st.lists(LINES, max_size=8).map("\r\n \n".join)
 
 
@@ -32,6 +32,11 @@ def test_light_ignores_case_punctuation_and_layout() -> None:
     assert light("Hello,  WORLD!\n(it's_4)") == "hello world it s 4"
     assert light("ﬁne １２") == "fine 12"
     assert light_words("...") == []
+
+
+@given(TEXTS)
+def test_light_bytes_are_the_light_words(text: str) -> None:
+    assert light_bytes(text).decode().split() == light_words(text)
 
 
 @given(TEXTS, TEXTS)

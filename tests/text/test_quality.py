@@ -47,7 +47,7 @@ from marin.text.repetition import (
     DuplicateParagraphs,
     TopNgram,
 )
-from tests.shared_data import shared
+from tests.text.real_texts import real_texts
 
 PLAIN = "The boats that came with the tide have to be dry. And the men were of good heart."
 
@@ -149,27 +149,6 @@ def test_ngrams_against_the_obvious(words: list[str], n: int) -> None:
 # - a word with no letter or digit is never "real" here; there "$" and "©" are;
 # - one occurrence makes no top n-gram here;
 # - citations ("[3]") are not cut out here, and curly brackets do not condemn a page.
-
-
-def real_texts(name: str) -> list[str]:
-    if name == "stdlib":
-        import argparse
-        import asyncio.events
-        import collections
-        import email.message
-        import pydoc_data.topics
-        import typing
-
-        modules = (argparse, asyncio.events, collections, email.message, typing, random, json_module)
-        topics: dict[str, str] = pydoc_data.topics.topics
-        return [normalize(text) for text in (*topics.values(), *map(inspect.getsource, modules))]
-    import gzip
-
-    with gzip.open(shared(f"{name}/{name}.jsonl.gz"), "rt") as lines:
-        texts = [json_module.loads(line)["text"] for line in lines][::12]
-    # Whole documents mostly pass; single sections bring each rule to its threshold.
-    sections = [section for text in texts[:20] for section in text.split("\n\n\n")]
-    return [normalize(text) for text in texts + sections if text.strip()]
 
 
 SAME = {

@@ -32,6 +32,25 @@ def lose_array(directory: Directory, array: str = LM_HEAD) -> None:
     _complete(directory)
 
 
+def stored_arrays(directory: Directory, below: str) -> dict[str, np.ndarray]:
+    """Every array of a checkpoint below this path, by the rest of its own."""
+    import json
+
+    import tensorstore
+
+    paths = [each["path"] for each in json.loads(directory.read_text("manifest.json"))["arrays"]]
+    return {
+        path.removeprefix(f"{below}/"): np.asarray(
+            tensorstore.open({"driver": "zarr3", "kvstore": _arrays(directory) | {"path": path}})
+            .result()
+            .read()
+            .result()
+        )
+        for path in paths
+        if path.startswith(f"{below}/")
+    }
+
+
 def truncate(directory: Directory) -> None:
     """Keep half of the largest file."""
     name = max(directory.names(), key=directory.size)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,12 @@ import numpy as np
 
 from marin.data.token_store import write_token_store
 from marin.store.files.directory import Directory
-from marin.training.model import Llama, Precision, Qwen3, Recompute
+from marin.training import checkpoint
+from marin.training.model import Llama, ModelShape, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
+from marin.training.process import Listeners, News, Timings
 from marin.training.schedule import Schedule
-from marin.training.spec import Source, TrainingSpec
+from marin.training.spec import Source, TrainingSpec, to_json
 
 VOCABULARY, SEQ_LEN = 64, 32
 LLAMA = Llama(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2, seq_len=SEQ_LEN)
@@ -54,3 +59,58 @@ def small_spec(folder: Path, **changes: Any) -> TrainingSpec:
         checkpoint_every=4,
     )
     return dataclasses.replace(spec, **changes)
+
+
+def train_here(spec: TrainingSpec, **listeners: Any) -> Timings:
+    """As run_training, but in this process: Levanter, whose import takes longer than such a run, is imported once."""
+    with warnings.catch_warnings(action="ignore"):  # of Levanter's own imports
+        import jax
+
+        from marin.training.levanter_run import train
+
+        jax.config.update("jax_platforms", "cpu")
+        news = News(Listeners(**listeners))
+        train(spec, news.hear)
+    return news.timings
+
+
+def waiting_for(spec: TrainingSpec, where: Path) -> subprocess.Popen[str]:
+    """A process that waits for a training, whose first step is done. where: a new folder for what it is given."""
+    where.mkdir()
+    (where / "spec.json").write_text(to_json(spec))
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(where / "spec.json"), str(where / "log.txt")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "1\n"
+    return waiting
+
+
+WAITING = """
+import sys
+from pathlib import Path
+from marin.training.process import Listeners, run_training
+from marin.training.spec import from_json
+show = Listeners(step=lambda done, loss: print(done, flush=True))
+run_training(from_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), show)
+"""
+
+
+def random_checkpoint(directory: Directory, model: ModelShape, vocabulary: int, *, seed: int) -> checkpoint.Facts:
+    """Freshly initialised weights, without optimizer state."""
+    import jax
+    from levanter.checkpoint import save_checkpoint
+
+    from marin.training.bucket_address import find_buckets
+    from marin.training.levanter_model import build_model
+
+    find_buckets()
+    built = build_model(model, vocabulary, jax.random.PRNGKey(seed))
+    save_checkpoint({"model": built}, step=0, checkpoint_path=directory.url)
+    directory.write_text(checkpoint.METRICS, "")
+    facts = checkpoint.Facts(step=0, tokens=0, loss=None, model=model, vocabulary=vocabulary, averaged=False)
+    checkpoint.complete(directory, facts)
+    return facts

@@ -8,11 +8,16 @@ import pytest
 from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order import DataOrder
 from marin.errors import BadField
-from marin.training.health.batches import Draws, against, compare, draws_of, fixed_blocks, independent, measures
+from marin.training.health.batches import Draws, GroupOf, against, compare, draws_of, independent, measures
 from marin.training.health.permutation_spread import spread_over_seeds
 
 LENGTHS = {"web": 900, "code": 400, "math": 60}
 STAGES = Stages({0: mixture({"web": 0.5, "code": 0.3, "math": 0.2})})
+
+
+def fixed_blocks(length: int) -> GroupOf:
+    """Groups of ``length`` consecutive sequences."""
+    return lambda source, sequences: sequences // length
 
 
 def run_of(shuffle: Shuffle, seed: int = 0) -> Draws:
@@ -116,13 +121,29 @@ def test_where_a_number_lies():
     assert against(2.0, [1.0, 1.0]).z == np.inf
 
 
-def test_over_many_seeds_linear_leaves_the_band_that_feistel_keeps():
+def test_over_many_seeds_linear_leaves_the_band_of_true_shuffles():
     """A 1760-sequence share of a batch of 8192 from 1e7 sequences in blocks of 1e4."""
     found = spread_over_seeds(10_000_000, 1760, 10_000, seeds=150)
-    assert found.clumped_batches_of_feistel < 0.02
-    assert found.clumped_seeds > 0.03
-    assert found.even_batches > 0.5
-    assert found.clumped_batches + found.even_batches <= 1
+    linear, true = found.walks["linear"], found.walks["true shuffle"]
+    assert linear.clumped_seeds > 0.03
+    assert linear.even_batches > 0.5
+    assert linear.clumped_batches + linear.even_batches <= 1
+    for kind in ("feistel", "splitmix", "true shuffle"):
+        assert found.walks[kind].clumped_batches < 0.02, kind
+    assert linear.most > true.most
     assert found == spread_over_seeds(10_000_000, 1760, 10_000, seeds=150)
     with pytest.raises(BadField, match="4 batches of 30 from 100"):
         spread_over_seeds(100, 30, 10)
+
+
+def test_the_remainders_of_a_batch_show_what_feistel_does_not_mix():
+    """A batch of 1,760 from 2^24 sequences: Levanter's network holds too many of one parity, a mixed one does not."""
+
+    def departures(shuffle: Shuffle) -> dict[str, float]:
+        stages, lengths = Stages({0: mixture({"web": 1.0})}), {"web": 1 << 24}
+        draws = draws_of(DataOrder(stages, lengths, BatchSchedule({0: 1760}), shuffle, 0, 64), range(4))
+        compared = compare(draws, fixed_blocks(1000), seed=0, simulations=40).run
+        return {name: compared[name].z for name in ("parity", "remainder")}
+
+    assert min(departures(Shuffle.FEISTEL).values()) > 5
+    assert all(abs(z) < 5 for z in departures(Shuffle.SPLITMIX).values())

@@ -11,6 +11,7 @@ import pytest
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
+from tests.support.servers import StoreServer
 from tests.training.runs import QWEN3
 
 FACTS = checkpoint.Facts(step=160, tokens=327_680, loss=3.25, model=QWEN3, vocabulary=64, averaged=True)
@@ -51,6 +52,21 @@ def test_a_run_without_checkpoints_has_no_steps(run: Directory) -> None:
 
 def test_an_untouched_checkpoint_verifies(run: Directory) -> None:
     checkpoint.verify(write(run, 1))
+
+
+def test_a_bucket_is_asked_as_often_whatever_the_number_of_files(server: StoreServer) -> None:
+    """256 hosts write thousands of files, and each of them verifies all of them when it resumes."""
+    asked: list[int] = []
+    for files in (2, 20):
+        prefix = server.new_prefix()
+        directory = Directory(f"{prefix}/run/step-1")
+        for number in range(files):
+            directory.write_bytes(f"d/{number:04}", bytes(200))
+        before = server.counts(prefix)
+        checkpoint.complete(directory, FACTS)
+        checkpoint.verify(directory)
+        asked.append((server.counts(prefix) - before).total())
+    assert asked[0] == asked[1]
 
 
 def test_a_missing_file_is_named(run: Directory) -> None:
@@ -113,3 +129,9 @@ def test_the_marker_appears_by_rename(tmp_path: Path) -> None:
     written = write(Directory(str(tmp_path)), 1, whole=False)
     checkpoint.complete(written, FACTS)
     assert sorted(os.listdir(written.path)) == ["checkpoint.json", "d", "metrics.jsonl"]
+
+
+def test_a_copy_on_one_disk_takes_no_second_room(tmp_path: Path) -> None:
+    written = write(Directory(str(tmp_path / "run")), 1)
+    checkpoint.copy(written, Directory(str(tmp_path / "out")))
+    assert all(os.path.samefile(written.path / name, tmp_path / "out" / name) for name in written.names())

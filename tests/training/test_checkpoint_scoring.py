@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from marin.errors import InputError, UnreadableCheckpoint
+from marin.evaluation.prefix_tree import Wanted
 from marin.store.files.directory import Directory
-from marin.training.model import ModelShape
-from tests.training.runs import LLAMA, QWEN3, VOCABULARY
+from marin.training.model import Llama3Rope, ModelShape
+from tests.training.runs import LLAMA, QWEN3, VOCABULARY, random_checkpoint
 
 # Levanter's own imports warn.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-@pytest.fixture(scope="module", params=[LLAMA, QWEN3], ids=["llama", "qwen3"])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Directory:
-    from marin.training.scoring import random_checkpoint
+LONG_QWEN3 = dataclasses.replace(QWEN3, seq_len=128)
+# Tied embeddings, stretched positions and heads of a width of their own.
+OTHER = dataclasses.replace(
+    LLAMA, rope=Llama3Rope(original=16), rope_theta=1e4, tied_embeddings=True, head_width=16, seq_len=128
+)
 
+
+@pytest.fixture(scope="module", params=[OTHER, LONG_QWEN3], ids=["llama", "qwen3"])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Directory:
     model: ModelShape = request.param
     directory = Directory(str(tmp_path_factory.mktemp("checkpoint")))
     random_checkpoint(directory, model, VOCABULARY, seed=1)
@@ -30,20 +38,20 @@ TOKENS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 20), dtype=np.int3
 
 
 def test_probabilities_sum_to_one_over_the_vocabulary(written: Directory) -> None:
-    from marin.training.scoring import load_scorer
+    from marin.training.scoring import load_model
 
     every = np.repeat(TOKENS[:1, :6], VOCABULARY, axis=0)
     every[:, -1] = np.arange(VOCABULARY)
-    scored = load_scorer(written)(every)
+    scored = load_model(written)(every)
     assert scored.dtype == np.float32
     assert np.exp(scored[:, -1].astype(float)).sum() == pytest.approx(1, abs=1e-5)
     assert np.ptp(scored[:, 0]) < 1e-6
 
 
 def test_neither_padding_nor_company_changes_a_score(written: Directory) -> None:
-    from marin.training.scoring import load_scorer
+    from marin.training.scoring import load_model
 
-    score = load_scorer(written)
+    score = load_model(written)
     together = score(TOKENS)
     assert together.shape == (3, 19)
     for row in range(3):
@@ -58,7 +66,7 @@ def test_the_mean_is_levanters_loss(written: Directory) -> None:
 
     from marin.training import checkpoint
     from marin.training.levanter_model import build_model
-    from marin.training.scoring import load_scorer
+    from marin.training.scoring import load_model
 
     facts = checkpoint.read_facts(written)
     model = build_model(facts.model, facts.vocabulary, jax.random.PRNGKey(0))
@@ -68,21 +76,70 @@ def test_the_mean_is_levanters_loss(written: Directory) -> None:
     named = haliax.named(padded, ("batch", "position"))
     example = LmExample(tokens=named, loss_weight=haliax.ones(named.axes))
     loss = float(model.compute_next_token_loss(example, key=None).item())
-    assert -load_scorer(written)(padded).mean() == pytest.approx(loss, rel=1e-5)
+    assert -load_model(written)(padded).mean() == pytest.approx(loss, rel=1e-5)
+
+
+def test_sequences_that_share_a_row_and_beginnings_are_scored_as_if_each_were_alone(written: Directory) -> None:
+    from marin.training.scoring import load_model
+
+    batches: list[None] = []
+    model = load_model(written, batch_tokens=512, worked=lambda: batches.append(None))
+    rng = np.random.default_rng(5)
+    examples, wanted = rng.integers(0, VOCABULARY, 9), list[Wanted]()
+    for _ in range(40):
+        question = np.concatenate([examples, rng.integers(0, VOCABULARY, rng.integers(1, 9))])
+        for _ in range(4):
+            tokens = np.concatenate([question, rng.integers(0, VOCABULARY, rng.integers(1, 7))]).astype(np.int32)
+            wanted.append(Wanted(tokens, len(question)))
+    for one, scored in zip(wanted, model.continuations(wanted), strict=True):
+        alone = model(one.tokens[None])[0, one.first - 1 :]
+        assert np.allclose(scored.logprobs, alone, atol=2e-5)
+    assert 1 < len(batches) < 10, "told once a batch"
+    (best,) = model.continuations([Wanted(np.append(TOKENS[0, :9], greedy(model, TOKENS[0, :9])).astype(np.int32), 9)])
+    assert best.greedy.all()
+    assert not all(scored.greedy.all() for scored in model.continuations(wanted))
+
+
+def greedy(model: Any, prompt: np.ndarray) -> int:
+    """The likeliest token after a prompt, by asking for each in the vocabulary."""
+    every = np.repeat(np.append(prompt, 0).astype(np.int32)[None], VOCABULARY, axis=0)
+    every[:, -1] = np.arange(VOCABULARY)
+    return int(model(every)[:, -1].argmax())
+
+
+def test_generation_with_a_cache_says_token_for_token_what_it_says_without(written: Directory) -> None:
+    from marin.training.scoring import load_model
+
+    model, rng, most = load_model(written), np.random.default_rng(6), 12
+    shared = rng.integers(0, VOCABULARY, 40)  # of which 32 are computed once
+    alike = [np.append(shared, rng.integers(0, VOCABULARY, extra)).astype(np.int32) for extra in (1, 9, 4)]
+    for prompts in (alike, [*alike, TOKENS[0, :7]]):
+        made = model.generate(prompts, most, -1, lambda tokens: False)
+        for prompt, tokens in zip(prompts, made, strict=True):
+            assert len(tokens) == most
+            for known in range(most):
+                assert greedy(model, np.append(prompt, tokens[:known])) == tokens[known]
+    end = made[0][3]
+    assert model.generate(prompts[:1], most, end, lambda tokens: False) == [made[0][: made[0].index(end)]]
 
 
 def test_what_the_model_cannot_score_is_refused(written: Directory) -> None:
-    from marin.training.scoring import load_scorer
+    from marin.training.scoring import load_model
 
-    score = load_scorer(written)
-    with pytest.raises(InputError, match="33 tokens"):
-        score(np.zeros((1, 33), np.int32))
+    score = load_model(written)
+    long = score.length + 1
+    with pytest.raises(InputError, match=f"{long} tokens"):
+        score(np.zeros((1, long), np.int32))
+    with pytest.raises(InputError, match=f"{long} tokens"):
+        score.continuations([Wanted(np.zeros(long + 1, np.int32), 1)])
+    with pytest.raises(InputError, match=f"{long} tokens"):
+        score.generate([np.zeros(long - 4, np.int32)], 4, 0, lambda tokens: False)
     with pytest.raises(InputError, match="knows 0 to 63"):
         score(np.full((1, 4), 64, np.int32))
 
 
 def test_a_directory_without_checkpoint_is_an_error_of_ours(tmp_path: Path) -> None:
-    from marin.training.scoring import load_scorer
+    from marin.training.scoring import load_model
 
     with pytest.raises(UnreadableCheckpoint, match="no complete checkpoint"):
-        load_scorer(Directory(str(tmp_path)))
+        load_model(Directory(str(tmp_path)))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from marin.training.model import Llama3Rope, ModelShape
-from marin.training.optimizer import Adam, ClipUpdateNorm, SkipBadSteps
+from marin.training.optimizer import Adam, ClipUpdateNorm, Muon, NAdamW, NewtonSchulz, Optimizer, SkipBadSteps
 from marin.training.schedule import Cycles, Decay, Rewarmup, Schedule, Shape
 from tests.training.runs import LLAMA, QWEN3
 
@@ -129,7 +129,7 @@ def test_stretched_positions_are_levanters_for_llama_3() -> None:
     assert not np.allclose(ours[:, 35:64], plain[:, 35:64], atol=1e-3)
 
 
-def updates(recipe: Adam, schedule: Schedule, gradients: list[float]) -> list[float]:
+def updates(recipe: Optimizer, schedule: Schedule, gradients: list[float]) -> list[float]:
     """What a single weight of 1.0 is moved by, gradient after gradient; a gradient's loss is its size."""
     import jax.numpy as jnp
     from levanter.tracker import NoopTracker, current_tracker
@@ -187,3 +187,83 @@ def test_a_long_update_is_clipped_to_its_history() -> None:
     # The mean norm of the updates before is about 1, times the rate.
     assert abs(clipped[-1]) == pytest.approx(0.1, rel=0.05)
     assert clipped[:4] == unclipped[:4]
+
+
+def moved(optimizer: Any, steps: int) -> list[list[Any]]:
+    """What the arrays of a small Llama are moved by, step after step; gradients are random and the same each time."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from levanter.tracker import NoopTracker, current_tracker
+
+    from marin.training.levanter_model import build_model
+
+    weights = build_model(replace(LLAMA, layers=1), 16, jax.random.PRNGKey(0))
+    rng = np.random.default_rng(1)
+    found: list[list[Any]] = []
+
+    def like(held: Any) -> Any:
+        return jnp.asarray(rng.normal(size=held.shape), held.dtype)
+
+    with current_tracker(NoopTracker()):
+        state = optimizer.init(weights)
+        for number in range(steps):
+            change, state = optimizer.update(
+                jax.tree.map(like, weights), state, weights, loss=jnp.asarray(1.0 + number), obj_fn=None
+            )
+            found.append([np.asarray(leaf) for leaf in jax.tree.leaves(change)])
+    return found
+
+
+def agree(ours: list[list[Any]], theirs: list[list[Any]]) -> None:
+    import numpy as np
+
+    for number, (left, right) in enumerate(zip(ours, theirs, strict=True)):
+        assert any(np.abs(leaf).max() > 1e-6 for leaf in right) == (number > 0), number  # the warmup begins at 0
+        for one, other in zip(left, right, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-8)
+
+
+WARM: dict[str, Any] = {"lr_schedule": "constant", "warmup": 4, "decay": 0.0}
+
+
+def test_nadamw_is_levanters_adam_with_nesterov() -> None:
+    from levanter.optim.config import AdamConfig
+
+    from marin.training.levanter_optimizer import build_optimizer
+
+    theirs = AdamConfig(learning_rate=1e-3, weight_decay=0.05, beta1=0.95, nesterov=True, **WARM).build(100)
+    ours = build_optimizer(NAdamW(peak_lr=1e-3), Schedule(warmup=4))
+    agree(moved(ours, 6), moved(theirs, 6))
+    plain = build_optimizer(replace(NAdamW(peak_lr=1e-3), nesterov=False), Schedule(warmup=4))
+    with pytest.raises(AssertionError):
+        agree(moved(plain, 6), moved(theirs, 6))
+
+
+@pytest.mark.parametrize("polynomial", NewtonSchulz)
+def test_muon_is_levanters(polynomial: NewtonSchulz) -> None:
+    from levanter.optim.muon import MuonConfig
+
+    from marin.training.levanter_optimizer import build_optimizer
+
+    theirs = MuonConfig(
+        learning_rate=2e-3, lr=2e-3, adam_lr=7e-4, momentum=0.98, weight_decay=0.1, max_grad_norm=1.0,
+        coefficient_type=polynomial.value, **WARM,
+    )  # fmt: skip
+    # lr_scheduler of the matrices takes learning_rate, not lr.
+    agree(moved(build_optimizer(Muon(polynomial=polynomial), Schedule(warmup=4)), 6), moved(theirs.build(100), 6))
+
+
+def test_muon_has_the_guards_that_adam_has() -> None:
+    import numpy as np
+
+    from marin.training.levanter_optimizer import build_optimizer
+
+    plain = Muon(weight_decay=0.0)
+    guarded = replace(plain, clip_update_norm=ClipUpdateNorm(sigma=1e-3, window=4), skip_bad_steps=SkipBadSteps(1.0, 4))
+    free, held = (moved(build_optimizer(recipe, Schedule()), 4) for recipe in (plain, guarded))
+    norms = [[float(np.sqrt(sum(np.square(leaf).sum() for leaf in step))) for step in run] for run in (free, held)]
+    assert norms[1][:2] == norms[0][:2]  # before half a window nothing is held back
+    assert norms[1][2] in (0.0, pytest.approx(np.mean(norms[0][:2]), rel=0.01))
+    assert norms[1][3] in (0.0, pytest.approx(np.mean(norms[0][:3]), rel=0.01))
+    assert 0.0 in norms[1]  # a loss that rises is skipped

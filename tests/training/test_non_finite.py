@@ -16,11 +16,11 @@ from marin.errors import NonFiniteLoss, UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.metrics import TIMINGS, MetricsLog, read_metrics
-from marin.training.process import Listeners, Timings, compiled_folder, run_training
+from marin.training.process import Timings, compiled_folder
 from marin.training.schedule import Schedule
 from marin.training.spec import Start, StartMode, TrainingSpec
 from tests.training.broken import LM_HEAD, garble_marker, lose_array, poison, truncate
-from tests.training.runs import small_spec
+from tests.training.runs import small_spec, train_here
 
 KEPT = (2, 4, 6, 8, 10, 12)
 HUGE = 1e38
@@ -99,7 +99,7 @@ class Runs:
         return str(stopped.value)
 
     def train(self, spec: TrainingSpec, **listeners: Any) -> Timings:
-        return run_training(spec, Path(spec.state).parent / "training.log", Listeners(**listeners))
+        return train_here(spec, **listeners)
 
     def checkpoint(self, spec: TrainingSpec, step: int) -> Directory:
         return checkpoint.step_directory(Directory(spec.state) / "checkpoints", step)
@@ -188,3 +188,19 @@ def test_another_run_is_not_begun_from_weights_that_are_not_finite(runs: Runs, m
     spec = runs.named(f"begun {mode.value}", first_step=8, start=Start(mode=mode, checkpoint=str(source)))
     with pytest.raises(UnreadableCheckpoint, match=f"NaN or infinite numbers in {LM_HEAD}"):
         runs.train(spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", [truncate, lose_array])
+def test_another_run_is_not_begun_from_a_checkpoint_that_lacks_a_part(
+    runs: Runs, harm: Callable[[Directory], None]
+) -> None:
+    """A truncated file by its size, a lost tensor by its name: before a step is made."""
+    source = runs.folder / f"source {harm.__name__}"
+    shutil.copytree(runs.checkpoint(runs.spec, 8).path, source)
+    harm(Directory(str(source)))
+    start = Start(mode=StartMode.ALL, checkpoint=str(source))
+    spec, made = runs.named(f"begun {harm.__name__}", first_step=8, start=start), list[int]()
+    with pytest.raises(UnreadableCheckpoint, match=f"source {harm.__name__}"):
+        runs.train(spec, step=lambda done, _: made.append(done))
+    assert made == []

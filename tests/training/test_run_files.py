@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.order import DataOrder
-from marin.errors import TrainingFailed, UnreadableCheckpoint
+from marin.errors import CorruptRecord, TrainingFailed, TruncatedShard
 from marin.store.files.directory import Directory
 from marin.training.batches import Batches, segments
 from marin.training.metrics import MetricsLog, read_metrics
@@ -45,8 +47,8 @@ def test_metrics_past_the_checkpoint_are_cut(tmp_path: Path) -> None:
 
 
 def test_a_garbled_metrics_line_is_named(tmp_path: Path) -> None:
-    Directory(str(tmp_path)).write_text("metrics.jsonl", '{"step": 0}\n{"step":')
-    with pytest.raises(UnreadableCheckpoint, match="line 2"):
+    Directory(str(tmp_path)).write_text("metrics.jsonl", '{"step": 0}\n{"step":\n')
+    with pytest.raises(CorruptRecord, match="line 2"):
         read_metrics(Directory(str(tmp_path)))
 
 
@@ -89,6 +91,43 @@ def test_batches_follow_the_schedule_and_the_order() -> None:
     # 16 + 16 places are one block, in which the mixture is exact.
     counted = [batches.source_counts(0), batches.source_counts(1)]
     assert sum(each["web"] for each in counted) == 24
+
+
+@pytest.mark.filterwarnings("ignore")  # Levanter's imports warn
+def test_batches_are_made_ahead_and_what_goes_wrong_there_is_raised() -> None:
+    import jax
+
+    class Trainer(OneDevice):
+        device_mesh = jax.make_mesh((1,), ("data",))
+        compute_axis_mapping = {"batch": "data"}  # noqa: RUF012
+
+    class Ending(Numbered):
+        """Of which three batches can be read."""
+
+        asked = 0
+
+        def read(self, indices: np.ndarray, seq_len: int) -> np.ndarray:
+            self.asked += 1
+            if self.asked > 3:
+                raise TruncatedShard("it ends early")
+            return super().read(indices, seq_len)
+
+        def counts(self, indices: np.ndarray, seq_len: int) -> np.ndarray:
+            return np.ones((len(indices), seq_len), np.float32)
+
+    schedule, store = BatchSchedule({0: 16}), Ending(0)
+    order = DataOrder(Stages({0: Mixture({"web": 1.0})}), {"web": 160}, schedule, Shuffle.SPLITMIX, 1, 32)
+    batches = Batches(order, [store], schedule, seq_len=4, eos=None, trainer=Trainer)
+    examples = batches.ahead(1, 9)
+    first = next(examples)
+    deadline = time.monotonic() + 60
+    while store.asked < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert store.asked == 4, "nobody has asked for the second one yet"
+    assert np.array_equal(first.tokens.array[:, 0], order.at(batches.numbers(1))[1])
+    assert len(list(itertools.islice(examples, 2))) == 2
+    with pytest.raises(TruncatedShard, match="ends early"):
+        next(examples)
 
 
 def test_a_process_that_cannot_begin_is_an_error_with_the_reason(tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marin.errors import BadField
-from marin.training.optimizer import Adam, ClipUpdateNorm
+from marin.training.optimizer import Adam, ClipUpdateNorm, Muon, NAdamW, Optimizer, SkipBadSteps
 from marin.training.schedule import Cycles, Decay, Rewarmup, Schedule, Shape
+from marin.training.spec import from_json, to_json
+from tests.training.runs import small_spec
 
 PEAK = 7e-4
 # As the 32B, to zero: QK-Norm switch at 80,000, cooldown from 160,000 to 192,000.
@@ -103,3 +107,17 @@ def test_the_defaults_are_the_retrospectives() -> None:
     assert (recipe.z_loss, recipe.ema, recipe.adamc) == (1e-4, 0.995, False)
     assert recipe.clip_update_norm == ClipUpdateNorm(sigma=2.0, window=128)
     assert recipe.skip_bad_steps is not None
+
+
+@pytest.mark.parametrize("recipe", [Adam(), NAdamW(), Muon(ema=None), Muon(skip_bad_steps=SkipBadSteps())])
+def test_every_optimizer_reaches_the_training_process_as_it_is(recipe: Optimizer, tmp_path: Path) -> None:
+    spec = small_spec(tmp_path / "run", optimizer=recipe)
+    assert from_json(to_json(spec)).optimizer == recipe
+
+
+def test_a_recipe_of_muon_is_checked_as_adams_is() -> None:
+    with pytest.raises(BadField, match=r"Muon\.momentum is 1\.0; wanted 0 or more, below 1"):
+        Muon(momentum=1.0)
+    with pytest.raises(BadField, match=r"Muon\.adam_lr is 0"):
+        Muon(adam_lr=0.0)
+    assert (NAdamW().nesterov, NAdamW().beta1, NAdamW().skip_bad_steps) == (True, 0.95, None)

@@ -1,4 +1,4 @@
-"""Real training runs, in their own processes, killed for real."""
+"""Real training runs, also in their own processes, killed for real."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ import os
 import select
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from marin.data.mixture import BatchSchedule
-from marin.errors import TrainingFailed, UnreadableCheckpoint
+from marin.errors import ProcessLost, UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.main import LOCK
 from marin.training.metrics import TIMINGS, read_metrics
-from marin.training.optimizer import ClipUpdateNorm
+from marin.training.optimizer import ClipUpdateNorm, Muon
 from marin.training.process import Listeners, Timings, compiled_folder, run_training
 from marin.training.schedule import Decay, Rewarmup, Schedule
-from marin.training.spec import Start, StartMode, TrainingSpec, to_json
-from tests.training.runs import QWEN3, small_spec
+from marin.training.spec import Start, StartMode, TrainingSpec
+from marin.training.transfer import stored_shapes
+from tests.training.runs import QWEN3, small_spec, train_here, waiting_for
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +49,9 @@ class Runs:
         return [{name: held for name, held in row.items() if name not in TIMINGS} for row in rows]
 
     def train(self, spec: TrainingSpec, **listeners: Any) -> Timings:
+        return train_here(spec, **listeners)
+
+    def train_apart(self, spec: TrainingSpec, **listeners: Any) -> Timings:
         return run_training(spec, Path(spec.state).parent / "training.log", Listeners(**listeners))
 
     def checkpoint(self, spec: TrainingSpec, step: int) -> Directory:
@@ -115,11 +117,35 @@ def test_killed_and_resumed_the_run_is_bit_identical(runs: Runs) -> None:
         if done == 6:
             kill_trainer(spec)
 
-    with pytest.raises(TrainingFailed, match="killed by signal 9"):
-        runs.train(spec, step=kill)
+    with pytest.raises(ProcessLost, match="killed by signal 9"):
+        runs.train_apart(spec, step=kill)
     assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == [4]
-    assert runs.train(spec).began_at == 4
+    assert runs.train_apart(spec).began_at == 4
     assert runs.rows(spec) == runs.rows(runs.spec)
+    assert resumes_of(spec) == [{"step": 4, "changed": {}}]
+
+
+def resumes_of(spec: TrainingSpec) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Directory(spec.state).read_text("resumes.jsonl").splitlines()]
+
+
+def test_a_resume_says_what_is_not_as_it_was(runs: Runs) -> None:
+    spec = runs.named("resumed", checkpoint_every=2, code="other")
+    shutil.copytree(runs.spec.state, spec.state)
+    shutil.rmtree(runs.checkpoint(spec, END).path)
+    timings = runs.train(spec)
+    assert timings.began_at == KEPT
+    changed = {"checkpoint_every": [4, 2], "code": ["", "other"]}
+    assert resumes_of(spec) == [{"step": KEPT, "changed": changed}]
+    assert f"changed since the checkpoint of step {KEPT}: checkpoint_every: 4 → 2" in timings.notes
+    row, whole = runs.rows(spec)[KEPT], runs.rows(runs.spec)[KEPT]
+    assert row["changed"] == [*whole.get("changed", []), "checkpoint_every: 4 → 2", "code:  → other"]
+    assert {**row, "changed": 0} == {**whole, "changed": 0}  # nothing else of it is
+    settings = checkpoint.read_facts(runs.checkpoint(spec, END)).settings
+    assert (settings["checkpoint_every"], settings["optimizer.ema"], settings["stages.0"]) == (
+        2, 0.8, "stride 1 0.75, stride 5 0.25",
+    )  # fmt: skip
+    assert settings.keys() >= {"machine.devices", "machine.processes", "version.jax", "batch.5", "seed"}
 
 
 def test_a_checkpoint_that_was_never_completed_is_not_resumed(runs: Runs) -> None:
@@ -150,7 +176,11 @@ def test_a_fork_with_the_optimizer_state_goes_on_as_if_nothing_had_happened(runs
     source = runs.checkpoint(runs.spec, KEPT)
     spec = runs.named("fork", first_step=KEPT, start=Start(mode=StartMode.ALL, checkpoint=source.url))
     runs.train(spec)
-    assert runs.rows(spec) == runs.rows(runs.spec)[KEPT:]
+    first, *others = runs.rows(spec)
+    assert first.pop("guards") == runs.rows(runs.spec)[0]["guards"]  # in the first line of each run
+    expected = runs.rows(runs.spec)[KEPT:]
+    assert expected[0].pop("changed") == ["learning rate: hold → decay"]  # of a fork: what its checkpoint had otherwise
+    assert [first, *others] == expected
     assert "optimizer_state" not in report_of(spec)  # all of it was read as it is
 
 
@@ -213,13 +243,107 @@ def test_moments_are_kept_though_a_guard_before_them_is_gone(runs: Runs) -> None
 def test_a_guard_with_another_window_begins_its_history_anew(runs: Runs) -> None:
     clip = ClipUpdateNorm(window=8)
     spec = runs.named(
-        "window", first_step=KEPT, end_step=KEPT + 1,
+        "window", first_step=KEPT, end_step=KEPT + 1, batch={0: 8}, seed=4,
         optimizer=dataclasses.replace(runs.spec.optimizer, clip_update_norm=clip),
         start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(runs.spec, KEPT).url), keep_steps=(),
     )  # fmt: skip
     runs.train(spec)
     fresh = report_of(spec)["optimizer_state"]["fresh"]
     assert {path.split("/")[-1] for path in fresh} == {"update_norms", "valid_mask", "current_idx", "count"}
+    # Of any setting, not of the recipe alone.
+    assert report_of(spec)["changed"] == {
+        "batch.5": [6, None], "batch.7": [8, None], "optimizer.clip_update_norm.window": [128, 8], "seed": [3, 4],
+    }  # fmt: skip
+
+
+def norms_seen(source: Directory) -> int:
+    """How many update norms the clip's history of a checkpoint holds."""
+    import jax
+    import numpy as np
+    from levanter.checkpoint import load_checkpoint
+
+    [path] = [path for path in stored_shapes(source) if path.endswith("/update_norms")]
+    where = path.removesuffix("update_norms") + "count"
+    mesh = jax.make_mesh((1,), ("data",))  # pyright: ignore[reportUnknownMemberType]
+    return int(load_checkpoint({where: np.zeros((), np.int32)}, source.url, axis_mapping={}, mesh=mesh)[where])
+
+
+@pytest.mark.filterwarnings("ignore")  # Levanter's imports warn
+def test_the_clip_begins_with_the_history_of_another_checkpoint(runs: Runs) -> None:
+    """Where the clip was off for a while, as between 74,000 and 80,000 steps of the 32B."""
+    unclipped = dataclasses.replace(runs.spec.optimizer, clip_update_norm=None)
+    source = runs.checkpoint(runs.spec, KEPT).url
+    off = runs.named(
+        "lost", first_step=KEPT, end_step=KEPT + 2, optimizer=unclipped, keep_steps=(),
+        start=Start(mode=StartMode.ALL, checkpoint=source),
+    )  # fmt: skip
+    runs.train(off)
+    there = runs.checkpoint(off, KEPT + 2).url
+    on = runs.named(
+        "found", first_step=KEPT + 2, end_step=KEPT + 3, keep_steps=(),
+        start=Start(mode=StartMode.ALL, checkpoint=there, clip_history=source),
+    )  # fmt: skip
+    assert f"clip history: that of step {KEPT} of another run" in runs.train(on).notes
+    assert report_of(on)["clip_history"]["step"] == KEPT
+    assert norms_seen(runs.checkpoint(on, KEPT + 3)) == KEPT + 1
+    nothing = Start(mode=StartMode.ALL, checkpoint=there, clip_history=there)
+    missing = dataclasses.replace(on, state=on.state + "-none", start=nothing)
+    with pytest.raises(UnreadableCheckpoint, match="has no history of update norms that fits this run's clip"):
+        runs.train(missing)
+
+
+@pytest.mark.filterwarnings("ignore")  # Levanter's imports warn
+def test_a_rebuilt_optimizer_state_is_like_the_one_that_was_lost(runs: Runs) -> None:
+    whole, source = runs.rows(runs.spec)[KEPT], runs.checkpoint(runs.spec, KEPT).url
+    rows: dict[int, dict[str, Any]] = {}
+    for rebuild in (0, 10):
+        spec = runs.named(
+            f"rebuilt {rebuild}", first_step=KEPT, end_step=KEPT + 1, keep_steps=(),
+            start=Start(mode=StartMode.WEIGHTS, checkpoint=source, rebuild=rebuild),
+        )  # fmt: skip
+        notes = runs.train(spec).notes
+        [rows[rebuild]] = runs.rows(spec)
+    assert "optimizer state: rebuilt from the 10 batches from step 2 on, which changed no weight" in notes
+    assert norms_seen(runs.checkpoint(spec, KEPT + 1)) == 10 + 1
+    # The weights are those of the checkpoint, and so is the learning rate.
+    for name in ("loss", "learning_rate", "grad_norm"):
+        assert rows[10][name] == pytest.approx(whole[name], rel=1e-5)
+    # A first update from nothing is as long as the rate for every weight; one with moments is shorter.
+    assert whole["update_norm"] < rows[0]["update_norm"] / 2
+    assert rows[10]["update_norm"] == pytest.approx(whole["update_norm"], rel=0.5)
+
+
+def test_the_optimizer_is_swapped_at_a_fork_and_back(runs: Runs) -> None:
+    """Embeddings, output and norms are Adam's under Muon too, and keep their moments; the guards keep their history."""
+    guards = runs.spec.optimizer
+    muon = Muon(ema=guards.ema, clip_update_norm=guards.clip_update_norm, skip_bad_steps=guards.skip_bad_steps)
+    swapped = runs.named(
+        "muon", first_step=KEPT, end_step=KEPT + 2, optimizer=muon, keep_steps=(),
+        start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(runs.spec, KEPT).url),
+    )  # fmt: skip
+    notes = runs.train(swapped).notes
+    assert "changed since that checkpoint: optimizer Adam → Muon" in notes
+    there = report_of(swapped)["optimizer_state"]
+    assert all("/momentum_buffer/" in path or "/hyperparams" in path or path.endswith("/count")
+               for path in there["fresh"])  # fmt: skip
+    assert sum("/momentum_buffer/" in path for path in there["fresh"]) == 7  # the matrices of a layer
+    kept = {path.split("/mu/")[1] for path in there["kept"] if "/mu/" in path}
+    assert {"embeddings/token_embeddings/weight", "lm_head/weight", "transformer/norm/weight"} <= kept
+    assert sum("update_norms" in path or "_skipstep_" in path for path in there["kept"]) == 6
+    assert {path.split("/mlp/")[1] for path in there["dropped"] if "/mu/" in path and "/mlp/" in path} == {
+        "gate_proj/weight", "up_proj/weight", "down_proj/weight",
+    }  # fmt: skip
+    assert all(abs(row["loss"] - other["loss"]) < 0.3 for row, other in zip(
+        runs.rows(swapped), runs.rows(runs.spec)[KEPT : KEPT + 2], strict=True))  # fmt: skip
+
+    back = runs.named(
+        "back", first_step=KEPT + 2, end_step=KEPT + 3, keep_steps=(),
+        start=Start(mode=StartMode.ALL, checkpoint=runs.checkpoint(swapped, KEPT + 2).url),
+    )  # fmt: skip
+    runs.train(back)
+    again = report_of(back)["optimizer_state"]
+    assert {path.split("/mu/")[1] for path in again["kept"] if "/mu/" in path} == kept
+    assert any("/momentum_buffer/" in path for path in again["dropped"])
 
 
 def test_a_warm_start_can_keep_the_optimizer_state_of_what_it_takes_over(runs: Runs) -> None:
@@ -278,31 +402,28 @@ def test_a_checkpoint_of_other_sizes_is_refused_with_both_shapes(runs: Runs) -> 
         runs.train(spec)
 
 
+def test_runs_that_differ_in_their_seed_share_their_compiled_programs(runs: Runs) -> None:
+    from jax import monitoring
+
+    compiled: list[int] = []
+    monitoring.register_event_listener(
+        lambda event, **_: (
+            compiled.append(compiled.pop() + 1) if event == "/jax/compilation_cache/cache_misses" else None
+        )
+    )
+    for name, seed in (("seed", 8), ("again", 8), ("other", 9)):
+        compiled.append(0)
+        runs.train(runs.named(name, seed=seed, end_step=1, keep_steps=()))
+    _, again, other = compiled
+    assert other == again
+
+
 def test_the_trainer_dies_with_its_parent(runs: Runs) -> None:
     spec = runs.named("orphan", end_step=100_000, checkpoint_every=100_000, max_epochs=1e9)
-    where = runs.folder / "orphan"
-    where.mkdir()
-    (where / "parent.json").write_text(to_json(spec))
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(where / "parent.json"), str(where / "log.txt")],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stdout is not None
-    assert parent.stdout.readline() == "1\n"
+    parent = waiting_for(spec, runs.folder / "orphan")
     trainer = os.pidfd_open(int((Path(spec.state) / LOCK).read_text()))
     parent.kill()
     ended, _, _ = select.select([trainer], [], [], 60)
     assert ended == [trainer]
     os.close(trainer)
     parent.communicate()
-
-
-PARENT = """
-import sys
-from pathlib import Path
-from marin.training.process import Listeners, run_training
-from marin.training.spec import from_json
-show = Listeners(step=lambda done, loss: print(done, flush=True))
-run_training(from_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), show)
-"""

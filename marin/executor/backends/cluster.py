@@ -12,8 +12,8 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from marin.executor.backends.private_ray import MODE, TOKEN, TOKEN_PATH, Private
 
 logger = logging.getLogger(__name__)
 ADDRESS = "RAY_ADDRESS"
+DASHBOARD = "Ray dashboard: "
 QUIET: Mapping[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 CONNECT_SECONDS = 5.0  # for a socket to be answered
 JOIN_SECONDS = 15.0  # for a cluster to let us in: it takes a fifth of a second
@@ -36,6 +37,7 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 ray.shutdown()
 """
 REFUSED = "Unauthenticated"  # in what Ray says of a token
+TOKEN_REMEDY = f"Set {MODE}=token, and {TOKEN} or {TOKEN_PATH} to the token of that cluster"
 REMEDY = "Give another --address, or none for a Ray of this run's own, or --backend inline"
 
 
@@ -94,7 +96,7 @@ class Cluster:
         if now < self._next_check:
             return
         for address, patience in self._watched.items():
-            if _refusal(address) is None:
+            if connection_refusal(address) is None:
                 self._answered[address] = time.monotonic()
             elif now - self._answered[address] > patience:
                 what = str(self.named) if self.named else "Ray that this run started here"
@@ -106,14 +108,14 @@ class Cluster:
         self._next_check = time.monotonic() + CHECK_EVERY
 
     def answers(self) -> bool:
-        return all(_refusal(address) is None for address in self._watched)
+        return all(connection_refusal(address) is None for address in self._watched)
 
     def describe(self) -> str:
         """Where people can watch it; "" where there is nothing to see."""
         if not self.dashboard:
             return ""
         token = self.private.token if self.private is not None else ""
-        return f"Ray dashboard: http://{self.dashboard}" + (f" · its token is in {token}" if token else "")
+        return f"{DASHBOARD}http://{self.dashboard}" + (f" · its token is in {token}" if token else "")
 
     def leave(self) -> None:
         """A private one ends."""
@@ -147,23 +149,13 @@ def start_private() -> Cluster:
 
 def join(named: NamedCluster) -> Cluster:
     """Raises NoCluster, within seconds."""
-    _must_answer(named)
+    must_answer(named)
     if named.is_this_machine:
         stay_on_this_machine()  # else Ray takes the address of another interface for it, where nothing may listen
-    probe = subprocess.Popen(
-        [sys.executable, "-c", PROBE, named.address],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,  # Ctrl-C is for us
-    )
-    try:
+    with probing(named, PROBE) as probe:
         import ray  # while the probe does
 
-        _must_be_let_in(named, probe)
-    finally:
-        probe.kill()
-        probe.wait()
+        must_be_let_in(named, probe)
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a submitted job may have a PYTHONPATH: ours holds it
     path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
     try:
@@ -177,24 +169,41 @@ def join(named: NamedCluster) -> Cluster:
     return Cluster(named, context)
 
 
-def _must_answer(named: NamedCluster) -> None:
+@contextmanager
+def probing(named: NamedCluster, program: str) -> Generator[subprocess.Popen[str]]:
+    """A process that asks a cluster something; it prints "imported" when it begins to."""
+    probe = subprocess.Popen(
+        [sys.executable, "-c", program, named.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for us
+    )
+    try:
+        yield probe
+    finally:
+        probe.kill()
+        probe.wait()
+
+
+def must_answer(named: NamedCluster) -> None:
     """Where the address names a host and port. "auto" and the like are for Ray to find."""
     address = named.address.partition("://")[2] or named.address
     if address == "auto":
         return
     if named.address.startswith(("http://", "https://")):
         raise NoCluster(
-            f"{named.address} ({named.origin}) is a dashboard, which takes jobs (`ray job submit -- COMMAND`) and no "
+            f"{named.address} ({named.origin}) is a dashboard, which takes jobs (`marin submit EXPERIMENT`) and no "
             f"steps: wanted HOST:PORT of the cluster itself. {REMEDY}"
         )
     if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdigit():
         raise NoCluster(f"{named.address} ({named.origin}) is no address of a Ray cluster: wanted HOST:PORT. {REMEDY}")
-    if (refusal := _refusal(address)) is not None:
+    if (refusal := connection_refusal(address)) is not None:
         raise NoCluster(f"no {named}: nothing answers there ({refusal}). {REMEDY}")
 
 
-def _must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> None:
-    """Raises NoCluster as soon as the probe is turned away, or is not let in."""
+def must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> str:
+    """What the probe said. Raises NoCluster as soon as it is turned away, or is not let in."""
     assert probe.stdout is not None
     limit, said = threading.Timer(JOIN_SECONDS, probe.kill), ""
     try:
@@ -206,6 +215,7 @@ def _must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> None:
                 raise _cannot_join(named, said)
         if probe.wait():
             raise _cannot_join(named, said)
+        return said
     finally:
         limit.cancel()
         probe.stdout.close()
@@ -213,16 +223,14 @@ def _must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> None:
 
 def _cannot_join(named: NamedCluster, said: str) -> NoCluster:
     if REFUSED in said or "AuthenticationError" in said:
-        why = (
-            f"it does not accept our token. Set {MODE}=token, and {TOKEN} or {TOKEN_PATH} to the token of that cluster"
-        )
+        why = f"it does not accept our token. {TOKEN_REMEDY}"
     else:
         last = next((line for line in reversed(said.splitlines()) if "Error: " in line), "")
         why = last or f"what answers there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
     return NoCluster(f"the {named} cannot be joined: {why}. {REMEDY}")
 
 
-def _refusal(address: str) -> str | None:
+def connection_refusal(address: str) -> str | None:
     """Why no connection can be made."""
     host, _, port = address.rpartition(":")
     try:

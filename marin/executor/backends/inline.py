@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from marin.errors import PlanError
 from marin.executor.attempt import attempt
 from marin.executor.backends.backend import Watcher
+from marin.executor.context import Told
 from marin.executor.job import Job, Outcome
 from marin.executor.log_capture import clean_output
 from marin.fingerprint.of_step import module_states
@@ -16,13 +18,20 @@ from marin.steps.step import ExecutorStep
 
 
 class InlineBackend:
-    """Ignores resources. Steps that need a process of their own are run here all the same."""
+    """Ignores resources that one host has. Steps that need a process of their own are run here all the same."""
 
     def __init__(self) -> None:
         self.queue: deque[Job] = deque()
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
         self.watcher = watcher
+        for step in steps:
+            accelerator = step.resources.accelerator
+            if accelerator is not None and accelerator.hosts > 1:
+                raise PlanError(
+                    f"{step.name} asks for {accelerator}, which is {accelerator.hosts:,} hosts; --backend inline has "
+                    "this one process. Give --address of a Ray cluster that has them, or ask for one host"
+                )
 
     def submit(self, job: Job) -> None:
         self.queue.append(job)
@@ -42,5 +51,9 @@ class InlineBackend:
         module_states().accept_again()
 
 
-def map_here(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    return [work(item) for item in items]
+def map_here(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> list[Any]:
+    found: list[Any] = []
+    for at, item in enumerate(items):
+        found.append(work(item))
+        told(at, found[-1])
+    return found

@@ -24,6 +24,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,20 +67,14 @@ class PrivateRay:
         self._environment = {name: os.environ.get(name) for name in (MODE, TOKEN_PATH)}
         os.environ[MODE] = "token"
         _remove_dead_tokens()
-        self.token = "" if _token_is_configured() else _token_file()
+        self.token = "" if token_is_configured() else _token_file()
         if self.token:
             os.environ[TOKEN_PATH] = self.token
         self._folder = tempfile.mkdtemp(prefix="marin-ray-", dir="/tmp")  # paths of sockets may not be long
         self._log = Path(self._folder, "start.log")
-        ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.address = f"127.0.0.1:{ports['port']}"
-        command = [
-            os.path.join(sysconfig.get_path("scripts"), "ray"),
-            *("start", "--head", "--block", "--disable-usage-stats"),
-            *(f"--temp-dir={self._folder}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
-            *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
-            *(f"--{name}={port}" for name, port in ports.items()),
-        ]
+        command = start_command(self._folder, ports)
         logger.debug("starting %s", command)
         began = time.monotonic()
         with self._log.open("wb") as log:
@@ -103,7 +98,7 @@ class PrivateRay:
     def _wait(self, ports: tuple[int, ...]) -> None:
         """Until it answers. Ray says at once what is wrong with it, and ends."""
         limit = time.monotonic() + START_SECONDS
-        while not all(map(_answers, ports)):
+        while not all(map(answers, ports)):
             self.must_live(give_up=time.monotonic() > limit)
             time.sleep(0.05)
 
@@ -137,16 +132,31 @@ class PrivateRay:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _answers(port: int) -> bool:
+def ray_program() -> str:
+    """Beside this Python."""
+    return os.path.join(sysconfig.get_path("scripts"), "ray")
+
+
+def start_command(folder: str, ports: Mapping[str, int]) -> list[str]:
+    """Of a cluster of this machine. folder: of its sockets and logs. ports: by PORTS."""
+    return [
+        *(ray_program(), "start", "--head", "--block", "--disable-usage-stats"),
+        *(f"--temp-dir={folder}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
+        *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
+        *(f"--{name}={port}" for name, port in ports.items()),
+    ]
+
+
+def answers(port: int) -> bool:
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     found: set[int] = set()
     while len(found) < count:
         port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
-        if not _answers(port):
+        if not answers(port):
             found.add(port)
     return list(found)
 
@@ -154,7 +164,7 @@ def _free_ports(count: int) -> list[int]:
 _made: set[str] = set()
 
 
-def _token_is_configured() -> bool:
+def token_is_configured() -> bool:
     """By the user; not by us for an earlier run of this process."""
     if os.environ.get(TOKEN):
         return True

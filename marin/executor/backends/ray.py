@@ -9,22 +9,27 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from marin.errors import CorruptRecord, MarinError, PlanError
+from marin.errors import CorruptRecord, MarinError
 from marin.executor.attempt import attempt
 from marin.executor.backends.backend import Watcher
 from marin.executor.backends.cluster import Cluster, join, named_cluster, start_private
+from marin.executor.backends.gang import Gang
+from marin.executor.backends.inline import map_here
 from marin.executor.backends.item_errors import explained, portable
+from marin.executor.backends.requests import must_be_had, on_each_host, task_options, wants
+from marin.executor.backends.reservation import Reservation
 from marin.executor.backends.step_pickles import Unpacked, addressed, packed
+from marin.executor.context import Told
 from marin.executor.job import Ending, Job, Outcome
 from marin.executor.log_capture import captured
+from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
-from marin.steps.resources import Resources
 from marin.steps.step import ExecutorStep
 from marin.store.layout import lease_name
 from marin.store.lease import LOOK_SECONDS, State, parse_lease
@@ -32,16 +37,18 @@ from marin.store.store import open_store
 
 CRASH_RETRIES = 3
 MAP_RETRIES = 2  # of an item whose worker died
+WAITING = 4096  # items of one map that Ray knows at a time
 LOOK_AT, REMOTE_LOOK_SECONDS = 64, 2.0  # leases at a time, and between looks where each costs a request
 STOP_SECONDS = 5.0  # for steps to hear that they are to stop
+SAVE_SECONDS = 20.0  # for trainings to save, of the 30 that a cluster commonly gives a process after SIGTERM
 
 
 class RayBackend:
     """address: of a running cluster ("auto" for the one on this machine, "local" for a private one); "" for that of
     RAY_ADDRESS, or a private one. on_message: hears where the dashboard is.
 
-    A worker that dies (out of memory, killed, node lost) is not the step's failure: the attempt is made
-    again, up to CRASH_RETRIES times, and the dead attempt's lease is taken over.
+    A worker that dies (out of memory, killed) is not the step's failure: the attempt is made again, up to CRASH_RETRIES
+    times, and the dead attempt's lease is taken over. One whose machine is gone was preempted, which is not counted.
     """
 
     def __init__(self, address: str = "", on_message: Callable[[str], None] = lambda _: None) -> None:
@@ -52,6 +59,9 @@ class RayBackend:
         self.next_look = 0.0
         self.crashes: dict[str, int] = {}
         self.crashed: list[Job] = []  # to be sent again
+        self.preempted: list[tuple[Job, Outcome]] = []  # by the loss of a machine; to be told
+        self.reservations: list[Reservation] = []  # that wait for their hosts
+        self.reserved: dict[Any, Reservation] = {}  # of what runs
         self.tasks: dict[bool, Any] = {}  # by isolated; exported to the cluster once
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
@@ -61,6 +71,8 @@ class RayBackend:
         # What Ray prints of dead workers and nodes, in pages: ours is said in a line, and theirs is in Ray's logs.
         os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "^")
         named, told = named_cluster(self.address), signal.getsignal(signal.SIGTERM)
+        if named is None:
+            self.on_message("starting Ray on this machine: seconds, or a minute where others need it too")
         try:
             self.cluster = start_private() if named is None else join(named)
         finally:
@@ -68,43 +80,53 @@ class RayBackend:
                 signal.signal(signal.SIGTERM, told)  # Ray has set its own, which ends with code 15
         if said := self.cluster.describe():
             self.on_message(said)
-        self._check_capacity(steps, self.cluster.nodes)
+        must_be_had(steps, self.cluster.nodes)
         import ray
 
         parcels = ray.put(packed(steps))
 
-        def run(job: Job) -> Outcome:
-            return run_attempt(job, parcels)
+        def run(job: Job, gang: Gang | None) -> Outcome:
+            return run_attempt(job, parcels, gang)
 
         self.tasks = {False: ray.remote(max_retries=0)(run), True: ray.remote(max_retries=0, max_calls=1)(run)}
 
-    def _check_capacity(self, steps: list[ExecutorStep[Any]], nodes: list[dict[str, Any]]) -> None:
-        available = [node["Resources"] for node in nodes if node["Alive"]]
-        for step in steps:
-            wanted = flat(step.resources)
-            if not any(all(have.get(name, 0) >= amount for name, amount in wanted.items()) for have in available):
-                largest = {name: max(have.get(name, 0) for have in available) for name in wanted}
-                raise PlanError(
-                    f"{step.name} asks one node for {amounts(wanted)}; the largest of {len(available)} node(s) has "
-                    f"{amounts(largest)}. Ask for less, or give --address of a cluster that has it"
-                )
-
     def submit(self, job: Job) -> None:
-        options = {**ray_options(job.step.resources), "name": job.step.name}
-        self.running[self.tasks[job.step.isolated].options(**options).remote(addressed(job))] = job
+        self.watcher.queued(job, wants(job.step.resources))
+        if job.step.resources.accelerators:
+            self.reservations.append(Reservation(job))
+        else:
+            self._send(job, task_options(on_each_host(job.step.resources, None)))
+
+    def _send(self, job: Job, options: Mapping[str, Any], gang: Gang | None = None) -> Any:
+        task = self.tasks[job.step.isolated].options(**options, name=job.step.name)
+        reference = task.remote(addressed(job), gang)
+        self.running[reference] = job
         self.queue.append(job)
-        self.watcher.queued(job, amounts(flat(job.step.resources)))
+        return reference
+
+    def _send_reserved(self) -> None:
+        """Those whose hosts are there now."""
+        for reservation in list(self.reservations):
+            if (gang := reservation.gang()) is not None:
+                options = {**gang.options, "scheduling_strategy": gang.places[0].strategy()}
+                self.reserved[self._send(reservation.job, options, gang)] = reservation
+                self.reservations.remove(reservation)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         import ray
-        from ray.exceptions import RayError, RayTaskError
+        from ray.exceptions import NodeDiedError, RayError, RayTaskError
 
         if self.cluster is not None:
             self.cluster.must_live()
-            if self.crashed and self.cluster.answers():  # else the cluster has died, and not only a worker
+            # Else the cluster has died, and not only a worker.
+            if (self.crashed or self.preempted) and self.cluster.answers():
                 for job in self.crashed:
                     self.submit(job)
                 self.crashed.clear()
+                if preempted := self.preempted:
+                    self.preempted = []
+                    return preempted
+        self._send_reserved()
         if not self.running:
             time.sleep(seconds)  # every step is held by another driver
             return []
@@ -114,11 +136,16 @@ class RayBackend:
         ended: list[tuple[Job, Outcome]] = []
         for reference in done:
             job = self.running.pop(reference)
+            if (reservation := self.reserved.pop(reference, None)) is not None:
+                reservation.release()
             try:
                 ended.append((job, ray.get(reference)))
             except RayTaskError as error:  # attempt() raises nothing: the worker could not even unpack the step
                 line = f"the worker could not take it: {error.cause}"
                 ended.append((job, Outcome(ending=Ending.FAILED, error=line, details=str(error))))
+            except NodeDiedError as error:
+                line = f"preempted: its machine is gone: {str(error).splitlines()[0]}"
+                self.preempted.append((job, Outcome(ending=Ending.PREEMPTED, error=line)))
             except RayError as error:
                 crashes = self.crashes[job.step.identity] = self.crashes.get(job.step.identity, 0) + 1
                 if crashes <= CRASH_RETRIES:
@@ -153,9 +180,12 @@ class RayBackend:
         with suppress(MarinError):
             self._look_for_attempts()  # what has just begun was running, too
         references = list(self.running)
+        if references and SIGNALS.terminated:
+            references = self._let_save(references)
         self.running.clear()
         self.queue.clear()
         self.crashed.clear()
+        self.preempted.clear()
         if references and ray.is_initialized():
             # First as Ctrl-C, so that attempts give their leases back: only a host sees that its own workers are gone.
             for reference in references:
@@ -163,26 +193,27 @@ class RayBackend:
             _, deaf = ray.wait(references, num_returns=len(references), timeout=STOP_SECONDS)
             for reference in deaf:
                 ray.cancel(reference, force=True)
+        self.reservations.clear()  # what they hold ends with this driver's job
+        self.reserved.clear()
         if self.cluster is not None:
             self.cluster.leave()
             self.cluster = None
 
+    def _let_save(self, references: list[Any]) -> list[Any]:
+        """This driver was told to end, and has some time: pass it on to its workers on this machine, which save.
 
-def ray_options(resources: Resources) -> dict[str, Any]:
-    """num_cpus, memory and custom resources of one task, as Ray wants them."""
-    options: dict[str, Any] = {"num_cpus": resources.cpus, "resources": {}}
-    if resources.memory_gib:
-        options["memory"] = int(resources.memory_gib * 2**30)
-    if resources.accelerator is not None:
-        options["resources"] = {f"{resources.accelerator.name}-head": resources.accelerator.slices}
-    return options
+        What has not ended then. (Ray 2.60 dies of a task that is cancelled in the moment in which it ends.)
+        """
+        import ray
 
-
-def flat(resources: Resources) -> dict[str, float]:
-    """The same by name, as Ray describes its nodes."""
-    options = ray_options(resources)
-    memory = {"memory": options["memory"]} if "memory" in options else {}
-    return {"CPU": options["num_cpus"], **options["resources"], **memory}
+        jobs = list(self.running.values())
+        leases = open_store(jobs[0].prefix).objects.read_many([lease_name(job.step.identity) for job in jobs])
+        for name, content in leases.items():
+            with suppress(CorruptRecord, ProcessLookupError):
+                lease = parse_lease(content, name)
+                if lease.state is State.HELD and lease.holder.is_here():
+                    os.kill(lease.holder.pid, signal.SIGTERM)
+        return ray.wait(references, num_returns=len(references), timeout=SAVE_SECONDS)[1]
 
 
 def _has_begun(job: Job, lease: bytes | None) -> bool:
@@ -196,31 +227,30 @@ def _has_begun(job: Job, lease: bytes | None) -> bool:
     return held.state is State.HELD and not job.may_take_over(held)
 
 
-def amounts(resources: dict[str, float]) -> str:
-    """ "4 CPU, 1 v4-8-head, 16 GiB memory" """
-    parts = [f"{amount:g} {name}" for name, amount in resources.items() if name != "memory"]
-    return ", ".join(
-        [*parts, *(f"{resources[name] / 2**30:,.1f} GiB {name}" for name in resources if name == "memory")]
-    )
-
-
 _unpacked: dict[Any, Unpacked] = {}  # of one driver: a worker has but one
 
 
-def run_attempt(job: Job, parcels: Any) -> Outcome:
-    """parcels: reference to those of the driver's steps."""
+def run_attempt(job: Job, parcels: Any, gang: Gang | None = None) -> Outcome:
+    """parcels: reference to those of the driver's steps. gang: the hosts that were reserved for it."""
     import ray
 
     log_as_asked()
     if parcels not in _unpacked:
         _unpacked[parcels] = Unpacked(ray.get(parcels))
-    return attempt(_unpacked[parcels].job(job), map_on_ray, captured)
+    try:
+        with SIGNALS.heard_by_worker():
+            return attempt(_unpacked[parcels].job(job), map_on_ray, captured, hosts=gang)
+    except KeyboardInterrupt:
+        if not SIGNALS.terminated:
+            raise
+        SIGNALS.first = None  # should Ray use this worker again
+        return Outcome(ending=Ending.PREEMPTED, error="preempted: its worker was told to end (SIGTERM)")
 
 
-def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """One plain task per item; a single item is not worth a task."""
+def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> list[Any]:
+    """One plain task per item, WAITING of them at a time; a single item is not worth a task."""
     if len(items) <= 1:
-        return [work(item) for item in items]
+        return map_here(work, items, told)
     import ray
     from ray.exceptions import RayError
 
@@ -236,15 +266,24 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         return result, seen
 
     task = ray.remote(max_retries=MAP_RETRIES)(call)
-    references = [task.remote(item) for item in items]
+    places: dict[Any, int] = {}
+    found: dict[int, Any] = {}
     try:
-        answers = ray.get(references)
+        while len(found) < len(items):
+            for at in range(len(found) + len(places), min(len(found) + WAITING, len(items))):
+                places[task.remote(items[at])] = at
+            ray.wait(list(places))
+            for reference in ray.wait(list(places), num_returns=len(places), timeout=0)[0]:
+                result, seen = ray.get(reference)
+                at = places.pop(reference)
+                found[at] = result
+                if here is not None:
+                    here.join(seen)
+                told(at, result)
     except RayError as error:
-        for reference in references:  # nobody wants the others any more
-            ray.cancel(reference)
         cause = explained(error)
         raise cause from cause.__cause__
-    if here is not None:
-        for _, seen in answers:
-            here.join(seen)
-    return [result for result, _ in answers]
+    finally:
+        for reference in places:  # nobody wants the others any more
+            ray.cancel(reference)
+    return [found[at] for at in range(len(items))]

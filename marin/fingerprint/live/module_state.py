@@ -21,7 +21,7 @@ _MANY = 100  # plain entries from which a container is known by one digest
 _DEEPEST = 40
 _LONGEST = 200  # characters of a text that are kept as they are
 # What a plan asks of a step's class counts by what it answers: in the identity, or compared with it in the worker.
-_PLANNED = frozenset({"op", "version", "isolated", "outside", "outside_bytes", "work", "expected_size"})
+_PLANNED = frozenset({"op", "version", "isolated", "outside", "outside_bytes", "work", "expected_size", "evaluated_on"})
 _WRAPPING = (
     "marin.steps.step",
     "marin.steps.value",

@@ -23,6 +23,7 @@ _OPENERS = frozenset(
 )
 _TRACEBACKS = frozenset({"linecache", "traceback"})
 _POOLS = (f"concurrent{os.sep}futures{os.sep}thread.py", f"multiprocessing{os.sep}pool.py")
+_INSTALLED = f"importlib{os.sep}metadata{os.sep}__init__.py"  # looks where packages could be; their versions count
 _GLOBS = frozenset({"glob", "rglob", "iglob"})
 
 
@@ -60,7 +61,7 @@ def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> R
             direct = direct and module in _OPENERS
             pool = pool or filename.endswith(_POOLS)
             hidden = code.co_name in _GLOBS if listing else "rmtree" in code.co_name
-            if module in _TRACEBACKS or hidden:
+            if module in _TRACEBACKS or hidden or filename.endswith(_INSTALLED):
                 return None
         elif not project and origin is Origin.PACKAGE:
             direct = False

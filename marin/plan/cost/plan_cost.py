@@ -12,20 +12,13 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from marin.errors import BadField
 from marin.plan.cost.amount import Amount, total
 from marin.plan.cost.egress import Egress, Regions, total_egress
+from marin.plan.cost.sizes import Sizes, expected_sizes
 from marin.plan.decision import REMADE, Action, Decision
-from marin.plan.missing import field_changes, last_outputs
 from marin.plan.plan import Plan
-from marin.steps.resources import Accelerator, Size, Work
+from marin.steps.resources import Size, Work, training_cost
 from marin.steps.step import ExecutorStep
-from marin.store.record import Record
-
-# Model FLOP/s utilisation when nobody measured it. An estimate, a little to the dear side: PaLM 540B on
-# v4 reached .462 (Chowdhery et al. 2022), Llama 3 405B on H100 .38 to .43 (Grattafiori et al. 2024).
-MFU = 0.40
-TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer makes fewer tokens of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,55 +102,23 @@ class Sum:
         }
 
 
-def plan_costs(plan: Plan, regions: Regions | None = None) -> list[StepCost]:
-    """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion."""
-    made_before = last_outputs([each.step for each in plan.having(*REMADE) if each.record is None], plan.snapshot)
-    sizes: dict[ExecutorStep[Any], Size] = {}
-    there: set[ExecutorStep[Any]] = set()
+def plan_costs(plan: Plan, regions: Regions | None = None, sizes: Sizes | None = None) -> list[StepCost]:
+    """Costs of everything that the plan runs or may run, in plan order. Raises UnknownRegion.
+
+    sizes: ``expected_sizes(plan)``, for whoever has them already.
+    """
+    known = sizes or expected_sizes(plan)
+    sizes_of, there = known.of, known.there
     costs: list[StepCost] = []
-    for decision in plan.decisions:
+    for decision in plan.having(*REMADE):
         step = decision.step
-        if decision.action not in REMADE:
-            record = decision.record or decision.alias_target
-            if record is not None:
-                sizes[step] = _size_of(record)
-                there.add(step)
-            continue
-        expected = _expected(decision, {each: sizes[each] for each in step.dependencies if each in sizes}, made_before)
-        if expected is not None:
-            sizes[step] = expected
         published = step.producer is not None and plan.of(step.producer).action in REMADE
         inputs = () if published else step.dependencies  # its training run writes it
-        reads, writes = total(_amount(each, sizes, there) for each in inputs), _amount(step, sizes, there)
+        reads, writes = total(_amount(each, sizes_of, there) for each in inputs), _amount(step, sizes_of, there)
         writer = step.producer if published and step.producer is not None else step
         egress = None if regions is None else regions.egress(writer, reads, writes, outside=not published)
         costs.append(StepCost(decision=decision, reads=reads, writes=writes, egress=egress, training=training_of(step)))
     return costs
-
-
-def _expected(
-    decision: Decision, inputs: Mapping[ExecutorStep[Any], Size], made_before: Mapping[ExecutorStep[Any], Record]
-) -> Size | None:
-    step, last = decision.step, made_before.get(decision.step)
-    if decision.record is not None:
-        return _size_of(decision.record)
-    expected = step.expected_size(inputs)
-    if expected is not None or last is None or len(inputs) < len(step.dependencies) or field_changes(step, last):
-        return expected
-    return _size_of(last)
-
-
-def _size_of(record: Record) -> Size:
-    """tokens: those of a token store; of documents about so many, by their text."""
-    match record.kind:
-        case "tokens":
-            tokens = record.facts.get("tokens")
-        case "documents":
-            text = record.facts.get("bytes")
-            tokens = text // TEXT_BYTES_PER_TOKEN if isinstance(text, int) else None
-        case _:
-            tokens = None
-    return Size(bytes=record.bytes, tokens=tokens if isinstance(tokens, int) else None)
 
 
 def _amount(
@@ -179,19 +140,6 @@ def training_of(step: ExecutorStep[Any]) -> Training | None:
         chips=accelerator.chips if accelerator else 0,
         chip_hours=training_cost(work.flops, accelerator) if accelerator else None,
     )
-
-
-def training_cost(flops: float, accelerator: Accelerator, mfu: float = MFU) -> float:
-    """Chip-hours to do ``flops`` floating-point operations (6 × parameters × tokens and attention).
-
-    mfu: share of the peak that does model FLOPs, above 0, at most 1. Wall time is the result divided
-    by ``accelerator.chips``. Raises BadField.
-    """
-    if not flops >= 0:
-        raise BadField(f"training_cost: flops is {flops}, wanted 0 or more")
-    if not 0 < mfu <= 1:
-        raise BadField(f"training_cost: mfu is {mfu}, wanted a share of the peak, above 0 and at most 1")
-    return flops / (mfu * accelerator.peak_flops) / 3600
 
 
 def by_operator(plan: Plan, costs: Iterable[StepCost]) -> dict[str, Sum]:

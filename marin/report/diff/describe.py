@@ -1,8 +1,9 @@
 """One side of a diff: an experiment as plain data, described by the code that stands beside it.
 
-Run as a script (``python -P describe.py FILE SCALE FORGET…``) in a process of its own, so that each side imports its
-own modules, its own ``marin`` included. Uses only what every revision of the engine has. FORGET: folders that the other
-side is imported from. Writes one JSON object to stdout; what the experiment prints goes to stderr.
+Run as a script (``python -P describe.py FILE SCALE SETTINGS FORGET…``) in a process of its own, so that each side
+imports its own modules, its own ``marin`` included. Uses only what every revision of the engine has, but for SETTINGS,
+a JSON list of what --set changes. FORGET: folders that the other side is imported from. Writes one JSON object to
+stdout; what the experiment prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import traceback
 from typing import Any
 
 
-def describe_experiment(file: str, scale_name: str) -> dict[str, Any]:
+def describe_experiment(file: str, scale_name: str, settings: list[str]) -> dict[str, Any]:
     """Everything that a diff compares."""
     files, scales = engine("steps.experiment_file", "experiment_file"), engine("steps.scale", "scale")
     code_fingerprint = engine("fingerprint.of_step", "fingerprint").code_fingerprint
     build, source = files.load_build(file)
     experiment = files.built_by(build, source, scales.Scale(scale_name))
+    if settings:
+        experiment = engine("steps.overrides", "steps.overrides").with_changes(experiment, settings)
     codes: dict[str, Any] = {}
     texts: dict[str, str] = {}
     steps: list[dict[str, Any]] = []
@@ -75,13 +78,13 @@ def engine(name: str, earlier: str) -> Any:
         return importlib.import_module(f"marin.{earlier}")
 
 
-def main(file: str, scale_name: str, *forget: str) -> int:
+def main(file: str, scale_name: str, settings: str, *forget: str) -> int:
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) not in forget]
     sys.dont_write_bytecode = True
     try:
-        described = describe_experiment(file, scale_name)
+        described = describe_experiment(file, scale_name, json.loads(settings))
     except Exception as error:
         from marin.errors import MarinError
 

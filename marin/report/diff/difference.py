@@ -17,6 +17,7 @@ from marin.report.diff.field_changes import Change, FieldChange, MixtureChange, 
 
 # Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
 RENAMED, UNNAMED = 0.6, 0.5
+MILESTONE = "milestone"  # the operator's name
 
 
 class StepChange(StrEnum):
@@ -115,6 +116,26 @@ def _compare(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
     if old.version != new.version:
         changes.insert(0, FieldChange("version", old.version, new.version))
     return StepDifference(StepChange.CHANGED if changes else StepChange.FOLLOWS, old, new, tuple(changes), execution)
+
+
+def between(side: DescribedExperiment, old: Step, new: Step) -> StepDifference:
+    """What differs between two steps of one experiment."""
+    names = {step.short: step.name for step in side.steps}
+    return StepDifference(
+        StepChange.REUSED if old.identity == new.identity else StepChange.CHANGED,
+        old,
+        new,
+        tuple(compare_fields(old.fields, new.fields, names)),
+        tuple(compare_fields(old.execution, new.execution, names)),
+    )
+
+
+def goes_on_from(side: DescribedExperiment, step: Step) -> Step | None:
+    """The training whose checkpoint a training begins with; None for one from scratch."""
+    by_identity = {each.identity: each for each in side.steps}
+    read = [by_identity[identity] for identity in step.inputs if identity in by_identity]
+    sources = [*read, *(by_identity[behind] for each in read if each.op == MILESTONE for behind in each.inputs)]
+    return next((each for each in sources if each.work is not None), None)
 
 
 def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:

@@ -17,10 +17,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marin.errors import ExperimentError
 from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.plan.cost.plan_cost import training_cost
 from marin.report.diff.revisions import FOLDER, files_at, top_of
 from marin.steps.experiment_file import near_files
-from marin.steps.resources import Accelerator, Work
+from marin.steps.resources import Accelerator, Work, training_cost
 from marin.steps.scale import Scale
 
 SCRIPT = Path(__file__).with_name("describe.py")
@@ -80,11 +79,12 @@ class DescribedExperiment(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where one side comes from. commit: "" for the working tree. named: what people call it."""
+    """Where one side comes from. commit: "" for the working tree. named: what people call it. settings: of --set."""
 
     file: Path
     commit: str
     named: str
+    settings: tuple[str, ...] = ()
 
 
 def read_sides(old: Source, new: Source, scale: Scale) -> tuple[DescribedExperiment, DescribedExperiment]:
@@ -110,7 +110,7 @@ def _start(place: Source, scale: Scale, stack: ExitStack) -> subprocess.Popen[st
         return None
     paths = [str(_above_packages(file)), *paths]
     process = subprocess.Popen(
-        [sys.executable, "-P", str(SCRIPT), str(file), scale.value, *forget],
+        [sys.executable, "-P", str(SCRIPT), str(file), scale.value, json.dumps(place.settings), *forget],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

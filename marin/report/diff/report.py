@@ -7,13 +7,21 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
-from marin.report.diff.difference import CodeChange, Difference, StepChange, StepDifference
+from marin.report.diff.difference import (
+    CodeChange,
+    Difference,
+    StepChange,
+    StepDifference,
+    between,
+    goes_on_from,
+)
 from marin.report.diff.experiments import Step
 from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
 from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
 NAMES = 8  # of steps in one line
 ROWS = 10  # of one mixture
+OWN = frozenset({"first_step", "end_step", "start", "watch"})  # of a training: where it begins and ends
 SEVERAL = 4  # steps of one operator that are named each
 HOW = {  # what happened to a function, class or constant
     "added": "now used",
@@ -59,6 +67,7 @@ def report(
         *_results(difference),
         *_changed(difference, every),
         *_new_and_gone(difference, every),
+        *_gone_on(difference, every),
         *_follows(difference),
         *_code(difference, every),
         *_execution(difference, every),
@@ -167,6 +176,43 @@ def _new_and_gone(difference: Difference, every: bool) -> list[Block]:
         lines = _by_label([step for step in steps if step is not None], every)
         if lines:
             blocks += [Heading(title), *(Line(line) for line in lines)]
+    return blocks
+
+
+def _gone_on(difference: Difference, every: bool) -> list[Block]:
+    """Of each new training, what it does otherwise than the one that it goes on from."""
+    blocks: list[Block] = []
+    for step in difference.having(StepChange.NEW):
+        if step.new is None or step.new.work is None:
+            continue
+        if (before := goes_on_from(difference.new, step.new)) is not None:
+            blocks.append(Line(f"{step.name} goes on from {before.name}{_steps(step.new)}"))
+            blocks += apart(between(difference.new, before, step.new), every) or [Line("as it was", deep=True)]
+    return [Heading("New trainings, against what they go on from"), *blocks] if blocks else []
+
+
+def _steps(step: Step) -> str:
+    first, end = (step.fields.get(name) for name in ("first_step", "end_step"))
+    return f", steps {first:,} to {end:,}" if isinstance(first, int) and isinstance(end, int) else ""
+
+
+def apart(step: StepDifference, every: bool) -> list[Block]:
+    """The fields of a training that differ from another's, but for where it begins and ends; then machines.
+
+    A stage that the other does not have is set against the one before it.
+    """
+    blocks: list[Block] = []
+    shares: dict[str, float] = {}  # of the stage before
+    for change in step.field_changes:
+        if isinstance(change, MixtureChange):
+            follows = shares and not change.old and change.new
+            blocks += _mixture(MixtureChange(change.place, shares, change.new) if follows else change, every)
+            shares = change.new or shares
+        elif change.place.partition(".")[0] not in OWN:
+            blocks.append(Line(str(change), deep=True))
+    for change in step.execution_changes:
+        if change.place.startswith("resources") and isinstance(change, FieldChange):
+            blocks.append(Line(str(change), deep=True))
     return blocks
 
 

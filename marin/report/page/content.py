@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any
 
-from marin.data.mixture import BatchSchedule, Mixture, Stages, active_within, source_name
 from marin.errors import CorruptRecord
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
-from marin.plan.decontamination import undecontaminated
+from marin.plan.decontamination import DECONTAMINATE, undecontaminated
 from marin.plan.drift import PACKAGE
-from marin.plan.missing import describe_fields
 from marin.plan.observed import UNSEEN
-from marin.report.page.drawing import model, reports, units
+from marin.report.page import trainings
+from marin.report.page.accounts import account
+from marin.report.page.drawing import model, reports
+from marin.report.page.drawing.decontamination_section import decontamination_section
 from marin.report.terminal import describe_facts
+from marin.report.typed import marin
 from marin.steps.scale import Scale
-from marin.steps.step import ExecutorStep
 from marin.store.layout import LOG
 from marin.store.numbers import counted
 from marin.store.record import Record
 from marin.store.store import Store
-from marin.training.schedule import Schedule
 
 
 def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
@@ -41,12 +39,12 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     """Everything on the page, from the run's results and the artifacts in the store."""
     experiment, store = run.plan.experiment, run.plan.store
     revision, dirty = git_revision(source.parent)
-    trainings = [result for result in run.results.values() if result.step.work() is not None]
-    arms = [result.step.label for result in trainings if not _is_trained_on(result.step, trainings)]
-    measured = [(result, _metrics(store, result)) for result in trainings]
+    runs = [result for result in run.results.values() if result.step.work() is not None]
+    arms = [result.step.label for result in runs if not trainings.is_trained_on(result.step, runs)]
+    measured = [(result, trainings.metrics(store, result)) for result in runs]
     found = [_report(store, record) for record in _reports(run)]
-    data = undecontaminated(result.step for result in trainings).sentence()
-    trained = [made for result in trainings if (made := training_of(result.step)) is not None]
+    data = undecontaminated(experiment.steps()).sentence()
+    trained = [made for result in runs if (made := training_of(result.step)) is not None]
     hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = (experiment.question or "").strip().partition("\n")
     return model.ExperimentPage(
@@ -60,21 +58,42 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         git_dirty=dirty,
         command=command,
         prefix=store.prefix,
+        dashboard=run.dashboard,
         headline=[line for each in found for line in reports.headline(each)] or _uncompared(run),
+        picture=next((drawn for each in found if (drawn := reports.picture(each)) is not None), None),
+        next_steps=_next_steps(run, found, scale, command),
         arms=arms,
         steps=[_row(run, result) for result in run.results.values()],
-        mixtures=[table for each, rows in measured if (table := _mixture(run, each, rows, arms)) is not None],
-        runs=[curve for each, rows in measured if (curve := _curve(each, rows, arms)) is not None],
-        phases=phases((result.step for result in trainings), arms),
-        settings=_settings(result.step for result in trainings),
+        mixtures=[table for each, rows in measured if (table := trainings.mixture(run, each, rows, arms)) is not None],
+        runs=[curve for each, rows in measured if (curve := trainings.curve(run, each, rows, arms)) is not None],
+        accounts=[account(result.step, rows, arms) for result, rows in measured],
+        phases=trainings.phases((result.step for result in runs), arms),
+        settings=trainings.settings(result.step for result in runs),
         evaluations=[table for each in found for table in reports.evaluations(each)] or _scores(run),
         evidence=[section for each in found for section in reports.evidence(each, data)],
+        decontamination=decontamination_section(_decontaminations(run)),
         tokens=sum(made.work.tokens for made in trained) or None,
         flops=sum(made.work.flops for made in trained) or None,
         chip_hours=sum(hours) if hours else None,
         wall_seconds=run.seconds if run.having(Status.RAN) else None,
         trust=[note for result in run.results.values() for note in _trust(run, result)],
     )
+
+
+def _next_steps(run: Run, found: list[dict[str, Any]], scale: Scale, command: str) -> list[str]:
+    """What somebody could do now who wants to know more, or to be surer."""
+    if run.having(Status.FAILED):
+        return [f"{command}: runs what failed, and what waited for it; the rest is there"]
+    told: list[str] = []
+    for report in found:
+        if report["op"] == "compare":
+            compare = marin("compare", *report["arms"], prefix=run.plan.store.prefix)
+            told.append(f"{compare}: with their weights, and what they wrote")
+            if set(report["runs"].values()) == {1}:
+                told.append("a second and a third seed of each arm: with one, no difference is conclusive")
+    if scale is Scale.REHEARSAL and "--scale" not in command and " microanneal " not in command:  # it takes no scale
+        told.append(f"{command} --scale full --dry-run: what the real thing would run and cost")
+    return told
 
 
 def _uncompared(run: Run) -> list[str]:
@@ -102,6 +121,23 @@ def _scores(run: Run) -> list[model.EvaluationTable]:
     return [model.EvaluationTable(title="Every metric by result", columns=list(scores), rows=rows)] if rows else []
 
 
+def _decontaminations(run: Run) -> dict[str, dict[str, Any] | None]:
+    """What each step that took evaluation items out says of it, by its label; None where its output is not there any
+    more, as what was made from it is."""
+    found: dict[str, dict[str, Any] | None] = {}
+    for result in run.results.values():
+        name = result.step.label or result.step.name
+        if result.step.op != DECONTAMINATE:
+            continue
+        if (record := result.record) is not None:
+            content = run.plan.store.objects.read(f"{record.attempt}/contamination.json")
+            removed = sum(record.facts["dropped"].values())
+            found[name] = None if content is None else {**json.loads(content), "removed": removed}
+        elif result.status is Status.NOT_NEEDED:
+            found[name] = None
+    return found
+
+
 def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
     """What a reader should know before relying on this output."""
     decision, record, name = run.plan.of(result.step), result.record, result.step.name
@@ -113,6 +149,9 @@ def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
             yield model.TrustNote(name, "not wholly observed", text, is_general=True)
         else:
             yield model.TrustNote(name, "drift accepted" if "drift accepted" in text else "note", text)
+    for line in run.plan.experiment.changes.get(result.step.identity, ()):
+        if line.startswith(f"{name}."):
+            yield model.TrustNote(name, "set on the command line", line.removeprefix(f"{name}."))
     if record is not None and (because := record.provenance.because):
         text = f"{record.provenance.started} by {record.provenance.who}: {because}"
         yield model.TrustNote(name, "made again", text)
@@ -138,156 +177,6 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
 def _status(status: Status) -> model.Status:
     not_run = status in (Status.WAITING, Status.NOT_NEEDED)
     return model.Status.SKIPPED if not_run else model.Status(status.value)
-
-
-def _is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
-    """Does another run begin from this one? Then it is shared, not an arm."""
-    return any(
-        dependency == step or dependency.producer == step
-        for other in trainings
-        for dependency in other.step.dependencies
-    )
-
-
-def _field[T](step: ExecutorStep[Any], kind: type[T]) -> T | None:
-    """The first field of that type."""
-    return next((value for value in vars(step).values() if isinstance(value, kind)), None)
-
-
-def _arm(step: ExecutorStep[Any], arms: list[str]) -> str:
-    return step.label if step.label in arms else ""
-
-
-@runtime_checkable
-class _TrainingRun(Protocol):
-    """A step that says over which optimizer steps it trains."""
-
-    first_step: int
-    end_step: int
-
-
-@runtime_checkable
-class _ReadsSequences(Protocol):
-    """A step that says how many tokens a sequence has."""
-
-    seq_len: int
-
-
-def _span(step: ExecutorStep[Any]) -> tuple[int, int]:
-    """(first, end) optimizer steps of a training run."""
-    return (step.first_step, step.end_step) if isinstance(step, _TrainingRun) else (0, 0)
-
-
-def _stages(step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
-    """The mixtures that are active in a run's own steps, by the first step that each serves."""
-    stages = cast("Stages[Any] | None", _field(step, Stages))
-    first, end = _span(step)
-    return active_within(stages.at, first, end) if stages else {}
-
-
-def _mixture(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.MixtureTable | None:
-    stages = _stages(result.step)
-    if not stages or (not _arm(result.step, arms) and _span(result.step)[0] > 0):
-        return None  # a later shared phase reads the mixture of the first
-    shares = {first: mixture.by_name() for first, mixture in stages.items()}
-    return model.MixtureTable(arm=_arm(result.step, arms), stages=shares, use=_use(run, result, rows))
-
-
-def _use(run: Run, result: StepResult, rows: list[dict[str, Any]]) -> dict[str, model.SourceUse]:
-    """What a training really read of each source, by its metrics."""
-    sequences = Counter[str]()
-    for row in rows:
-        sequences.update(row.get("sources", {}))
-    sizes = {step.label: record.facts for step in result.step.dependencies if (record := run.results[step].record)}
-    length = result.step.seq_len if isinstance(result.step, _ReadsSequences) else 0
-    return {
-        name: model.SourceUse(count, count * length / tokens if (tokens := sizes.get(name, {}).get("tokens")) else 0.0)
-        for name, count in sequences.items()
-    }
-
-
-def _metrics(store: Store, result: StepResult) -> list[dict[str, Any]]:
-    """The lines of a training's metrics; none where it wrote none."""
-    content = store.objects.read(f"{result.record.attempt}/metrics.jsonl") if result.record is not None else None
-    return [json.loads(line) for line in content.splitlines()] if content is not None else []
-
-
-def _curve(result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.TrainingCurve | None:
-    if not rows:
-        return None
-
-    def column(name: str) -> list[float]:
-        if not all(name in row for row in rows):
-            return []
-        return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
-
-    first, end = _span(result.step)
-    events: list[model.Event] = []
-    batch = _field(result.step, BatchSchedule)
-    for step, size in batch.at.items() if batch is not None else ():
-        if first < step < end:
-            events.append(model.Event(step=step, text=f"batch {size}"))
-    previous: Mapping[Any, float] = {}
-    for step, mixture in _stages(result.step).items():
-        if step > first:
-            added = sorted(source_name(source) for source in mixture.weights.keys() - previous.keys())
-            events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
-        previous = mixture.weights
-    resources = result.step.resources
-    return model.TrainingCurve(
-        name=result.step.label,
-        step=[int(step) for step in column("step")],
-        loss=column("loss"),
-        arm=_arm(result.step, arms),
-        learning_rate=column("learning_rate"),
-        grad_norm=column("grad_norm"),
-        tokens=[int(count) for count in column("tokens")],
-        tokens_per_second=column("tokens_per_second"),
-        seconds=math.fsum(column("seconds")),
-        hardware=str(resources.accelerator) if resources.accelerator else f"{resources.cpus:g} CPU",
-        events=events,
-    )
-
-
-def _settings(trainings: Iterable[ExecutorStep[Any]]) -> list[model.Setting]:
-    """Fields of the runs but their data, which the mixtures show; of a field with fields, each by itself."""
-    found: dict[str, dict[str, str]] = {}
-    for step in trainings:
-        data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
-        for name, value in describe_fields(step).items():
-            for part, text in _flat(name, value) if name not in data else ():
-                found.setdefault(part, {})[step.label] = text
-    whole = {name.rpartition(".")[0] for name in found}  # None in one run, with fields in another
-    return [model.Setting(name, values) for name, values in found.items() if name not in whole]
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, each in cast("dict[str, Any]", value).items():
-            yield from _flat(f"{name}.{key}", each)
-    else:
-        text = "" if value is None else units.fact(value) if not isinstance(value, int) else str(value)
-        yield name.replace("_", " "), text.partition("#")[0]
-
-
-def phases(trainings: Iterable[ExecutorStep[Any]], arms: list[str]) -> list[model.Phase]:
-    """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
-    spans: dict[tuple[int, int], list[ExecutorStep[Any]]] = {}
-    for run in trainings:
-        spans.setdefault(_span(run), []).append(run)
-    return [
-        model.Phase(first=first, end=end, name=_phase_name(runs, first, arms))
-        for (first, end), runs in sorted(spans.items())
-    ]
-
-
-def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: list[str]) -> str:
-    if not {run.label for run in runs} <= set(arms):
-        return ", ".join(run.label for run in runs)
-    schedules = [_field(run, Schedule) for run in runs]
-    decays = [schedule.decay if schedule is not None else None for schedule in schedules]
-    cooling = first > 0 and all(decay is not None and decay.start <= first for decay in decays)
-    return "cooldown" if cooling else "arms"
 
 
 def _reports(run: Run) -> list[Record]:

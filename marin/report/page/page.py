@@ -13,7 +13,7 @@ from marin.steps.scale import Scale
 from marin.store.layout import PAGES, slug
 from marin.store.redaction import redacted_bytes
 
-PAGE_VERSION = 4  # one more whenever pages of the same run show something else
+PAGE_VERSION = 14  # one more whenever pages of the same run show something else
 
 
 class WrittenPage(NamedTuple):
@@ -24,10 +24,11 @@ class WrittenPage(NamedTuple):
 def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequence[str] = ()) -> WrittenPage:
     """Where nothing ran and the page already shows the same, it stays as it is.
 
-    only: the results that the run was restricted to; they get a page of their own beside the whole experiment's.
+    only: the results that the run was restricted to; they get a page of their own beside the whole experiment's. So
+    does an experiment with fields that --set changed.
     """
     store = run.plan.store
-    name = page_name("-".join([source.stem, scale.value, *only]))
+    name = page_name("-".join([source.stem, scale.value, *only, *run.plan.experiment.all_changes()]))
     seal = f'<meta name="marin-seal" content="{_seal(run, scale)}">'
     if not run.having(Status.RAN, Status.ALIAS, Status.FAILED):
         there = store.objects.read(name)

@@ -5,8 +5,10 @@ What is shown stands in the page itself, so that page and list cannot part. Only
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from marin.executor.run_results import Run
 
 DIGITS = 12  # of a digest
+LABEL = 60  # letters of a label
 NAMED = 8  # outputs of one revocation that a banner names
 _SHOWN = re.compile(rb'<script type="application/json" id="marin-shown">(.*?)</script>', re.DOTALL)
 _BANNER = re.compile(rb"<!-- revoked -->.*?<!-- /revoked -->", re.DOTALL)
@@ -30,28 +33,31 @@ def shown(run: Run) -> str:
     """For a page's head: the outputs that it shows, and which of them are results.
 
     By operator: labels, and of each output DIGITS of its identity and DIGITS of its bytes' root, which together tell it
-    from any other. A page of ten thousand steps has room for no more.
+    from any other: compressed, as a page of ten thousand steps has room for no more.
     """
     outputs: dict[str, tuple[list[str], list[str]]] = {}
     for step, each in run.results.items():
         if each.record is not None:
             labels, digests = outputs.setdefault(step.op, ([], []))
-            labels.append(step.label)
+            labels.append(step.label[:LABEL])
             digests.append(each.record.identity[:DIGITS] + each.record.root[:DIGITS])
     by_operator = {op: [labels, "".join(digests)] for op, (labels, digests) in outputs.items()}
+    packed = base64.b64encode(zlib.compress(json.dumps(by_operator, separators=(",", ":")).encode(), 9)).decode()
     results = {name: step.identity for name, step in run.plan.experiment.results.items()}
-    content = json.dumps({"outputs": by_operator, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
+    content = json.dumps({"outputs": packed, "results": results}, separators=(",", ":")).replace("<", "\\u003c")
     return f'<script type="application/json" id="marin-shown">{content}</script>'
 
 
 def _outputs(shown: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, DIGITS of identity and of root) of every output on a page."""
     outputs: Any = shown["outputs"]
+    if isinstance(outputs, str):
+        outputs = json.loads(zlib.decompress(base64.b64decode(outputs)))
     if isinstance(outputs, list):  # as pages had it up to November 2026: [name, identity, root]
         rows = cast("list[list[str]]", outputs)
         yield from ((name, identity[:DIGITS] + root[:DIGITS]) for name, identity, root in rows)
         return
-    for op, (labels, digests) in outputs.items():
+    for op, (labels, digests) in outputs.items():  # not compressed up to November 2026
         for index, label in enumerate(labels):
             digits = digests[2 * DIGITS * index :][: 2 * DIGITS]
             yield f"{op}/{label or digits[:8]}", digits

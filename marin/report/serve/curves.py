@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from marin.errors import CorruptRecord
-from marin.report.contents import METRICS
 from marin.report.page.drawing.model import Series, SeriesPlot
 from marin.report.serve.looked import Caution, Looked
 from marin.store.attempts import parse_attempt
@@ -19,8 +16,10 @@ from marin.store.layout import state_name
 from marin.store.lease import State
 from marin.store.lineage import output_of
 from marin.store.record import Record
+from marin.training.metrics import METRICS, parse_metrics
 
 CHECKPOINT = "checkpoint"  # kind of the artifacts that may hold metrics
+MILESTONE = "milestone"  # operator of checkpoints in the middle of a run, whose curve is its beginning
 MOST = 12  # curves in one plot
 WIDE, NARROW = (1120.0, 430.0), (470.0, 330.0)  # CSS pixels
 _drawing = threading.Lock()  # matplotlib's settings are those of the process
@@ -36,6 +35,7 @@ class Training:
     made: str
     folder: str  # of its metrics, below the store
     warnings: list[Caution]
+    is_milestone: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CurvesPage:
 
 
 def trainings(looked: Looked) -> list[Training]:
-    """What runs first, then committed ones, newest first."""
+    """What runs first, then committed ones, newest first, and behind all of them milestones."""
     inventory, found = looked.inventory, list[Training]()
     for identity, lease in inventory.leases.items():
         attempt, folder = parse_attempt(lease.attempt), state_name(identity)
@@ -80,13 +80,14 @@ def trainings(looked: Looked) -> list[Training]:
     records = [each for each in inventory.newest_first() if each.kind == CHECKPOINT and each.identity not in running]
     warnings = looked.warnings(records)
     found += [_committed(record, warnings[output_of(record)]) for record in records]
-    return found
+    return sorted(found, key=lambda each: each.is_milestone)
 
 
 def _committed(record: Record, warnings: list[Caution]) -> Training:
     loss = record.facts.get("loss")
     about = f"step {record.facts.get('step', '?')}" + (f", loss {loss:.4g}" if isinstance(loss, float) else "")
-    return Training(record.identity, record.name, about, record.provenance.started, record.attempt, warnings)
+    started, is_milestone = record.provenance.started, record.op == MILESTONE
+    return Training(record.identity, record.name, about, started, record.attempt, warnings, is_milestone)
 
 
 def curves_page(looked: Looked, known: Sequence[Training], asked: Asked) -> CurvesPage:
@@ -149,15 +150,7 @@ def _rows(looked: Looked, training: Training) -> list[dict[str, Any]]:
     content = looked.store.objects.read(name)
     if content is None:
         raise CorruptRecord(f"{training.name} has no {METRICS}")
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
-        row: Any = None
-        with suppress(ValueError):
-            row = json.loads(line)
-        if not isinstance(row, dict):
-            raise CorruptRecord(f"{looked.store.prefix}/{name}, line {number} is no JSON object: {line[:80]!r}")
-        rows.append(cast("dict[str, Any]", row))
-    return rows
+    return parse_metrics(content, f"{looked.store.prefix}/{name}")
 
 
 def _numbers(rows: list[dict[str, Any]]) -> list[str]:

@@ -167,7 +167,6 @@ class Site:
                 page = dropped.dropped_page(looked, record, *asked)
                 return self._page("dropped.html", **known, page=page, removed=removed)
             case "contents", "":
-                tokens.must_be_near(self.store, record)
                 found = contents(looked.inventory, record, whole="at" in query.values, most=LARGEST)
                 return self._contents(found, path, known)
             case "file", path if path:

@@ -6,16 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from marin.errors import BadField
 from marin.report.contents import tokenizer_of
 from marin.report.serve.looked import Looked
-from marin.store.numbers import write_bytes
 from marin.store.record import Record
-from marin.store.store import Store
 
 SEQUENCES, LENGTH = 4, 256  # of one page; tokens of a sequence, unless somebody asks for another length
 SHORTEST, LONGEST = 8, 8192
-DOWNLOADED = 1 << 30  # bytes; a larger token store in a bucket is not fetched to be looked at
 
 
 @dataclass(frozen=True)
@@ -45,14 +41,12 @@ class TokensPage:
 
 
 def tokens_page(looked: Looked, record: Record, first: int, length: int) -> TokensPage:
-    """Raises BadField; see must_be_near."""
     import numpy as np
     from tokenizers.decoders import DecodeStream
 
     from marin.data.token_store import TokenStore
     from marin.data.tokenizer import load_tokenizer
 
-    must_be_near(looked.store, record)
     store, folder = TokenStore.open(looked.store.output(record)), tokenizer_of(looked.inventory, record)
     length = min(max(length, SHORTEST), LONGEST)
     total = -(-store.meta.tokens // length)  # the last one may be short
@@ -68,16 +62,6 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> Toke
         stream = DecodeStream(skip_special_tokens=False) if tokenizer is not None else None
         sequences.append(Sequence(number, document, begun, _tokens(ids, ends, stream, tokenizer)))
     return TokensPage(length, first, total, sequences, tokenizer is not None)
-
-
-def must_be_near(store: Store, record: Record) -> None:
-    """Raises BadField for tokens that would have to be downloaded at length."""
-    if record.kind == "tokens" and not store.directory.is_local and record.bytes > DOWNLOADED:
-        raise BadField(
-            f"{record.name} is {write_bytes(record.bytes)} in a bucket, and tokens are read from a copy on this "
-            f"machine; up to {write_bytes(DOWNLOADED)} are fetched to be looked at. "
-            f"`marin cat {record.identity[:12]}` fetches all"
-        )
 
 
 def _ends(store: Any, document: int, before: int) -> list[tuple[int, int]]:

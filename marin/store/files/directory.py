@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,6 +137,15 @@ class Directory:
 
         return transfer.read(f"{self.url}/{checked(name)}")
 
+    def read_ranges(self, name: str, ranges: list[tuple[int, int]]) -> list[bytes]:
+        """Bytes start … stop - 1 of one file for each range, several at a time; fewer where the file ends."""
+        if not self.is_local and self._staged(name) is None:
+            from marin.store.files import transfer
+
+            return transfer.read_ranges(f"{self.url}/{checked(name)}", ranges)
+        with self.open(name) as handle:
+            return [handle.read(stop - handle.seek(start)) for start, stop in ranges]
+
     def read_text(self, name: str) -> str:
         return self.read_bytes(name).decode()
 
@@ -157,6 +166,23 @@ class Directory:
                 return
         with self.open(name, "rb") as reading, target.open(name, "wb") as writing:
             shutil.copyfileobj(reading, writing, 1 << 22)
+
+    def share(self, names: Iterable[str], target: Directory) -> None:
+        """Put files that nobody will change into another directory, too: on one local disk as hard links, within one
+        store copied by the store itself; else through this machine.
+        """
+        if not (self.is_local and target.is_local):
+            from marin.store.files.transfer import side_by_side
+
+            side_by_side(lambda name: self.copy(name, target), names)
+            return
+        for name in names:
+            destination = target.path / checked(name)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(self.path / name, destination)
+            except OSError:
+                shutil.copyfile(self.path / name, destination)
 
     def remove(self) -> None:
         """Delete the directory and everything below it; nothing happens if it is not there."""

@@ -26,6 +26,7 @@ GroupOf = Callable[[int, I64], I64]
 
 NEAR = 1 / 32  # sequences are near when closer than this part of their source
 PARTS = 32  # equal parts of a source, for coverage
+CLASSES = 64  # remainders that sequences are counted by
 WINDOWS = 8  # coverage is counted over this many windows of consecutive batches
 LARGEST_SHUFFLED = 1 << 20  # longer sources are simulated by draws with replacement: repeats are then rare
 
@@ -34,10 +35,22 @@ MEASURES: Mapping[str, str] = {
     "near": "pairs of one source in one batch that lie within 1/32 of their source",
     "discrepancy": "Cramér-von Mises distance of a batch's positions in a source from uniform, mean over cells",
     "mean_position": "variance of a cell's mean position, relative to independent draws",
+    "parity": "pairs of one source in one batch whose numbers are both even or both odd",
+    "remainder": "pairs of one source in one batch whose numbers have the same remainder by 64",
     "phase": "correlation of a source's mean position between consecutive batches",
     "coverage": "32nds of the sources that eighths of the run touch",
 }
-PER_BATCH = ("same_group", "near", "discrepancy", "mean_position")
+IN_WORDS: Mapping[str, str] = {
+    "same_group": "sequences of one document in a batch",
+    "near": "neighbours in a batch",
+    "discrepancy": "unevenness of a batch over its sources",
+    "mean_position": "wandering of where a batch lies",
+    "parity": "sequences of one parity in a batch",
+    "remainder": "sequences of one remainder by 64 in a batch",
+    "phase": "likeness of consecutive batches",
+    "coverage": "parts of the sources that are touched",
+}
+PER_BATCH = ("same_group", "near", "discrepancy", "mean_position", "parity", "remainder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +98,6 @@ class Comparison:
 
     run: dict[str, Measured]
     per_batch: dict[str, Series]
-
-
-def fixed_blocks(length: int) -> GroupOf:
-    """Groups of ``length`` consecutive sequences."""
-    return lambda source, sequences: sequences // length
 
 
 def measures(draws: Draws, group_of: GroupOf) -> tuple[dict[str, float], dict[str, F64]]:
@@ -165,9 +173,11 @@ def _per_batch(draws: Draws, cell: I64, group: I64) -> dict[str, F64]:
     batches, sources = draws.batches, len(draws.lengths)
     cells = batches * sources
 
-    by_group = np.unique(cell * (int(group.max()) + 1) + group, return_counts=True)
-    of_cell, held = by_group[0] // (int(group.max()) + 1), by_group[1]
-    same = np.bincount(of_cell // sources, weights=held * (held - 1) / 2, minlength=batches)
+    def pairs_alike(kind: I64) -> F64:
+        """(T,) pairs of one cell that are of one kind."""
+        codes, held = np.unique(cell * (int(kind.max()) + 1) + kind, return_counts=True)
+        of_cell = codes // (int(kind.max()) + 1)
+        return np.bincount(of_cell // sources, weights=held * (held - 1) / 2, minlength=batches)
 
     # Cells apart by more than any distance within one, so a window never reaches into the next.
     apart = 2 * int(draws.lengths.max()) + 2
@@ -190,7 +200,14 @@ def _per_batch(draws: Draws, cell: I64, group: I64) -> dict[str, F64]:
 
     deviation = _mean_deviation(draws, cell)
     mean_position = (deviation**2).sum(axis=1) / cells_used
-    return {"same_group": same, "near": near, "discrepancy": discrepancy, "mean_position": mean_position}
+    return {
+        "same_group": pairs_alike(group),
+        "near": near,
+        "discrepancy": discrepancy,
+        "mean_position": mean_position,
+        "parity": pairs_alike(draws.sequence % 2),
+        "remainder": pairs_alike(draws.sequence % CLASSES),
+    }
 
 
 def _mean_deviation(draws: Draws, cell: I64) -> F64:

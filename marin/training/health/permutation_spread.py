@@ -1,4 +1,4 @@
-"""How often a random linear permutation clumps a batch more than Feistel nearly ever does.
+"""How often walks of each permutation clump a batch, or make it too even, more than a true shuffle nearly ever does.
 
 One seed can be lucky or unlucky; this answers over many.
 """
@@ -11,20 +11,35 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from marin.data.permutation import Permutation, draw_feistel, draw_linear
+from marin.data.mixture import Shuffle
+from marin.data.permutation import draw
 from marin.errors import BadField
+from marin.training.health.batches import LARGEST_SHUFFLED
+from marin.training.health.shuffle import TRUE_SHUFFLE
 
-TAIL = 0.001  # of Feistel batches are beyond the threshold on either side
+TAIL = 0.001  # of a true shuffle's batches are beyond the threshold on either side
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beyond:
+    """Of many walks: shares of batches beyond the tails of true shuffles, and of seeds with at least one clumped batch.
+
+    most: pairs in the most clumped batch, relative to chance.
+    """
+
+    clumped_batches: float
+    clumped_seeds: float
+    even_batches: float
+    most: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpreadOverSeeds:
     """Pairs of a batch from one block, relative to independent draws: 1 is what chance gives.
 
-    clumped_above, even_below: the .999 and .001 quantiles of Feistel batches. clumped_batches,
-    even_batches: share of linear batches beyond them; clumped_seeds: share of linear seeds with at
-    least one clumped batch. *_of_feistel: the same shares for other Feistel seeds (expected near .001
-    of batches). linear_quantiles: of the ratio over linear batches, at .01 .5 .9 .99 1.
+    clumped_above, even_below: the .999 and .001 quantiles of batches of true shuffles. walks: by permutation, and by
+    other true shuffles (expected near .001 of batches).
     """
 
     length: int
@@ -34,18 +49,13 @@ class SpreadOverSeeds:
     batches_per_seed: int
     clumped_above: float
     even_below: float
-    clumped_batches: float
-    clumped_seeds: float
-    even_batches: float
-    clumped_batches_of_feistel: float
-    clumped_seeds_of_feistel: float
-    linear_quantiles: list[float]
+    walks: dict[str, Beyond]
 
 
 def spread_over_seeds(
     length: int, draws: int, block: int, *, seeds: int = 500, batches_per_seed: int = 4, seed: int = 0
 ) -> SpreadOverSeeds:
-    """Compare linear with Feistel walks of one source over ``seeds`` seeds each.
+    """Compare the walks of one source with true shuffles over ``seeds`` seeds each.
 
     length: sequences in the source, in blocks of ``block`` consecutive ones that resemble each other.
     draws: sequences of the source in one batch. The batches are consecutive, from the start of an
@@ -56,17 +66,21 @@ def spread_over_seeds(
             f"spread over seeds: {batches_per_seed} batches of {draws} from {length} sequences in blocks of {block}: "
             "a batch needs 2 draws or more, a block more than one sequence and less than all, and the batches one epoch"
         )
+    first = np.arange(draws * batches_per_seed)
 
-    def ratios(draw: Callable[..., Permutation], role: str) -> NDArray[np.float64]:
+    def ratios(walk: Callable[[int], I64]) -> NDArray[np.float64]:
+        """(seeds, batches)"""
         return np.array(
-            [
-                _pair_ratio(draw(length, seed, role, each), length, draws, block, batches_per_seed)
-                for each in range(seeds)
-            ]
+            [pair_ratio(walk(each).reshape(batches_per_seed, draws), length, block) for each in range(seeds)]
         )
 
-    reference, others, linear = ratios(draw_feistel, "a"), ratios(draw_feistel, "b"), ratios(draw_linear, "a")
+    reference = ratios(lambda each: shuffled(length, first.size, (seed, 0, each)))
     low, high = np.quantile(reference, (TAIL, 1 - TAIL))
+    found = {
+        shuffle.value: ratios(lambda each, shuffle=shuffle: draw(shuffle, length, seed, "a", each)(first))
+        for shuffle in Shuffle
+    }
+    found[TRUE_SHUFFLE] = ratios(lambda each: shuffled(length, first.size, (seed, 1, each)))
     return SpreadOverSeeds(
         length=length,
         draws=draws,
@@ -75,28 +89,42 @@ def spread_over_seeds(
         batches_per_seed=batches_per_seed,
         clumped_above=float(high),
         even_below=float(low),
-        clumped_batches=float((linear > high).mean()),
-        clumped_seeds=float((linear > high).any(axis=1).mean()),
-        even_batches=float((linear < low).mean()),
-        clumped_batches_of_feistel=float((others > high).mean()),
-        clumped_seeds_of_feistel=float((others > high).any(axis=1).mean()),
-        linear_quantiles=np.quantile(linear, (0.01, 0.5, 0.9, 0.99, 1)).tolist(),
+        walks={
+            kind: Beyond(
+                clumped_batches=float((walked > high).mean()),
+                clumped_seeds=float((walked > high).any(axis=1).mean()),
+                even_batches=float((walked < low).mean()),
+                most=float(walked.max()),
+            )
+            for kind, walked in found.items()
+        },
     )
 
 
 def spread_sentence(spread: SpreadOverSeeds) -> str:
     """The finding, for people."""
+    walks = "; ".join(
+        f"{kind}: {beyond.clumped_batches:.1%} more clumped (in {beyond.clumped_seeds:.1%} of seeds), "
+        f"{beyond.even_batches:.1%} more even"
+        for kind, beyond in spread.walks.items()
+    )
     return (
-        f"walking {spread.length:,} sequences, {spread.draws:,} a batch, in blocks of {spread.block:,}: a random "
-        f"linear permutation clumps {spread.clumped_batches:.1%} of batches (in {spread.clumped_seeds:.1%} of seeds) "
-        f"more than 99.9 % of Feistel's are, and makes {spread.even_batches:.1%} more even than 99.9 % of Feistel's"
+        f"walking {spread.length:,} sequences, {spread.draws:,} a batch, in blocks of {spread.block:,}: batches beyond "
+        f"99.9 % of a true shuffle's: {walks}"
     )
 
 
-def _pair_ratio(walk: Permutation, length: int, draws: int, block: int, batches: int) -> NDArray[np.float64]:
-    """(batches,) pairs of a batch in one block over their expectation for draws without repeats."""
-    of_block = walk(np.arange(draws * batches)).reshape(batches, draws) // block
-    batch = np.repeat(np.arange(batches), draws)
+def shuffled(length: int, drawn: int, seed: tuple[int, ...]) -> I64:
+    """The first so many of a uniformly random order; where the source is long, repeats are rare and may occur."""
+    rng = np.random.default_rng(seed)
+    return rng.permutation(length)[:drawn] if length <= LARGEST_SHUFFLED else rng.integers(0, length, drawn)
+
+
+def pair_ratio(walked: I64, length: int, block: int) -> NDArray[np.float64]:
+    """(batches, draws) → (batches,) pairs of a batch in one block over their expectation for draws without repeats."""
+    batches, draws = (int(size) for size in walked.shape)
+    of_block = walked // block
+    batch: I64 = np.repeat(np.arange(batches), draws)
     blocks = -(-length // block)
     codes, held = np.unique(batch * blocks + of_block.ravel(), return_counts=True)
     pairs = np.bincount(codes // blocks, weights=held * (held - 1) / 2, minlength=batches)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from marin.data.mixture import Shuffle
 from marin.data.order import DataOrder
-from marin.training.health.batches import MEASURES, Draws, GroupOf, compare, draws_of, measures
+from marin.training.health.batches import (
+    IN_WORDS,
+    MEASURES,
+    Draws,
+    GroupOf,
+    compare,
+    draws_of,
+    independent,
+    measures,
+)
 
 CONSECUTIVE = 8  # batches measured in a row where a run is too long to measure whole
+TRUE_SHUFFLE = "true shuffle"  # among the permutations of over_seeds
 FAR = 5.0  # |z| beyond which a measure is called out
 
 
@@ -40,8 +52,9 @@ def run_evidence(
 
     Keys: shuffle, seed, first, end, steps, sources, starved, measures (name → value, reference_mean,
     reference_sd, z, percentile), per_batch (name → value, reference_mean, reference_low,
-    reference_high, by step), over_seeds (name → quantiles of LINEAR and FEISTEL over ``seeds`` seeds
-    and the share of linear seeds outside all of Feistel's). Numbers carry 6 digits; an infinite z is null.
+    reference_high, by step), over_seeds (name → walks: quantiles of each permutation and of true shuffles over
+    ``seeds`` seeds; above, below: the share of each permutation's seeds beyond all of the true shuffles'). Numbers
+    carry 6 digits; an infinite z is null.
     """
     steps = measured_steps(first, end, batches)
     draws = draws_of(order, steps)
@@ -70,9 +83,9 @@ def headline(name: str, evidence: dict[str, Any]) -> str:
     farthest = max(z, key=lambda each: abs(z[each]))
     held = measured[farthest]
     return (
-        f"{name} ({evidence['shuffle']}): {len(far)} of {len(measured)} measures of its batches are further than "
-        f"z = {FAR:g} from independent draws; the farthest, {farthest}, is {held['value']:.3g} where chance gives "
-        f"{held['reference_mean']:.3g} ± {held['reference_sd']:.2g} (z {z[farthest]:+.1f})"
+        f"{name} ({evidence['shuffle']}): {len(far)} of {len(measured)} measures of its batches are more than "
+        f"{FAR:g} standard deviations from independent draws; the farthest, {IN_WORDS[farthest]}, is "
+        f"{held['value']:.3g} where chance gives {held['reference_mean']:.3g} ± {held['reference_sd']:.2g}"
     )
 
 
@@ -91,21 +104,14 @@ def _sources(order: DataOrder[Any], first: int, end: int) -> list[dict[str, Any]
     """Per source: what was meant and what is drawn, over the whole of the steps."""
     counts, epochs = order.effective_counts(first, end), order.epochs(end)
     total = sum(counts.values())
-    meant: dict[Any, float] = dict.fromkeys(order.sources, 0.0)
-    starts = order.stages.starts
-    for stage, next_stage in zip(starts, (*starts[1:], end), strict=True):
-        start, stop = max(first, stage), min(end, next_stage)
-        if start < stop:
-            share = (order.batch.sequences_before(stop) - order.batch.sequences_before(start)) / total
-            for source, weight in order.stages.at[stage].weights.items():
-                meant[source] += share * weight
+    meant = order.meant_counts(first, end)
     return [
         {
             "name": name,
             "sequences": int(length),
             "drawn": counts[source],
             "share": counts[source] / total,
-            "meant": meant[source],
+            "meant": meant[source] / total,
             "epochs": epochs[source],
         }
         for source, name, length in zip(order.sources, order.names, order.lengths, strict=True)
@@ -115,23 +121,26 @@ def _sources(order: DataOrder[Any], first: int, end: int) -> list[dict[str, Any]
 def _over_seeds(
     order: DataOrder[Any], steps: list[int], group_of: GroupOf, drawn: Draws, seeds: int
 ) -> dict[str, dict[str, Any]]:
-    found: dict[Shuffle, dict[str, list[float]]] = {}
-    for shuffle in Shuffle:
-        found[shuffle] = {name: [] for name in MEASURES}
-        for seed in range(seeds):
-            run, _ = measures(draws_of(order.redrawn(shuffle, seed), steps), group_of)
-            for name, number in run.items():
-                found[shuffle][name].append(number)
+    def measured(walk: Callable[[int], Draws]) -> dict[str, NDArray[np.float64]]:
+        runs = [measures(walk(seed), group_of)[0] for seed in range(seeds)]
+        return {name: np.array([run[name] for run in runs]) for name in MEASURES}
+
+    walks = {
+        shuffle.value: measured(lambda seed, shuffle=shuffle: draws_of(order.redrawn(shuffle, seed), steps))
+        for shuffle in Shuffle
+    }
+    true = measured(lambda seed: independent(drawn, np.random.default_rng(seed)))
     this_run, _ = measures(drawn, group_of)
-    table: dict[str, dict[str, Any]] = {}
-    for name in MEASURES:
-        linear, feistel = (np.array(found[shuffle][name]) for shuffle in (Shuffle.LINEAR, Shuffle.FEISTEL))
-        table[name] = {
+    return {
+        name: {
             "seeds": seeds,
             "this_run": this_run[name],
-            "linear": np.quantile(linear, (0, 0.25, 0.5, 0.75, 1)).tolist(),
-            "feistel": np.quantile(feistel, (0, 0.25, 0.5, 0.75, 1)).tolist(),
-            "linear_above_all_feistel": float((linear > feistel.max()).mean()),
-            "linear_below_all_feistel": float((linear < feistel.min()).mean()),
+            "walks": {
+                kind: np.quantile(found[name], (0, 0.25, 0.5, 0.75, 1)).tolist()
+                for kind, found in (*walks.items(), (TRUE_SHUFFLE, true))
+            },
+            "above": {kind: float((found[name] > true[name].max()).mean()) for kind, found in walks.items()},
+            "below": {kind: float((found[name] < true[name].min()).mean()) for kind, found in walks.items()},
         }
-    return table
+        for name in MEASURES
+    }

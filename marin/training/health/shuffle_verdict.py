@@ -5,33 +5,41 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from marin.training.health.batches import IN_WORDS
 from marin.training.health.shuffle import FAR
 
 FOUND, ABSENT, UNCLEAR = "found", "not found", "inconclusive"
-NAMES = {"LINEAR": "linear", "FEISTEL": "Feistel"}
+NAMES = {"LINEAR": "linear", "FEISTEL": "Feistel", "SPLITMIX": "mixed Feistel"}
 LEANING = 3.0  # |z| from which the direction is worth a word
+BEYOND = 99.0  # what a z counts as that is beyond measure
 
 # +1: larger is more clumped; -1: larger is more even. Phase is neither: it compares batches, not draws in one.
-CLUMPED: Mapping[str, int] = {"same_group": 1, "near": 1, "discrepancy": 1, "mean_position": 1, "coverage": -1}
+CLUMPED: Mapping[str, int] = {
+    "same_group": 1, "near": 1, "discrepancy": 1, "mean_position": 1, "parity": 1, "remainder": 1, "coverage": -1,
+}  # fmt: skip
 
 
 def shuffle_verdict(arms: Mapping[str, dict[str, Any]]) -> tuple[str, str]:
     """(found, not found or inconclusive; one sentence an arm and one on other seeds) of run_evidence by arm.
 
-    Found: a linear walk is far from independent draws and no Feistel walk is. Inconclusive: neither is, but most
-    other seeds of the linear walk would lie outside every Feistel walk; or both are.
+    Found: by some measure a linear walk is far from independent draws and no other walk is. Inconclusive: none is, but
+    most other seeds of the linear walk would lie outside every true shuffle; or others are as far.
     """
     linear = [arm for arm, each in arms.items() if each["shuffle"] == "LINEAR"]
-    far = {arm for arm, each in arms.items() if any(abs(_z(held)) > FAR for held in each["measures"].values())}
+    far_by = {
+        arm: {name for name, held in each["measures"].items() if abs(_z(held)) > FAR} for arm, each in arms.items()
+    }
+    far = {arm for arm, names in far_by.items() if names}
+    elsewhere = set[str]().union(*(names for arm, names in far_by.items() if arm not in linear))
     told = _told(arms, far)
     outside = 0.0
-    for arm in linear:
-        share, sentence = _seeds(arm, arms[arm]["over_seeds"])
-        outside = max(outside, share)
+    for arm, each in arms.items():
+        share, sentence = _seeds(arm, each)
+        outside = max(outside, share if arm in linear else 0.0)
         told += [sentence] if sentence else []
-    if far:
-        return (FOUND if far <= set(linear) else UNCLEAR), " ".join(told)
-    return (UNCLEAR if outside > 0.5 else ABSENT), " ".join(told)
+    if any(far_by[arm] - elsewhere for arm in linear):
+        return FOUND, " ".join(told)
+    return (UNCLEAR if far or outside > 0.5 else ABSENT), " ".join(told)
 
 
 def towards(name: str, z: float) -> str:
@@ -58,35 +66,35 @@ def _who(arm: str, each: dict[str, Any]) -> str:
 
 
 def _ways(each: dict[str, Any], beyond: float) -> str:
-    """ "too even (coverage z +7.1, near z −6.0)"; "" if no measure is beyond."""
+    """ "too even (neighbours in a batch 6.0 standard deviations below chance)"; "" if no measure is beyond."""
     z = {name: _z(held) for name, held in each["measures"].items() if abs(_z(held)) > beyond}
     most = sorted(z, key=lambda name: -abs(z[name]))
     ways = " and ".join(dict.fromkeys(towards(name, z[name]) for name in most))
-    return f"{ways} ({', '.join(f'{name} z {_signed(z[name])}' for name in most[:2])})" if most else ""
+    return f"{ways} ({', '.join(f'{IN_WORDS[name]} {_departure(z[name])}' for name in most[:2])})" if most else ""
 
 
-def _seeds(arm: str, over: Mapping[str, dict[str, Any]]) -> tuple[float, str]:
-    """Share of linear walks outside all Feistel walks on the measure that tells most, and the sentence."""
-    held = {name: one for name, one in over.items() if name in CLUMPED}
-    if not held:
+def _seeds(arm: str, each: Mapping[str, Any]) -> tuple[float, str]:
+    """Share of walks of the arm's permutation outside all true shuffles on the measure that tells most, in words."""
+    kind = str(each["shuffle"]).lower()
+    sides = {
+        name: (over["above"][kind], over["below"][kind]) for name, over in each["over_seeds"].items() if name in CLUMPED
+    }
+    if not sides:
         return 0.0, ""
-    most = max(held, key=lambda name: _outside(held[name]))
-    above, below = held[most]["linear_above_all_feistel"], held[most]["linear_below_all_feistel"]
-    clumped, even = (above, below) if CLUMPED[most] > 0 else (below, above)
-    return above + below, (
-        f"Over {held[most]['seeds']} seeds, {100 * (above + below):.0f} % of linear walks of {arm}'s data fall "
-        f"outside every Feistel walk in {most} ({100 * even:.0f} % too even, {100 * clumped:.0f} % too clumped)."
+    most = max(sides, key=lambda name: sum(sides[name]))
+    clumped, even = sides[most][:: CLUMPED[most]]
+    return clumped + even, (
+        f"Over {each['over_seeds'][most]['seeds']} seeds, {100 * (clumped + even):.0f} % of {NAMES[each['shuffle']]} "
+        f"walks of {arm}'s data fall outside every true shuffle by their {IN_WORDS[most]} ({100 * even:.0f} % too "
+        f"even, {100 * clumped:.0f} % too clumped)."
     )
 
 
-def _outside(held: dict[str, Any]) -> float:
-    return held["linear_above_all_feistel"] + held["linear_below_all_feistel"]
-
-
 def _z(held: dict[str, Any]) -> float:
-    """Beyond measure counts as 99."""
-    return float(held["z"]) if held["z"] is not None else 99.0
+    """Beyond measure counts as BEYOND."""
+    return float(held["z"]) if held["z"] is not None else BEYOND
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
+def _departure(z: float) -> str:
+    far = f"over {BEYOND:.0f}" if abs(z) >= BEYOND else f"{abs(z):.1f}"
+    return f"{far} standard deviations {'above' if z > 0 else 'below'} chance"

@@ -6,33 +6,40 @@ import gzip
 import re
 import shutil
 import subprocess
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 import zstandard
 
-from marin import Context, Documents, ExecutorStep, Items
+from marin import BatchSchedule, Checkpoint, Context, Documents, ExecutorStep, Items, Stages, Tokens, mixture
 from marin.data.documents import Document, write_documents
+from marin.data.token_store import write_token_store
 from marin.evaluation.items import Item, write_items
-from marin.report.serve import looked, site, texts, tokens
+from marin.report.serve import looked, site, texts
 from marin.store.layout import state_name
 from marin.store.revocation import revoke
 from marin.store.store import Store
 from marin.text.presets import SHORT
+from marin.training.checkpoint import METRICS, Facts, complete, step_directory
+from marin.training.optimizer import Adam
+from marin.training.schedule import Schedule
 from marin_operators.decontaminate import Decontaminate
 from marin_operators.exact_dedup import ExactDedup
 from marin_operators.filter import Filter
 from marin_operators.near_dedup import NearDedup
 from marin_operators.tokenize import Tokenize
+from marin_operators.train import Train, artifact_of
 from marin_operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli_store import Learnt
 from tests.report.serve.browsing import Browser, served
 from tests.support.project import Project, gated, wait_for
+from tests.support.servers import StoreServer
 from tests.support.toy import Blob, Fail, Write, record_of, run
+from tests.training.runs import LLAMA
 
 HOSTILE = "</pre></body><script>document.title='pwned'</script><img src=x onerror=alert(1)>"
 ITEM = "A farmer keeps nine geese, seven ducks and three very old horses; how many wings are there on the farm in all?"
@@ -73,6 +80,17 @@ class Bomb(ExecutorStep[Blob], op="toy-bomb"):
 class Asked(ExecutorStep[Items], op="toy-asked"):
     def run(self, ctx: Context) -> Items:
         return Items(items=write_items(ctx.out, [Item("item-7", ITEM, "the answer is 7", "7")]))
+
+
+class Trained(Train, op="toy-quickly-trained"):
+    """A training that has its checkpoints at once."""
+
+    def run(self, ctx: Context) -> Checkpoint:
+        for done, out in ((20, step_directory(ctx.out / "kept", 20)), (self.end_step, ctx.out)):
+            out.write_text(METRICS, "".join(f'{{"step": {step}, "loss": 2.5}}\n' for step in range(done)))
+            facts = Facts(step=done, tokens=done, loss=2.5, model=LLAMA, vocabulary=self.vocabulary, averaged=False)
+            complete(out, facts)
+        return artifact_of(ctx.out)
 
 
 STORIES = Stories(label=HOSTILE[:60])
@@ -257,6 +275,15 @@ class TestDropped:
         assert "cannot be read" in page
 
 
+class ManyTokens(ExecutorStep[Tokens], op="toy-many-tokens"):
+    documents: int = 2000
+
+    def run(self, ctx: Context) -> Tokens:
+        texts = [np.full(999, number % 7 + 1) for number in range(self.documents)]
+        meta = write_token_store(ctx.out, texts, vocabulary=300, tokenizer="t" * 64, eos=0)
+        return Tokens(tokens=meta.tokens, documents=meta.documents, vocabulary=300, tokenizer=meta.tokenizer)
+
+
 class TestTokens:
     def test_the_boxes_make_up_the_documents_and_say_where_they_end(self, browser: Browser) -> None:
         cat = browser.get(at(TOKENS, "contents")).read.text
@@ -276,13 +303,14 @@ class TestTokens:
         last = browser.get(at(TOKENS, "tokens?from=99999999")).read.text
         assert "Sequence " in last
 
-    def test_a_bucket_is_not_downloaded_to_be_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tokens, "DOWNLOADED", 100)
-        prefix = f"memory://{uuid.uuid4().hex}"
-        made(prefix)
+    def test_of_a_bucket_only_what_is_shown_is_read(self, server: StoreServer) -> None:
+        prefix, many = server.new_prefix(), ManyTokens(label="many")
+        run(prefix, many=many)
         with served(prefix) as browser:
-            for view in ("tokens", "contents"):
-                assert "in a bucket" in browser.get(at(TOKENS, view), expect=400).read.text
+            server.obey()
+            assert "Sequences 3,900 to 3,903" in browser.get(at(many, "tokens?length=512&from=3900")).read.text
+            browser.get(at(many, "contents"))
+        assert 0 < server.bytes_read(prefix)["tokens.bin"] < 500_000 < many.documents * 1000 * 2
 
 
 class TestCurves:
@@ -295,6 +323,19 @@ class TestCurves:
         assert "<svg" in browser.get(f"curves?{runs}&scale_x=log&scale_y=log&window=9&since=3").text
         assert "has no loss by tokens" in browser.get(f"curves?{runs}&x=tokens").read.text
         assert "has no grace by step: step, loss" in browser.get(f"curves?{runs}&metric=grace").read.text
+
+    def test_milestones_stand_below_trainings(self, copy: str) -> None:
+        training = Trained(
+            label="quick", model=LLAMA, vocabulary=300, optimizer=Adam(), schedule=Schedule(), seq_len=32, seed=0,
+            data=Stages({0: mixture({TOKENS: 1.0})}), batch=BatchSchedule({0: 8}), block=16, end_step=40,
+        )  # fmt: skip
+        mark = training.at(20)
+        run(copy, last=training, mark=mark)
+        with served(copy) as browser:
+            text = browser.get("curves").text
+            assert text.index("toy-learnt/learnt-40") < text.index("1 milestone:") < text.index("milestone/quick@20")
+            assert "<details open>" not in text
+            assert "<details open>" in browser.get(f"curves?run={mark.identity[:12]}").text
 
     def test_a_training_that_still_runs(self, copy: str, tmp_path: Path) -> None:
         project, gate = gated(tmp_path)

@@ -95,6 +95,14 @@ class StoreServer:
         path = prefix.split("/", 3)[3]
         return Counter(operation for operation, name, _ in self.calls() if name.startswith(path))
 
+    def bytes_read(self, prefix: str) -> Counter[str]:
+        """Of one store alone: how many bytes of each object it gave, by the last part of the object's name."""
+        path, found = prefix.split("/", 3)[3], Counter[str]()
+        for name, size in self._control()["served"]:
+            if name.startswith(path):
+                found[name.rsplit("/", 1)[-1]] += size
+        return found
+
     def most_in_flight(self) -> int:
         """The largest number of calls that were waiting for their answers at one time."""
         return self._control()["most_in_flight"]

@@ -30,6 +30,7 @@ class Front:
         self.kind, self.upstream = kind, upstream
         self.rules: list[Rule] = []
         self.seen: list[tuple[str, str, int]] = []
+        self.served: list[tuple[str, int]] = []  # (object, bytes of its content) of each read
         self.in_flight = self.most_in_flight = 0
         self.locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.locations: dict[str, str] = {}  # of buckets
@@ -52,8 +53,8 @@ class Front:
         """PUT: these rules from now on, and a fresh count. GET: what was counted."""
         if request.method == "PUT":
             self.rules = [rule_from_json(data) for data in await request.json()]
-            self.seen, self.most_in_flight = [], 0
-        return web.json_response({"seen": self.seen, "most_in_flight": self.most_in_flight})
+            self.seen, self.served, self.most_in_flight = [], [], 0
+        return web.json_response({"seen": self.seen, "served": self.served, "most_in_flight": self.most_in_flight})
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -66,6 +67,8 @@ class Front:
         finally:
             self.in_flight -= 1
         self.seen.append((call.operation.value, call.name, given.status if given else 0))
+        if call.operation is Operation.READ and given is not None and given.status in (200, 206):
+            self.served.append((call.name, len(given.body)))
         if given is None:
             assert request.transport is not None
             request.transport.abort()

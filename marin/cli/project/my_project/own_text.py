@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from marin import BatchSchedule, Documents, ExecutorStep, Scale, Shuffle, Stages, mixture
+from marin import BatchSchedule, Documents, ExecutorStep, Scale, Stages, mixture
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
@@ -46,7 +46,6 @@ class OwnText:
             data=Stages({0: mixture({tokens: 1.0})}),
             batch=BatchSchedule({0: 16}),
             seq_len=SEQ_LEN,
-            shuffle=Shuffle.FEISTEL,
             seed=seed,
             block=32,
             end_step=self.steps,

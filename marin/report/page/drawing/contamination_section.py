@@ -57,7 +57,7 @@ def _plot(signs: Sequence[Sign], measure: str, unit: str, threshold: str) -> Int
         title=f"{measure[0].upper()}{measure[1:]}: every sign, 95 % intervals over items",
         x_label=f"{unit}; no effect is 0",
         rows=rows,
-        note=f"{flagged} of {len(shown)} are flagged, which takes |z| > {threshold}.",
+        note=f"{flagged} of {len(shown)} are flagged, which takes more than {threshold} standard errors from zero.",
     )
 
 
@@ -84,10 +84,21 @@ def _all(signs: Sequence[Sign], threshold: str) -> Table:
 
     return Table(
         title="Every sign",
-        columns=["arm", "sign of", "what", "format", "estimate", "±", "unit", "z", "flagged from", "verdict"],
+        columns=[
+            "arm",
+            "sign of",
+            "what",
+            "format",
+            "estimate",
+            "±",
+            "unit",
+            "÷ its error",
+            "flagged from",
+            "verdict",
+        ],
         rows=[row(arm, sign) for arm, sign in signs],
-        note=f"±: half of the 95 % interval over items. Flagged: |z| > {threshold}. Flagged from: the size of effect "
-        "that would be flagged 4 times in 5.",
+        note=f"±: half of the 95 % interval over items. ÷ its error: its standard error; flagged beyond {threshold}. "
+        "Flagged from: the size of effect that would be flagged 4 times in 5.",
     )
 
 

@@ -13,20 +13,36 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from marin.report.page.drawing import folds, graph, metrics, tables, units
+from marin.evaluation import metric_names
+from marin.report.page.drawing import folds, graph, tables, units
 from marin.report.page.drawing.model import ExperimentPage, Plot, Status
+from marin.report.page.drawing.room import ROOMS, Room, cut, most_bytes
 from marin.store.numbers import write_count, write_duration
 
 
-def render(page: ExperimentPage, head: str = "") -> str:
-    """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
+def render(page: ExperimentPage, head: str = "", most: int | None = None) -> str:
+    """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head.
+
+    most: bytes; by default as many as its steps may have. What repeats is cut where it would be more.
+    """
+    *roomier, least = ROOMS
+    for room in roomier:
+        text = _rendered(page, head, room)
+        if len(text.encode(errors="backslashreplace")) <= (most or most_bytes(len(page.steps))):
+            return text
+    return _rendered(page, head, least)
+
+
+def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
     arms = tables.arms_of(page.arms, page.mixtures, page.runs)
     counts = Counter(step.status for step in page.steps)
     shares = tables.share_columns(page.mixtures)
     training = _training(page, arms)
     differing, common = tables.settings(page.settings, [run.name for run in page.runs])
-    apart = folds.apart(page.steps, page.trust)
-    folded = folds.fold(page.steps, apart)
+    apart = folds.apart(page.steps, page.trust, room.apart)
+    folded = folds.fold(page.steps, apart, room.rows)
+    paragraphs = _paragraphs(page.question)
+    asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
     same_inputs = folds.first_with_inputs(page.steps)
     return (
         _templates()
@@ -38,9 +54,11 @@ def render(page: ExperimentPage, head: str = "") -> str:
             arm_class=partial(tables.arm_class, arms=arms),
             anchor=graph.anchors(page.steps),
             issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
-            question=_paragraphs(page.question),
+            asked=asked,
+            question=[each for each in paragraphs if each != asked],
+            cost=_cost(page),
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
-            contents=_contents(page, bool(training), bool(shares)),
+            contents=_contents(page, bool(training) or bool(page.accounts), bool(shares)),
             failed=counts[Status.FAILED],
             errors=folds.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
@@ -51,16 +69,29 @@ def render(page: ExperimentPage, head: str = "") -> str:
             trust_kinds=list(Counter(kind for kind, _ in {(note.kind, note.step): 0 for note in page.trust}).items()),
             apart=apart,
             folds=folded,
-            line=partial(folds.line, same=same_inputs),
+            room=room,
+            cut=cut,
+            full=room is not ROOMS[0],
+            label=partial(folds.label, room=room),
+            line=partial(folds.line, same=same_inputs, room=room),
+            numbered_inputs=partial(
+                folds.numbered_inputs,
+                same=same_inputs,
+                number={step.name: at for at, step in enumerate(page.steps)},
+                room=room,
+            ),
             same_inputs=same_inputs,
             training=training,
             differing=differing,
             common=common,
             best_of=tables.best_of,
             interval_of=tables.interval_of,
-            explained=metrics.explained,
-            legend=metrics.legend,
-            run_cells=tables.run_cells,
+            explained=metric_names.explained,
+            legend=metric_names.legend,
+            account_columns=tables.account_columns(page.accounts),
+            went_otherwise=tables.went_otherwise,
+            happened=tables.happened,
+            long_cells=tables.LONG_CELLS,
             kinds=tables.kinds,
             arrows={"higher": "↑", "lower": "↓", "neither": ""},
             minus=units.MINUS,
@@ -69,7 +100,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
             shares=shares,
             sources=tables.largest_first(shares),
             largest=max((share for each in shares for share in each.shares.values()), default=1.0) or 1.0,
-            picture=graph.draw(page.steps),
+            picture=graph.draw(page.steps, room.picture),
             below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
             longest=max((fold.seconds for fold in folded), default=0.0) or 1.0,
@@ -102,6 +133,17 @@ def _paragraphs(text: str) -> list[str]:
     """Of a docstring: what empty lines part, and what begins with "Arms:" or the like on a line of its own."""
     parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(text))
     return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def _cost(page: ExperimentPage) -> list[str]:
+    """What the answer took, in a few words."""
+    hours = page.chip_hours or 0.0
+    return [
+        *([f"{write_count(page.tokens)} tokens trained on"] if page.tokens else []),
+        *([f"{page.flops:.1e} training FLOPs"] if page.flops else []),
+        *([f"{hours:,.{0 if hours >= 100 else 2}f} chip-hours"] if page.chip_hours is not None else []),
+        *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
+    ]
 
 
 def _training(page: ExperimentPage, arms: Sequence[str]) -> dict[str, Any]:
@@ -147,6 +189,7 @@ def _contents(page: ExperimentPage, training: bool, mixtures: bool) -> list[tupl
         ("evaluation", "Evaluation", bool(page.evaluations)),
         ("training", "Training", training),
         *((f"evidence-{index}", one.title.partition(":")[0], True) for index, one in enumerate(page.evidence, 1)),
+        ("decontamination", "Decontamination", page.decontamination is not None),
         ("mixtures", "Mixtures", mixtures),
         ("graph", "Graph", bool(page.steps)),
         ("steps", "Steps", bool(page.steps)),
@@ -161,6 +204,7 @@ def _provenance(page: ExperimentPage) -> list[tuple[str, str]]:
     entries = [
         ("command", page.command),
         ("store", page.prefix),
+        ("Ray dashboard", page.dashboard),
         ("revision", page.git_revision and page.git_revision + dirty),
         ("made", page.created),
         ("scale", page.scale),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from marin.report.page.drawing import units
 from marin.report.page.drawing.model import Status, StepRow, TrustNote
+from marin.report.page.drawing.room import Room, cut
 from marin.store.numbers import listed
 
-MOST_ROWS = 400  # steps with a row of their own; of more, those of the largest operators have a line each
-MOST_APART = 200
+MOST_FOLDS = 100  # operators; the steps of smaller ones share a fold
 FEW = 2  # notes of one kind that a row repeats
 MOST_INPUTS = 2  # by name in a line; a row names all
 MOST_NAMED = 12
@@ -20,7 +20,7 @@ UNSETTLED = (Status.FAILED, Status.STOPPED, Status.RUNNING)
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
-    """All steps of an operator but those that stand apart."""
+    """All steps of an operator but those that stand apart. op: "" where several share it, by their whole names."""
 
     op: str
     steps: tuple[StepRow, ...]
@@ -96,24 +96,26 @@ def same_errors(steps: Sequence[StepRow]) -> list[list[StepRow]]:
     return list(alike.values())
 
 
-def apart(steps: Sequence[StepRow], notes: Sequence[TrustNote]) -> list[StepRow]:
+def apart(steps: Sequence[StepRow], notes: Sequence[TrustNote], most: int) -> list[StepRow]:
     """What failed, was stopped, still runs, drifted, was accepted or made again.
 
-    Beyond MOST_APART the others are named with their error or note, and stand in their fold.
+    Beyond so many the others are named with their error or note, and stand in their fold.
     """
     noted = {note.step for note in notes if not note.is_general}
     found = [step for step in steps if step.status in UNSETTLED or step.name in noted]
-    return sorted(found, key=lambda step: step.status not in UNSETTLED)[:MOST_APART]
+    return sorted(found, key=lambda step: step.status not in UNSETTLED)[:most]
 
 
-def fold(steps: Sequence[StepRow], without: Sequence[StepRow]) -> list[Fold]:
+def fold(steps: Sequence[StepRow], without: Sequence[StepRow], most_rows: int) -> list[Fold]:
     """By operator, in order of their first step."""
     left_out = {step.name for step in without}
+    number = Counter(step.op for step in steps if step.name not in left_out)
+    largest = {op for op, _ in number.most_common(MOST_FOLDS)}
     by_operator: dict[str, list[StepRow]] = {}
     for step in steps:
         if step.name not in left_out:
-            by_operator.setdefault(step.op, []).append(step)
-    room, rows = MOST_ROWS - len(left_out), set[str]()
+            by_operator.setdefault(step.op if step.op in largest else "", []).append(step)
+    room, rows = most_rows - len(left_out), set[str]()
     for op, alike in sorted(by_operator.items(), key=lambda item: len(item[1])):
         room -= len(alike)
         rows |= {op} if room >= 0 else set()
@@ -160,12 +162,32 @@ def first_with_inputs(steps: Sequence[StepRow]) -> Mapping[str, str]:
     return found
 
 
-def line(step: StepRow, of: Fold, same: Mapping[str, str]) -> str:
-    """What a line says of a step after its name, code and time. same: first_with_inputs."""
-    return " · ".join(filter(None, _parts(step, of, same)))
+def label(step: StepRow, of: Fold, room: Room) -> str:
+    return cut(step.label if of.op else step.name, room.label)
 
 
-def _parts(step: StepRow, of: Fold, same: Mapping[str, str]) -> Iterator[str]:
+def line(step: StepRow, of: Fold, same: Mapping[str, str], room: Room) -> str:
+    """What a line says of a step after its label, code and time, but for what it reads. same: first_with_inputs."""
+    said = " · ".join(filter(None, _parts(step, of)))
+    if of.reads is None and step.name in same:
+        said += f" · reads what {same[step.name]} reads"
+    return cut(said, room.line)
+
+
+def numbered_inputs(
+    step: StepRow, of: Fold, same: Mapping[str, str], number: Mapping[str, int], room: Room
+) -> tuple[str, int]:
+    """What it reads, by number, where neither its fold nor another step says it: names would be most of a page.
+
+    And how many of its inputs there was no room for.
+    """
+    if of.reads is not None or step.name in same:
+        return "", 0
+    found = [str(number[name]) for name in step.inputs if name in number]
+    return " ".join(found[: room.inputs]), max(len(found) - room.inputs, 0)
+
+
+def _parts(step: StepRow, of: Fold) -> Iterator[str]:
     if len(of.tally) > 1:
         yield step.status.value
     if step.reason != of.reason:
@@ -174,5 +196,3 @@ def _parts(step: StepRow, of: Fold, same: Mapping[str, str]) -> Iterator[str]:
         yield from (units.fact(step.facts[name]) for name in of.facts)
     else:
         yield ", ".join(f"{name} {units.fact(value)}" for name, value in step.facts.items() if value != {})
-    if of.reads is None:
-        yield f"reads what {same[step.name]} reads" if step.name in same else _reads(step)

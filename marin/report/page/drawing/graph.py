@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from marin.report.page.drawing import layers
-from marin.report.page.drawing.lanes import Box, Folded, Lane, fold
+from marin.report.page.drawing.lanes import Box, Folded, Lane, fold, fold_by_operator
 from marin.report.page.drawing.model import Status, StepRow
 from marin.store.numbers import write_duration
 
@@ -31,6 +31,7 @@ class Picture:
     trunk: str
     sources: int
     by_operator: bool  # one box for all steps of an operator
+    with_lines: bool  # between boxes
 
 
 def anchors(steps: Sequence[StepRow]) -> dict[str, str]:
@@ -38,28 +39,41 @@ def anchors(steps: Sequence[StepRow]) -> dict[str, str]:
     return {step.name: f"s{index}" for index, step in enumerate(steps)}
 
 
-def draw(steps: Sequence[StepRow]) -> Picture:
-    """Pictures of the graph. Every step is in exactly one of them, by itself or in a counted bundle."""
-    folded = fold(steps)
-    pen = _Pen(steps)
+def draw(steps: Sequence[StepRow], most: int = 1_000_000) -> Picture:
+    """Pictures of the graph. Every step is in exactly one of them, by itself or in a counted bundle.
+
+    most: bytes; what would take more is drawn by operator, then without lines.
+    """
+    for folded in (fold, fold_by_operator):
+        picture = _picture(folded(steps), steps)
+        if len(picture.grid) + len(picture.trunk) <= most:
+            return picture
+    return _picture(fold_by_operator(steps, with_edges=False), steps)
+
+
+def _picture(folded: Folded, steps: Sequence[StepRow]) -> Picture:
+    pen = _Pen(steps, with_inputs=folded.with_edges)
     return Picture(
         grid=_grid(folded, pen) if folded.lanes else "",
         trunk=_trunk(folded, pen) if folded.boxes else "",
         sources=sum(lane.sources for lane in folded.lanes),
         by_operator=folded.by_operator,
+        with_lines=folded.with_edges,
     )
 
 
 class _Pen:
     """Draws steps so that a hover tells what they are and a click goes to their row."""
 
-    def __init__(self, steps: Sequence[StepRow]) -> None:
+    def __init__(self, steps: Sequence[StepRow], *, with_inputs: bool) -> None:
+        self.with_inputs = with_inputs
         self.anchor = anchors(steps)
         self.number = {step.name: index for index, step in enumerate(steps)}
 
     def link(self, steps: Sequence[StepRow], inner: str, hint: str = "") -> str:
         """SVG that stands for these steps. data-*: numbers of the steps and of their inputs, for highlighting."""
-        inputs = sorted({self.number[i] for step in steps for i in step.inputs if i in self.number})
+        read = (name for step in steps for name in step.inputs) if self.with_inputs else ()
+        inputs = sorted({self.number[name] for name in read if name in self.number})
         return (
             f'<a href="#{self.anchor[steps[0].name]}" class="node" '
             f'data-steps="{" ".join(str(self.number[step.name]) for step in steps)}" '
@@ -278,14 +292,21 @@ def _box(box: Box, x: float, y: float, wide: float, pen: _Pen) -> str:
     many = len(box.steps) > 1
     taken = sum(step.seconds or 0 for step in box.steps if step.status is Status.RAN)
     right = write_duration(taken) if taken else MARKS.get(status, "")
+    operators = len({step.op for step in box.steps})
     label = f"{len(box.steps)} × {first.op}" if many else first.label
+    if operators > 1:
+        label = f"{len(box.steps)} steps"
     arrow = f" ← {box.lane_inputs}" if box.lane_inputs else f" → {box.lanes_fed}" if box.lanes_fed else ""
     room = wide - 22 - len(right) * 5.6 - len(arrow) * 5.4
     parts = [_rect(x, y, wide, BOX_HEIGHT, f"box b-{status.value}", 4)]
     parts.append(_rect(x, y, 5, BOX_HEIGHT, f"s-{status.value}", 2))
     if many and len({step.status for step in box.steps}) > 1:
         parts.append(_shares(box.steps, x + 12, y + BOX_HEIGHT - 4, wide - 20, 3))
-    parts.append(_text(x + 12, y + 13, _shorten(first.op, room, 9.5) + arrow, "note"))
+    parts.append(
+        _text(
+            x + 12, y + 13, _shorten(first.op if operators == 1 else f"{operators} others", room, 9.5) + arrow, "note"
+        )
+    )
     parts.append(_text(x + wide - 6, y + 13, right, f"right w-{status.value}"))
     parts.append(_text(x + 12, y + 28, _shorten(label, wide - 15, 12.4), "name"))
     return pen.link(box.steps, "".join(parts))

@@ -13,6 +13,7 @@ MOST_ROWS = 48  # beyond this, equal lanes share a row
 FEWEST_EQUAL = 5  # so many interchangeable trunk steps become one box
 MOST_BOXES = 150  # beyond this, there is one box an operator
 MOST_CELLS = 6000  # of rows by columns, likewise
+MOST_REDUCED = 20_000  # steps; beyond, implied edges stay: finding them takes memory by the square, 1.25 GB for 100,000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,7 @@ class Folded:
     edges: tuple[tuple[int, int], ...]  # between boxes, by index, without those that a longer path implies
     column: tuple[int, ...]  # of each box, counted along these edges
     by_operator: bool = False  # too many to draw: one box for all steps of an operator, edges only from earlier ones
+    with_edges: bool = True
 
 
 class _Graph:
@@ -107,7 +109,7 @@ def fold(steps: Sequence[StepRow]) -> Folded:
     rows = _bundle(rows) if len(rows) > MOST_ROWS else rows
     groups = _alike(graph, trunk)
     if len(groups) > MOST_BOXES or len(rows) * (len(columns) + len(gathers)) > MOST_CELLS:
-        return _by_operator(graph)
+        return fold_by_operator(steps)
     beside = tuple(_beside(graph, lane_of, into, column) for column in columns)
     boxes, edges, column = _boxes(graph, lane_of, groups)
     return Folded(
@@ -298,14 +300,21 @@ def _alike(graph: _Graph, trunk: Sequence[str]) -> list[list[str]]:
     return sorted(groups, key=lambda names: graph.depth[names[0]])
 
 
-def _by_operator(graph: _Graph) -> Folded:
+def fold_by_operator(steps: Sequence[StepRow], *, with_edges: bool = True) -> Folded:
+    """A box for each operator; one together for those of the fewest steps, where there are more than MOST_BOXES."""
+    graph = _Graph(steps)
+    largest = {op for op, _ in Counter(step.op for step in steps).most_common(MOST_BOXES)}
     groups: dict[str, list[str]] = defaultdict(list)
     for name in sorted(graph.steps, key=lambda step: graph.depth[step]):
-        groups[graph.steps[name].op].append(name)
+        op = graph.steps[name].op
+        groups[op if op in largest else ""].append(name)
     boxes, edges, column = _boxes(graph, {}, list(groups.values()))
+    if not with_edges:
+        edges, column = (), (0,) * len(boxes)
     return Folded(
-        columns=(), lanes=(), gathers=(), beside=(), boxes=boxes, edges=edges, column=column, by_operator=True
-    )
+        columns=(), lanes=(), gathers=(), beside=(), boxes=boxes, edges=edges, column=column, by_operator=True,
+        with_edges=with_edges,
+    )  # fmt: skip
 
 
 def _boxes(
@@ -313,7 +322,7 @@ def _boxes(
 ) -> tuple[tuple[Box, ...], tuple[tuple[int, int], ...], tuple[int, ...]]:
     """Groups of steps as boxes, with the edges between boxes and their columns. groups: inputs first."""
     place = {name: index for index, names in enumerate(groups) for name in names}
-    direct = _direct_inputs(graph)
+    direct = _direct_inputs(graph) if len(graph.steps) <= MOST_REDUCED else graph.inputs
     found = dict.fromkeys(
         (place[source], place[name]) for names in groups for name in names for source in direct[name] if source in place
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -92,10 +93,20 @@ class TrainingCurve:
     learning_rate: Sequence[float] = ()
     grad_norm: Sequence[float] = ()
     tokens: Sequence[int] = ()  # trained on so far, all phases
-    tokens_per_second: Sequence[float] = ()
-    seconds: float = 0.0  # all its steps, without what came before the first
-    hardware: str = ""
     events: Sequence[Event] = ()
+    findings: Sequence[tuple[bool, str]] = ()  # what its metrics show: whether somebody should act, and a sentence
+    profile: str = ""  # path or URL of what Perfetto opens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """A training as it was planned and as it went: cells by column, ready to print, without those that nobody knows."""
+
+    name: str
+    arm: str = ""  # "" for a run that the arms share
+    after: str = ""  # the training whose checkpoint it begins with
+    planned: Mapping[str, str] = field(default_factory=dict[str, str])
+    happened: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Setting(NamedTuple):
@@ -114,17 +125,20 @@ class Phase(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One column minus the baseline, with its 95 % interval. value: None where the two cannot be compared."""
+    """One column minus the baseline, with its 95 % interval."""
 
     verdict: str
-    value: float | None = None
-    low: float = 0.0
-    high: float = 0.0
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
-    """One metric for several models. values, differences: by column name. role: what the experiment has it for."""
+    """One metric for several models. values, differences: by column name. role: what the experiment has it for.
+
+    starred: columns whose value is no measure of what the model can do, because it was trained on these items.
+    """
 
     name: str
     values: Mapping[str, float]
@@ -133,6 +147,7 @@ class MetricRow:
     digits: int = 3
     role: str = ""
     differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
+    starred: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,12 +185,15 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesPlot:
-    """Lines over a common axis."""
+    """Lines over a common axis. ticks: what stands at places of x, where that is not the number. line: a height that
+    counts, drawn across."""
 
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
+    ticks: Mapping[float, str] = field(default_factory=dict[float, str])
+    line: float | None = None
     note: str = ""
 
 
@@ -198,7 +216,8 @@ class Interval:
 class IntervalPlot:
     """Dots with intervals, and a line at 0, where there is no effect.
 
-    ranges: the intervals are ranges that need not be symmetric, printed from end to end.
+    ranges: the intervals are ranges that need not be symmetric, printed from end to end. band: effects closer to 0 than
+    this do not matter.
     """
 
     title: str
@@ -206,6 +225,7 @@ class IntervalPlot:
     rows: Sequence[Interval]
     digits: int = 3
     ranges: bool = False
+    band: float = 0.0
     note: str = ""
 
 
@@ -222,6 +242,30 @@ class Evidence:
     paragraphs: Sequence[str] = ()
     tables: Sequence[Table] = ()
     plots: Sequence[Plot] = ()
+
+    @property
+    def first_sentence(self) -> str:
+        """Of the verdict: what stands beside the answer."""
+        return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", self.verdict, maxsplit=1)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excerpt:
+    """A passage that is marked, with what stands around it."""
+
+    title: str
+    before: str
+    text: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decontamination:
+    """What decontamination took out of training text."""
+
+    sentence: str
+    tables: Sequence[Table]
+    excerpts: Sequence[Excerpt]
 
 
 class TrustNote(NamedTuple):
@@ -250,15 +294,20 @@ class ExperimentPage:
     git_dirty: bool = False
     command: str = ""
     prefix: str = ""
+    dashboard: str = ""  # of the cluster that the steps ran on
     headline: Sequence[str] = ()  # the answer first
+    picture: IntervalPlot | SeriesPlot | None = None  # what the answer rests on
+    next_steps: Sequence[str] = ()  # what would answer more
     arms: Sequence[str] = ()  # in the order of their colours; mixtures, runs, tables and plots use the same names
     steps: Sequence[StepRow] = ()
     mixtures: Sequence[MixtureTable] = ()
     runs: Sequence[TrainingCurve] = ()
+    accounts: Sequence[Account] = ()  # of all trainings, those without a curve, too
     phases: Sequence[Phase] = ()
     settings: Sequence[Setting] = ()  # of the runs, without their data
     evaluations: Sequence[EvaluationTable] = ()
     evidence: Sequence[Evidence] = ()
+    decontamination: Decontamination | None = None
     # What the experiment costs as planned, whoever paid for it; None: not known.
     tokens: int | None = None
     flops: float | None = None

@@ -26,6 +26,7 @@ PANELS = (
     ("grad_norm", "grad norm", 62.0),
 )
 GAP = 24.0
+NAMED = 3  # arms whose event it is; of more, how many
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,7 @@ def _column(
                     ]
                     svg.label_ends(axes, last)
                 # The larger picture of the arms' part names their events; here they would only crowd.
-                events = dict.fromkeys(
-                    (event.step, "" if run.arm and is_whole and not names_ends else event.text)
-                    for run in runs
-                    for event in run.events
-                )
-                svg.mark_events(axes, list(events))
+                svg.mark_events(axes, _events(runs, arms_named=not is_whole or names_ends))
             else:
                 for step in dict.fromkeys(event.step for run in runs for event in run.events):
                     if span[0] <= step <= span[1]:
@@ -134,6 +130,23 @@ def _column(
         axes.set_xlabel("optimizer step" if not any(len(run.tokens) for run in runs) else "", labelpad=2)
         _token_axis(axes, runs)
     return out[0], above
+
+
+def _events(runs: Sequence[TrainingCurve], *, arms_named: bool) -> list[tuple[float, str]]:
+    """Steps and texts, each once; beginning with the arm that it is of, where not all arms say it."""
+    said: dict[tuple[float, str], list[str]] = {}
+    for run in runs:
+        for event in run.events:
+            said.setdefault((event.step, event.text if arms_named or not run.arm else ""), []).append(run.arm)
+    arms = {run.arm for run in runs} - {""}
+
+    def whose(who: list[str]) -> str:
+        return ", ".join(who) if len(who) <= NAMED else f"{len(who)} of {len(arms)} runs"
+
+    return [
+        (step, f"{whose(who)}: {text}" if text and all(who) and set(who) != arms else text)
+        for (step, text), who in said.items()
+    ]
 
 
 def _above(axes: Axes, runs: Sequence[TrainingCurve], name: str) -> list[str]:
@@ -233,6 +246,11 @@ def _series_plot(plot: SeriesPlot, arms: Sequence[str]) -> str:
         svg.plain_axes(axes, 6, 5)
         axes.set_xlabel(plot.x_label)
         axes.set_ylabel(plot.y_label)
+        if plot.ticks:
+            axes.xaxis.set_major_locator(FixedLocator(list(plot.ticks)))
+            axes.xaxis.set_major_formatter(FixedFormatter(list(plot.ticks.values())))
+        if plot.line is not None:
+            axes.axhline(plot.line, color=svg.MUTED, linewidth=1, linestyle=(0, (4, 3)))
         ends: list[tuple[float, float, str, str]] = []
         right = axes.get_xlim()[1]
         for one in series:
@@ -274,7 +292,7 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
     out: list[str] = []
     with svg.canvas(total, height, plot.title, out) as figure:
         axes = figure.add_axes((side / total, 46 / height, 1 - (side + room) / total, 1 - 54 / height))
-        axes.set_xlim(*svg.bounds([[0.0], *(_ends(row) for row in plot.rows)]))
+        axes.set_xlim(*svg.bounds([[0.0, -plot.band, plot.band], *(_ends(row) for row in plot.rows)]))
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.tick(value)))
@@ -284,6 +302,8 @@ def _interval_plot(plot: IntervalPlot, arms: Sequence[str]) -> str:
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(plot.x_label)
         axes.axvline(0, color=svg.MUTED, linewidth=1)
+        if plot.band:
+            axes.axvspan(-plot.band, plot.band, color=svg.MUTED, alpha=0.15, linewidth=0)
         for y, row in enumerate(rows):
             if isinstance(row, str):
                 _beside(axes, row, y, -side + 6, svg.INK, "bold")

@@ -6,14 +6,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
 
 from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Better, MetricRow, MixtureTable, Setting, Table, TrainingCurve
-from marin.store.numbers import write_count, write_duration
+from marin.report.page.drawing.model import Account, Better, MetricRow, MixtureTable, Setting, Table, TrainingCurve
 
 COLOURS = 6  # arms that have a colour of their own on the page
 LONG = 28  # letters; longer texts wrap
+# Of trainings, in this order. What a plan fixes; the rest it asks for, or estimates.
+FIXED = ("steps", "tokens", "batch", "learning rate", "data")
+COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm")
+LONG_CELLS = ("data", "guards")
 NUMBER = re.compile(r"[+\-−±<>≈]?\s?\d[\d,.\s]*(e[+\-−]?\d+)?\s?(%|[kMBT]|[a-zA-Zµ]{1,3})?(\s?±\s?[\d.e\-−]+)?")
 
 
@@ -41,9 +43,9 @@ def _kind(cells: Sequence[str]) -> str:
 
 
 def best_of(row: MetricRow) -> str:
-    """The best value of a row as it is printed; "" where nobody is best, as where all are equal."""
+    """The best value of a row as it is printed; "" where nobody is best: all are equal, or one has a star."""
     finite = [value for value in row.values.values() if math.isfinite(value)]
-    if len(finite) < 2 or row.better is Better.NEITHER:
+    if len(finite) < 2 or row.better is Better.NEITHER or row.starred:
         return ""
     best = units.fixed((max if row.better is Better.HIGHER else min)(finite), row.digits)
     return "" if all(units.fixed(value, row.digits) == best for value in finite) else best
@@ -52,7 +54,7 @@ def best_of(row: MetricRow) -> str:
 def interval_of(row: MetricRow, column: str) -> tuple[str, str]:
     """("−0.012", "[−0.020, −0.004]"): how far the column is from the baseline, and between what; dashes for unknown."""
     found = row.differences.get(column)
-    if found is None or found.value is None:
+    if found is None:
         return "—", ""
     value, low, high = (units.signed(each, row.digits) for each in (found.value, found.low, found.high))
     return value, f"[{low}, {high}]"
@@ -92,33 +94,25 @@ def largest_first(columns: Sequence[Shares]) -> list[str]:
     return list(order)
 
 
-def run_cells(run: TrainingCurve) -> list[str]:
-    """Steps, tokens to its end, first loss, final loss, largest gradient norm, median speed, time, hardware."""
-    tail, speeds = final_loss(run), _finite(run.tokens_per_second)
-    norms = _finite(run.grad_norm)
-    return [
-        f"{run.step[0]:,}–{run.step[-1]:,}" if len(run.step) else "",
-        write_count(run.tokens[-1]) if len(run.tokens) else "",
-        units.fixed(run.loss[0], 3) if len(run.loss) else "",
-        "" if tail is None else units.fixed(tail, 3),
-        units.fixed(max(norms), 2) if norms else "",
-        write_count(float(f"{median(speeds):.3g}")) if speeds else "",
-        write_duration(run.seconds) if run.seconds else "",
-        run.hardware,
-    ]
+def account_columns(accounts: Sequence[Account]) -> list[str]:
+    """Every column that a cell is in, in the order of marin.report.page.accounts."""
+    named = {name for each in accounts for cells in (each.planned, each.happened) for name in cells}
+    return [name for name in COLUMNS if name in named]
 
 
-def final_loss(run: TrainingCurve) -> float | None:
-    """The mean over the last twentieth of its steps."""
-    tail = _finite(run.loss[-max(1, len(run.loss) // 20) :])
-    return fmean(tail) if tail else None
+def went_otherwise(each: Account, column: str) -> bool:
+    """Whether a cell that a plan fixes is not as planned."""
+    planned, happened = each.planned.get(column), each.happened.get(column)
+    return column in FIXED and None not in (planned, happened) and planned != happened
+
+
+def happened(each: Account, column: str) -> str:
+    """A cell of what happened; a long one says nothing twice."""
+    text = each.happened.get(column, "")
+    return "as planned" if column in LONG_CELLS and text and text == each.planned.get(column) else text
 
 
 def settings(found: Sequence[Setting], runs: Sequence[str]) -> tuple[list[Setting], list[tuple[str, str]]]:
     """(those in which the runs differ, those that all share as (name, value))."""
     apart = [each for each in found if len({each.values.get(run, "") for run in runs}) > 1]
     return apart, [(each.name, next(iter(each.values.values()), "")) for each in found if each not in apart]
-
-
-def _finite(values: Sequence[float]) -> list[float]:
-    return [value for value in values if math.isfinite(value)]

@@ -21,7 +21,7 @@ for (const table of document.querySelectorAll("table.steps")) {
 // All steps: filter by text, which opens the folds that hold some; a link to a step opens its fold.
 const filter = document.querySelector(".tools input"), folds = [...document.querySelectorAll(".fold")];
 const steps = [...document.querySelectorAll(".steps tbody tr, .fold li")].map(one => {
-  const fold = one.closest(".fold"), operator = fold?.querySelector("b").textContent ?? "";
+  const fold = one.closest(".fold"), operator = fold?.dataset.op ?? "";
   return {one, fold, text: `${operator}/${one.textContent}`.toLowerCase()};
 });
 filter?.addEventListener("input", () => {
@@ -36,6 +36,20 @@ filter?.addEventListener("input", () => {
     fold.open = words.length > 0 && holding.has(fold);
   }
   document.querySelector(".tools output").textContent = words.length ? `${count} of ${steps.length} steps` : "";
+});
+// What lines read stands there by number; names take its place when somebody opens the fold.
+const called = number => {
+  const one = document.getElementById(`s${number}`), link = document.createElement("a");
+  const label = one.firstChild.textContent.trim(), op = one.closest(".fold")?.dataset.op;
+  link.href = `#s${number}`;
+  link.textContent = one.localName !== "li" ? one.cells[1].dataset.key : op ? `${op}/${label}` : label;
+  return link;
+};
+for (const fold of folds) fold.addEventListener("toggle", () => {
+  for (const read of fold.open ? fold.querySelectorAll("u:not(.named)") : []) {
+    read.replaceChildren(...read.textContent.split(" ").flatMap((number, at) => at ? [", ", called(number)] : [called(number)]));
+    read.classList.add("named");
+  }
 });
 const unfold = () => {
   const fold = location.hash && document.getElementById(location.hash.slice(1))?.closest(".fold");

@@ -1,4 +1,4 @@
-"""Time of one 32B batch from the data order: ``python benchmarks/data_order.py``.
+"""Time of one 32B batch from the data order: ``python benchmarks/data/order.py``.
 
 8192 sequences of 23 sources (the Mantis cooldown) near step 191,000, of stores with 1e9 sequences.
 """
@@ -34,7 +34,8 @@ def main() -> None:
             f"{shuffle.name:8} built in {(built - start) * 1e3:.1f} ms, first batch {(first - built) * 1e3:.1f} ms, "
             f"then {milliseconds[shuffle] * 1e3:.0f} us a batch ({milliseconds[shuffle] * 1e6 / 8192:.0f} ns each)"
         )
-    print(f"FEISTEL / LINEAR: {milliseconds[Shuffle.FEISTEL] / milliseconds[Shuffle.LINEAR]:.2f}")
+    for shuffle in (Shuffle.FEISTEL, Shuffle.SPLITMIX):
+        print(f"{shuffle.name} / LINEAR: {milliseconds[shuffle] / milliseconds[Shuffle.LINEAR]:.2f}")
 
 
 if __name__ == "__main__":

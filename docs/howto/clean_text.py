@@ -1,0 +1,50 @@
+"""Exp 4: what do the published filters, and ours, leave of our crawl?"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from marin import Experiment, Scale, executor_main, value
+from marin.text.language import WrittenIn
+from marin.text.presets import PROSE
+from marin.text.published import FINEWEB_RECIPE, GopherQuality, Published
+from marin.text.quality import Characters, Quality, View
+from marin_operators.datatrove import Datatrove
+from marin_operators.filter import Filter
+from marin_operators.text_files import TextFiles
+
+
+@value("exp4/few_links")
+class FewLinks:
+    """At most so many addresses a line."""
+
+    most: float = 0.5
+
+    def __call__(self, view: View) -> str | None:
+        return "links" if view.text.count("://") > self.most * len(view.lines) else None
+
+
+@value("exp4/blocks")
+class Blocks:
+    """No document of this address, and no address of mail."""
+
+    pattern: str = "example.org"
+
+    def __call__(self) -> Sequence[Any]:
+        from datatrove.pipeline.filters import GopherQualityFilter, RegexFilter
+        from datatrove.pipeline.formatters import PIIFormatter
+
+        return [RegexFilter(self.pattern), GopherQualityFilter(min_doc_words=20), PIIFormatter()]
+
+
+def build(scale: Scale) -> Experiment:
+    # up to a hundred records that cannot be used, and damaged files, are set aside and listed
+    crawl = TextFiles(path="/data/text", max_bad=100, label="crawl")
+    own = Quality(rules=(Characters(200, 1_000_000), WrittenIn(("en",)), FewLinks()))
+    rules = {"fineweb": FINEWEB_RECIPE, "gopher": Published((GopherQuality(min_words=5),)), "prose": PROSE, "own": own}
+    kept = {name: Filter(documents=crawl, quality=each, max_removed=1.0, label=name) for name, each in rules.items()}
+    blocks = Datatrove(documents=crawl, chain=Blocks(), max_removed=1.0, label="blocks")
+    return Experiment(issue=4, repository="", question=__doc__, results={**kept, "blocks": blocks})
+
+
+if __name__ == "__main__":
+    executor_main(build)

@@ -1,0 +1,18 @@
+"""Exp 7: what does our crawl hold of the suite that we report?"""
+
+from marin import Experiment, Scale, executor_main
+from marin_operators.decontaminate import Decontaminate
+from marin_operators.download import FsspecFiles
+from marin_operators.read_suite import ReadSuite
+from marin_operators.text_files import TextFiles
+
+
+def build(scale: Scale) -> Experiment:
+    suite = ReadSuite(files=FsspecFiles(urls=("/data/suite/mmlu.jsonl",), label="mmlu"), label="mmlu")
+    crawl = TextFiles(path="/data/text", label="crawl")
+    clean = Decontaminate(documents=crawl, against=(suite,), label="crawl")
+    return Experiment(issue=7, repository="", question=__doc__, results={"clean": clean})
+
+
+if __name__ == "__main__":
+    executor_main(build)

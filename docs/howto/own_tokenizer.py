@@ -1,0 +1,30 @@
+"""Exp 3: how many tokens does each tokenizer make of the same text?"""
+
+from marin import Experiment, Scale, executor_main
+from marin_operators.pretrained_tokenizer import FolderTokenizer, PretrainedTokenizer
+from marin_operators.text_files import TextFiles
+from marin_operators.tokenize import Tokenize
+from marin_operators.train_tokenizer import TrainTokenizer
+
+# a folder that holds tokenizer.json and tokenizer_config.json, as save_pretrained of transformers writes them
+mine = FolderTokenizer(path="/data/my_tokenizer", label="mine")
+
+# one of the Hugging Face hub, at a commit (its page shows the 40 digits under Files → History)
+llama3 = PretrainedTokenizer(
+    repository="meta-llama/Llama-3.1-8B", revision="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b", label="llama3"
+)
+
+
+def build(scale: Scale) -> Experiment:
+    training = TextFiles(path="/data/text", label="own")
+
+    # or trained on documents of the experiment
+    trained = TrainTokenizer(documents=(training,), vocabulary=2048, label="own")
+
+    tokenizers = (mine, llama3, trained)
+    results = {each.label: Tokenize(documents=training, tokenizer=each, label=each.label) for each in tokenizers}
+    return Experiment(issue=3, repository="", question=__doc__, results=results)
+
+
+if __name__ == "__main__":
+    executor_main(build)

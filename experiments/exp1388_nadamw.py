@@ -1,0 +1,45 @@
+"""Exp 1388: does NAdamW keep Llama 32B from spiking?
+
+Question: Nesterov momentum with β₁ .95 is meant to smooth oscillations. Does it go on where AdamW spikes?
+Arms: NAdamW, a gradient norm of 1.0, no skipping and no clip of updates. Control: AdamW as it was in these steps.
+Start: step 77,096 of Llama, before the spikes; moments kept. End: 82,000 (a rehearsal: 23 steps).
+Decision: training loss on the same batches. There, it got better for a while and then spiked as AdamW did.
+The retrospective has it on the original schedule; the code has a cosine from the warmup to step 1,000,000, 6.93e-4 at
+77,096, and is followed. At a rehearsal's size nothing spikes: what README.md says of it is the price of the change, not
+what it was for.
+Issue: https://github.com/marin-community/marin/issues/1388
+"""
+
+from experiments.marin_32b import FLOOR, LAST_GOOD, PLANNED, TRIED_UNTIL, WARMUP, Marin32B
+from experiments.pipeline import Pipeline
+from marin import Experiment, Scale, executor_main
+from marin.training.optimizer import NAdamW
+from marin.training.readings import Reading
+from marin.training.schedule import Decay, Schedule, Shape
+from marin_datasets import catalogue, gsm8k
+from marin_operators.compare import Compare
+from marin_operators.compare_trainings import CompareTrainings
+
+
+def build(scale: Scale) -> Experiment:
+    items = gsm8k.test_items(scale)
+    data = Pipeline(scale=scale, decontaminate_against=(items,))
+    run, mix = Marin32B(data), data.mix(catalogue.PRETRAIN)
+    warmup, planned = map(run.size.step, (WARMUP, PLANNED))
+    cosine = Schedule(warmup=warmup, decay=Decay(warmup, planned, Shape.COSINE), floor=FLOOR)
+    arms = {"adamw": run.went_on(mix), "nadamw": run.tried("32b-nadamw", mix, NAdamW(), schedule=cosine)}
+    scores = {name: run.score(arm.label, arm, items) for name, arm in arms.items()}
+    verdict = Compare(label="32b-nadamw", arms=scores, baseline="adamw", primary=("bpb/",))
+    first, end = map(run.size.step, (LAST_GOOD, TRIED_UNTIL[scale]))
+    read = {"loss": "loss", "norm of the gradient": "grad_norm", "norm of the update": "update_norm"}
+    training = CompareTrainings(
+        label="32b-nadamw",
+        arms=arms,
+        baseline="adamw",
+        readings={name: Reading(metric=metric, first=first, end=end) for name, metric in read.items()},
+    )
+    return Experiment(issue=1388, question=__doc__, results={**scores, "comparison": verdict, "training": training})
+
+
+if __name__ == "__main__":
+    executor_main(build)

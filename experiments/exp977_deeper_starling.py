@@ -1,0 +1,34 @@
+"""Exp 977, Deeper Starling: does the cooled-down 8B go on at its last rate? (steps 1,399,923 to 1,420,000)
+
+Question: the decay has ended at a hundredth of the peak. Do 0.34 T tokens more at that rate help?
+Arms: Starling's end, and Deeper Starling's, which is Marin 8B.
+Start: step 1,399,923 of Starling, optimizer state kept. End: 1,420,000, 12.751 T tokens.
+Decision: bits per byte of every domain. At full scale the tasks of the retrospective's table, too, with its numbers of
+this model and of two others; its training text was freed of none of their items but GSM8K's, as the plan says.
+Issue: https://github.com/marin-community/marin/issues/977
+"""
+
+from experiments.marin_8b import Marin8B
+from experiments.pipeline import Pipeline
+from marin import Experiment, Scale, executor_main
+from marin_datasets import gsm8k
+from marin_operators.compare import Compare
+
+PUBLISHED = ("Marin 8B Base (Deeper Starling)", "Llama 3.1 8B Base", "OLMo 2 7B Base")
+
+
+def build(scale: Scale) -> Experiment:
+    items = gsm8k.test_items(scale)
+    run = Marin8B(Pipeline(scale=scale, decontaminate_against=(items,)))
+    arms = {"starling": run.starling(), "deeper": run.deeper_starling()}
+    scores = {name: run.score(f"8b-{name}", checkpoint, items) for name, checkpoint in arms.items()}
+    verdict = Compare(label="8b-deeper-starling", arms=scores, baseline="starling", primary=("bpb/",))
+    results = {**scores, "comparison": verdict}
+    if scale is Scale.FULL:
+        suite = {name: run.score_suite(f"8b-{name}", checkpoint) for name, checkpoint in arms.items()}
+        results["suite"] = Compare(label="8b-suite", arms=suite, baseline="starling", published=PUBLISHED)
+    return Experiment(issue=977, question=__doc__, results=results)
+
+
+if __name__ == "__main__":
+    executor_main(build)

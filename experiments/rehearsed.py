@@ -1,0 +1,145 @@
+"""What each experiment found as a rehearsal, in the words and numbers of its own reports, and how long it took.
+
+Kept in rehearsed.json, which ``./py -m experiments.rehearse`` writes and the table of experiments shows.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from marin import Experiment
+from marin.evaluation.metric_names import in_words
+from marin.store.store import Store
+
+KEPT = Path(__file__).with_suffix(".json")
+# What answers each experiment: rows of the reports among its results; of a verdict, which has one answer, none.
+ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
+    "exp600_kestrel": {"comparison": ("bpb/",)},
+    "exp600_ocelot": {
+        gap: ("held-out loss of the weights − of the average",) for gap in ("gap at the peak", "gap after the cooldown")
+    },
+    "exp600_jellyfish": {
+        "comparison": ("bpb/",),
+        "a space at the end": ("bpb/",),
+    },
+    "exp600_phoenix": {"training": ("held-out loss, first 2,000 steps", "held-out loss, the 8,000 after them")},
+    "exp784_hq_anneal": {"verdict": ()},
+    "exp820_flan_anneal": {"verdict": ()},
+    "exp898_raccoon": {"training": ("growth of the loss", "norm of lm_head at the end")},
+    "exp916_spoonbill": {"training": ("log Z", "norm of lm_head at the end", "held-out loss")},
+    "exp977_starling": {
+        "comparison": ("bpb/",),
+        "a space at the end": ("bpb/",),
+    },
+    "exp977_deeper_starling": {"comparison": ("bpb/",)},
+    "exp1237_sft": {"comparison": ("bpb/",)},
+    "exp1295_llama": {"training": ("loss, last 6,000 steps", "share of steps skipped, last 6,000 steps")},
+    "exp1321_detectors": {"doses": (), "shuffles": ()},
+    "exp1380_muon": {"training": ("loss, first half", "loss, second half")},
+    "exp1388_nadamw": {"training": ("loss",)},
+    "exp1390_necro": {"training": ("loss", "share of steps clipped")},
+    "exp1395_qwen3": {"training": ("loss, first 5,000 steps", "loss, second half")},
+    "exp1529_mantis": {"comparison": ("gsm/lm_eval/bpb", "gsm/olmes/bpb")},
+}
+
+
+class Took(BaseModel, frozen=True):
+    """How long an experiment ran, start and end of Ray included. version: ``version_of`` it. load: of the machine
+    before and after it."""
+
+    seconds: float
+    version: str
+    day: str
+    revision: str
+    cores: int
+    load: tuple[float, float]
+
+
+class Rehearsal(BaseModel, frozen=True):
+    """answers: sentences, by the identity of the step whose report says them: another one today is another experiment.
+
+    shared: in a store in which all experiments ran, one after the other. alone: from an empty store.
+    """
+
+    answers: dict[str, str] = {}
+    shared: Took | None = None
+    alone: Took | None = None
+
+
+REHEARSALS = TypeAdapter(dict[str, Rehearsal])
+
+
+def kept() -> dict[str, Rehearsal]:
+    return REHEARSALS.validate_json(KEPT.read_bytes())
+
+
+def version_of(rehearsal: Experiment) -> str:
+    """Of all its results: what it computes."""
+    return sha256(" ".join(sorted(step.identity for step in rehearsal.results.values())).encode()).hexdigest()[:12]
+
+
+def asked(name: str, rehearsal: Experiment) -> dict[str, tuple[str, ...]]:
+    """Rows that answer the experiment, by the identity of the step that reports them today."""
+    return {rehearsal.results[result].identity[:12]: rows for result, rows in ANSWERED_BY[name].items()}
+
+
+def answers(store: Store, name: str, rehearsal: Experiment) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for result, rows in ANSWERED_BY[name].items():
+        identity = rehearsal.results[result].identity
+        if (record := store.record(identity)) is None:
+            raise SystemExit(f"{name}: {result} is not committed in {store.prefix}; run the experiment there")
+        found[identity[:12]] = sentence(json.loads(store.output(record).read_text("report.json")), rows)
+    return found
+
+
+def sentence(report: dict[str, Any], rows: tuple[str, ...]) -> str:
+    """Of a report.json: its verdict in a sentence, or what it says of these rows, or all below "bpb/".
+
+    A ± is half of a 95 % interval.
+    """
+    if not rows:
+        candidates = report.get("candidates", {}).values()
+        return " ".join(each["sentence"] for each in candidates) or f"{report['verdict'].partition('. ')[0]}."
+    held = {row.get("metric") or row["name"]: row for row in report["rows"]}
+    chosen = [(name, row) for name, row in held.items() if name in rows or f"{name.partition('/')[0]}/" in rows]
+    if "answer" not in report:  # of CompareTrainings
+        return f"{'; '.join(_reading(row, report['baseline']) for _, row in chosen)}."
+    arms = [arm for arm in report["arms"] if arm != report["baseline"]]
+    told = [
+        f"{arm} − {report['baseline']}, {chosen[0][1]['unit']}: "
+        + ", ".join(f"{in_words(name)} {_difference(row['differences'][arm])}" for name, row in chosen)
+        for arm in arms
+    ]
+    starred = any(row["contaminated"] for _, row in chosen)
+    return f"{'; '.join(told)}.{' ' + report['star'] if starred else ''}"
+
+
+def _reading(row: dict[str, Any], baseline: str) -> str:
+    apart = {f"{arm} − {baseline}": _difference(found) for arm, found in row["differences"].items()}
+    told = {baseline: _number(row["values"][baseline]), **apart}
+    return f"{row['name']}: {', '.join(f'{name} {number}' for name, number in told.items())}"
+
+
+def _difference(found: dict[str, Any]) -> str:
+    star = "*" if found.get("contaminated") else ""
+    shows = found.get("shown", found["verdict"] == "shows") or found["low"] is None
+    return f"{_number(found, '+')}{star}{'' if shows else ' (does not show)'}"
+
+
+def _number(found: dict[str, Any], sign: str = "") -> str:
+    half = "" if found["low"] is None else f" ± {(found['high'] - found['low']) / 2:.2g}"
+    return f"{found['value']:{sign}.3g}{half}".replace("-", "−")
+
+
+def write(name: str, found: dict[str, str], took: dict[str, Took]) -> None:
+    """What was measured of another version of the experiment is forgotten."""
+    held = kept()
+    same = held[name] if name in held and held[name].answers.keys() == found.keys() else Rehearsal()
+    held[name] = same.model_copy(update={**took, "answers": found})
+    KEPT.write_bytes(REHEARSALS.dump_json(dict(sorted(held.items())), indent=1, exclude_none=True) + b"\n")

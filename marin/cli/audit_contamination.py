@@ -1,0 +1,288 @@
+"""``marin audit contamination``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sized
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from marin.cli.completions import complete_output, complete_path
+from marin.cli.exits import Exit
+from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, experiment_in, must_be_of_an_experiment, scale_option
+from marin.errors import BadField
+from marin.report.table import Column, byte_bar, open_console, print_table, say
+from marin.steps.scale import Scale
+from marin.store.inventory import read_inventory
+from marin.store.lineage import Lineage, Output, lineage_of, output_of
+from marin.store.lookup import outputs_named, outputs_of
+from marin.store.numbers import counted, listed, write_bytes
+from marin.store.record import Record
+from marin.store.store import Store, open_store
+
+if TYPE_CHECKING:
+    from marin.report.contamination import Contamination, Looked, Suite
+    from marin.text.suite_search import Passage
+
+SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
+PASSAGES = 2  # of an output
+NAMED = 4  # in a sentence
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # what a terminal might obey
+SUITES = (
+    Column(heading="suite"),
+    Column(heading="items", right=True),
+    Column(heading="planted and found", right=True),
+    Column(heading="too short to be found", right=True),
+)
+READERS = (Column(heading="checkpoint"), Column(heading="identity"), Column(heading="from"))
+
+
+@click.command()
+@click.argument("steps", nargs=-1, metavar="[STEP]...", shell_complete=complete_output)
+@click.option(
+    "--against",
+    "suites",
+    multiple=True,
+    required=True,
+    metavar="SUITE",
+    help="Whose items: an output of ReadSuite or ReadItems, or a file as the suite was published. Repeatable.",
+    shell_complete=complete_path,
+)
+@click.option(
+    "--experiment", metavar="FILE", help="The text of this experiment as it is now.", shell_complete=complete_path
+)
+@click.option("--every", type=click.IntRange(min=1), default=1, show_default=True, help="Only one shard in so many.")
+@scale_option()
+@PREFIX
+@SET
+@JSON
+@ends
+def command(
+    steps: tuple[str, ...],
+    suites: tuple[str, ...],
+    experiment: str | None,
+    every: int,
+    scale: Scale,
+    prefix: str,
+    settings: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Look for evaluation items in text that is cached, and name the checkpoints that read it.
+
+    In all documents and token stores, replaced ones too, or only in STEP: op/label, label, operator, identity or path.
+    Runs nothing and writes nothing. Exit code 3 if text holds items that nothing takes out later, 5 if some could not
+    be looked through.
+    """
+    from marin.report.contamination import audit_contamination, read_suites, texts
+
+    inventory = read_inventory(open_store(prefix))
+    lineage = lineage_of(inventory)
+    not_made: list[str] = []
+    if experiment is None:
+        must_be_of_an_experiment(settings)
+        records = _named(lineage, inventory.store, steps) if steps else texts(lineage)
+    elif steps:
+        raise click.UsageError("--experiment stands for all text of the experiment; give it, or STEP")
+    else:
+        made = experiment_in(experiment, scale, settings).steps()
+        not_made = [step.name for step in made if step.identity not in lineage.current]
+        records = texts(lineage, outputs_of(lineage, {step.identity: step.name for step in made}))
+    ready = read_suites(inventory, suites)
+    if not records:
+        raise BadField(
+            f"nothing to look through: {experiment or inventory.store.prefix} holds no documents and no tokens"
+        )
+    with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
+        found = audit_contamination(inventory, lineage, ready, records, every, advance)
+    if as_json:
+        echo_json(_as_json(found, ready, every, not_made))
+    else:
+        _print(open_console(), found, ready, every, not_made, inventory.store.prefix)
+    if found.contaminated:
+        return Exit.DRIFT
+    return Exit.STORE if found.untold or not_made else Exit.OK
+
+
+def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Record]:
+    """Raises BadField for a name under which there is no text."""
+    from marin.report.contamination import texts
+
+    outputs: list[Output] = []
+    for step in steps:
+        named = outputs_named(lineage, store, step)
+        if not texts(lineage, named):
+            kinds = {lineage.records[each].kind for each in named if each in lineage.records}
+            raise BadField(
+                f"{step} holds {listed(sorted(kinds), NAMED) or 'nobody knows what'}, wanted documents or tokens"
+            )
+        outputs += named
+    return texts(lineage, outputs)
+
+
+def _print(
+    console: Console, found: Contamination, suites: Mapping[str, Suite], every: int, not_made: list[str], prefix: str
+) -> None:
+    rows = [
+        [name, f"{len(suite.index.items):,}", f"{suite.control.found} of {suite.control.planted}", _short(suite)]
+        for name, suite in suites.items()
+    ]
+    print_table(console, SUITES, rows)
+    searched = [each.searched for each in found.looked.values()]
+    size = write_bytes(sum(each.bytes for each in searched))
+    texts = counted(sum(each.texts for each in searched), "document")
+    outputs = counted(sum(not each.is_gone for each in found.looked.values()), "output")
+    sample = f"one shard in {every} of " if every > 1 else ""
+    say(console, f"\nlooked through {sample}{outputs}: {texts}, {size} of text — store {prefix}")
+    if found.contaminated:
+        say(console, "\ncontaminated", "bold red")
+        shown = set[str]()
+        for each in found.contaminated[:SHOWN]:
+            _print_output(console, each, suites, shown)
+        _print_rest(console, found.contaminated)
+    _print_readings(console, found)
+    if found.removed_later:
+        names = listed([each.record.name for each in found.removed_later], NAMED)
+        say(console, f"\ncontaminated too, and clean in all that was made from it: {names}", "dim")
+    _print_untold(console, found, not_made)
+    say(console, *_conclusion(found, every, not_made))
+
+
+def _short(suite: Suite) -> str:
+    """Of items that cannot be found in any text."""
+    return f"{len(suite.index.unindexed):,}" if suite.index.unindexed else ""
+
+
+def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], shown: set[str]) -> None:
+    """shown: passages that need not be again; what was made from a text mostly holds the same."""
+    record, searched = each.record, each.searched
+    share = f"{searched.holding:,} of {counted(searched.texts, 'document')}"
+    console.print(
+        Text.assemble((record.name, "bold"), f"  {record.identity[:12]}  {record.kind}  {share}"), soft_wrap=True
+    )
+    for suite, items in searched.suites.items():
+        ways, forms = (
+            ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
+            for counts in (items.ways, items.forms)
+        )
+        of = f"{len(items.items):,} of {len(suites[suite].index.items):,} items of {suite}"
+        say(console, f"    {of}: {ways}; in the form of {forms}")
+    for passage in [each for each in searched.passages if each.text not in shown][:PASSAGES]:
+        shown.add(passage.text)
+        how = f"{passage.part} {passage.coverage:.0%}, {passage.way}, {passage.form}"
+        say(console, f"    {passage.place}: {passage.item}, {how}", "dim")
+        console.print(_marked(passage), soft_wrap=True)
+
+
+def _marked(passage: Passage) -> Text:
+    """The item between brackets, which a pipe shows too."""
+    parts = (passage.before, passage.text, passage.after)
+    before, inside, after = (CONTROL.sub(" ", part.replace("\n", "⏎")) for part in parts)
+    return Text.assemble(f"        {before}", ("⟦", "red"), (inside, "bold"), ("⟧", "red"), after)
+
+
+def _print_readings(console: Console, found: Contamination) -> None:
+    """Each checkpoint with the ways on which items came to it."""
+    lineage = found.lineage
+    read = [each for each in found.readings if each.ways]
+    may = [each for each in found.readings if not each.ways and (each.doubtful or each.unknown)]
+    for title, readings in (("read by", read), ("may have been read by", may)):
+        if not readings:
+            continue
+        say(console, f"\n{title}", "bold red" if readings is read else "bold yellow")
+        rows: list[list[str]] = []
+        for each in readings[:SHOWN]:
+            ways = [" → ".join(map(lineage.name_of, way)) for way in (each.ways or each.doubtful)]
+            unknown = [f"{lineage.name_of(output)}, which was not looked through" for output in each.unknown]
+            output = each.checkpoint
+            rows.append([lineage.name_of(output), output.identity[:12], listed([*ways, *unknown], NAMED)])
+        print_table(console, READERS, rows)
+        _print_rest(console, readings)
+
+
+def _print_untold(console: Console, found: Contamination, not_made: list[str]) -> None:
+    reasons: dict[str, list[str]] = {}
+    for each in found.not_looked:
+        reasons.setdefault(each.problem, []).append(each.record.name)
+    for text in found.lineage.unreadable:
+        reasons.setdefault(text, [])
+    if not_made:
+        reasons["not in the store as the experiment has it now; `marin plan` says why"] = not_made
+    if not reasons:
+        return
+    say(console, "\nnot looked through", "bold yellow")
+    rows = [[listed(names, NAMED) or "a record", reason] for reason, names in list(reasons.items())[:SHOWN]]
+    print_table(console, (Column(), Column()), rows)
+    _print_rest(console, list(reasons))
+
+
+def _print_rest(console: Console, every: Sized) -> None:
+    if len(every) > SHOWN:
+        say(console, f"and {len(every) - SHOWN} more: --json", "dim")
+
+
+def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[str, str]:
+    if found.contaminated:
+        return "\nwhat is contaminated can be declared so, with all that was made from it: `marin revoke STEP`", "red"
+    if found.untold or not_made:
+        return "\nno item was found, but not everything could be looked through", "yellow"
+    rest = f"; {every - 1} shards in {every} were not looked at" if every > 1 else ""
+    return f"\nclean: no item in any text that is used{rest}", "green"
+
+
+def _as_json(found: Contamination, suites: Mapping[str, Suite], every: int, not_made: list[str]) -> dict[str, Any]:
+    lineage = found.lineage
+
+    def named(output: Output) -> dict[str, str]:
+        return {"step": lineage.name_of(output), **output._asdict()}
+
+    def holding(each: Looked) -> dict[str, Any]:
+        searched = each.searched
+        return {
+            **named(output_of(each.record)),
+            "kind": each.record.kind,
+            "output": each.record.attempt,
+            "documents": searched.texts,
+            "holding": searched.holding,
+            "suites": {
+                name: {"documents": items.texts, "items": sorted(items.items), "forms": items.forms, "ways": items.ways}
+                for name, items in searched.suites.items()
+            },
+            "passages": [asdict(passage) for passage in searched.passages],
+        }
+
+    return {
+        "suites": {
+            name: {
+                "items": len(suite.index.items),
+                "too_short": list(suite.index.unindexed),
+                "planted": suite.control.planted,
+                "planted_found": suite.control.found,
+            }
+            for name, suite in suites.items()
+        },
+        "every": every,
+        "outputs": len(found.looked),
+        "documents": sum(each.searched.texts for each in found.looked.values()),
+        "bytes": sum(each.searched.bytes for each in found.looked.values()),
+        "contaminated": [holding(each) for each in found.contaminated],
+        "removed_later": [holding(each) for each in found.removed_later],
+        "checkpoints": [
+            {
+                **named(each.checkpoint),
+                "read": [[named(output) for output in way] for way in each.ways],
+                "may_have_read": [[named(output) for output in way] for way in each.doubtful],
+                "unknown": [named(output) for output in each.unknown],
+            }
+            for each in found.readings
+        ],
+        "not_looked_through": [
+            {**named(output_of(each.record)), "output": each.record.attempt, "because": each.problem}
+            for each in found.not_looked
+        ],
+        "unreadable": lineage.unreadable,
+        "not_made": not_made,
+    }

@@ -1,0 +1,211 @@
+"""``marin compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from marin.cli.completions import complete_output
+from marin.cli.exits import Exit
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends
+from marin.errors import MissingDependency, UnreadableCheckpoint
+from marin.report.table import Column, open_console, print_table, say
+from marin.store.inventory import read_inventory
+from marin.store.numbers import write_count
+from marin.store.store import open_store
+
+if TYPE_CHECKING:
+    from marin.evaluation.difference import Row
+    from marin.evaluation.samples import Sample
+    from marin.report.side_by_side import Compared
+    from marin.training.parameter_change import GroupChange
+
+    type Samples = dict[tuple[str, str], dict[str, Sample]]
+
+LETTERS = 400  # of a prompt's end, and of what was written after it
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="A B [C]...", shell_complete=complete_output)
+@click.option("--samples", "count", type=click.IntRange(min=0), default=2, show_default=True, help="Prompts to show.")
+@click.option("--parameters", is_flag=True, help="Read the weights of large models, too; unasked below 1 GiB.")
+@LATEST
+@PREFIX
+@JSON
+@ends
+def command(models: tuple[str, ...], count: int, parameters: bool, latest: bool, prefix: str, as_json: bool) -> int:
+    """Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.
+
+    Each is a checkpoint or its scores (op/label, label, identity, path), or a model with published numbers, such as
+    "OLMo 2 32B". ARM=X,Y,Z or a pattern ('hq-*') is an arm of runs that differ in their seed: one column. Differences
+    are to A, with 95 % intervals where both were scored on the same texts, over seeds where an arm has several.
+    """
+    if len(models) < 2:
+        raise click.UsageError("compare wants at least two models")
+    from marin.evaluation.samples import common_samples
+    from marin.evaluation.side_by_side import side_by_side
+    from marin.report.side_by_side import named
+
+    store = open_store(prefix)
+    inventory = read_inventory(store) if _is_there(prefix, models) else None
+    compared = named(inventory, models, latest=latest)
+    rows = side_by_side([each.side for each in compared])
+    samples = common_samples({each.side.name: each.samples for each in compared})
+    changes, unread = _parameters(compared, parameters)
+    if as_json:
+        echo_json(_as_json(compared, rows, samples, changes))
+        return Exit.OK
+    console = open_console()
+    for each in compared:
+        say(console, f"{each.side.name}: {each.about}", "bold" if each is compared[0] else "")
+    _print_rows(console, compared, rows)
+    _print_samples(console, samples, count)
+    _print_parameters(console, compared[0].side.name, changes)
+    if unread:
+        say(console, f"\n{unread}", "dim")
+    return Exit.OK
+
+
+def _is_there(prefix: str, models: Sequence[str]) -> bool:
+    """Whether the store is to be read: it need not exist for published models alone."""
+    from marin.evaluation.published_models import published_model
+    from marin.store.layout import OWN
+
+    return bool(open_store(prefix).objects.list(OWN)) or any(published_model(name) is None for name in models)
+
+
+def _parameters(compared: Sequence[Compared], asked: bool) -> tuple[dict[str, list[GroupChange]], str]:
+    """By model how far its weights are from those of the first; and why they were not read, where they were not."""
+    from marin.report.side_by_side import READ_UNASKED, parameters_to_read, too_many
+
+    first, others = compared[0].weights, [each for each in compared[1:] if each.weights]
+    if not first or not others:
+        return {}, ""
+    try:
+        if not asked and (size := parameters_to_read(compared)) > READ_UNASKED:
+            return {}, too_many(size)
+        from marin.training.parameter_change import mean_changes, parameter_changes
+
+        found = {
+            each.side.name: mean_changes(
+                [parameter_changes(before, after) for before, after in zip(cycle(first), each.weights, strict=False)]
+            )
+            for each in others
+        }
+    except (UnreadableCheckpoint, MissingDependency) as error:
+        if asked:
+            raise
+        return {}, f"their weights were not read: {error}"
+    return found, ""
+
+
+def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[Row]) -> None:
+    from marin.evaluation.answer import signed, star, written
+    from marin.evaluation.side_by_side import standing
+
+    names = [each.side.name for each in compared]
+    with_intervals = [name for name in names if any(name in row.differences for row in rows)]
+    columns = [Column(heading=""), *(Column(heading=name, right=True) for name in names)]
+    columns += [Column(heading=f"{name} \N{MINUS SIGN} {names[0]}", right=True) for name in with_intervals]
+    cells: list[list[Text | str]] = []
+    for row in rows:
+        if row.metric.startswith("bpb_stripped/"):  # of interest where it is another number; --json has it
+            continue
+        values = [
+            written(row.values[name], row.unit) + ("*" if name in row.contaminated else "")
+            if name in row.values
+            else ""
+            for name in names
+        ]
+        apart: list[Text | str] = []
+        for name in with_intervals:
+            one = row.differences.get(name)
+            if one is None:
+                apart.append("")
+                continue
+            scale, digits = (100, 1) if row.unit == "share" else (1, 3)
+            low, value, high = (signed(scale * end, digits) for end in
+                                (one.estimate.low, one.estimate.value, one.estimate.high))  # fmt: skip
+            style = ("green" if one.is_better else "red") if one.shown and not one.contaminated else ""
+            apart.append(Text(f"{value} [{low}, {high}]", style=style))
+        cells.append([row.metric, *values, *apart])
+    if not cells:
+        say(console, "\nno number of any of them is known", "bold")
+        return
+    say(console, "")
+    print_table(console, columns, cells)
+    for name in names[1:]:
+        if (sentence := standing(rows, names[0], name)) is not None:
+            say(console, sentence)
+    notes = [star({each.side.name: each.side.read for each in compared if each.side.read})]
+    if with_intervals:
+        seeds = [one.seeds for row in rows for one in row.differences.values()]
+        over = ", and over seeds" if all(seeds) else ", and over seeds of arms that have several" if any(seeds) else ""
+        notes.append(
+            f"Intervals (95 %) are over items and documents that both were scored on{over or '; not over seeds'}."
+        )
+    if any(each.side.published for each in compared):
+        notes.append("Published numbers: the harness's defaults; another prompt can move them by points.")
+    for line in filter(None, notes):
+        say(console, line, "dim")
+
+
+def _print_samples(console: Console, samples: Samples, count: int) -> None:
+    for (task, prompt), written in list(samples.items())[:count]:
+        say(console, f"\n— {task}", "bold cyan")
+        say(console, f"…{prompt[-LETTERS:]}" if len(prompt) > LETTERS else prompt, "dim")
+        for name, sample in written.items():
+            say(console, f"{name}:", "bold")
+            say(console, f"{sample.text[:LETTERS]}…" if len(sample.text) > LETTERS else sample.text)
+    if count and len(samples) > count:
+        say(console, f"\n{len(samples) - count:,} more prompts; --samples N shows N of them", "dim")
+
+
+def _print_parameters(console: Console, first: str, changes: dict[str, list[GroupChange]]) -> None:
+    if not changes:
+        return
+    groups = {each.name: each for found in changes.values() for each in found}
+    by_name = {name: {each.name: each.relative for each in found} for name, found in changes.items()}
+    say(console, f"\nweights: norm of the difference to {first}, over the norm of {first}'s", "bold")
+    rows = [
+        [group, write_count(each.parameters), *(_share(by_name[name], group) for name in changes)]
+        for group, each in groups.items()
+    ]
+    columns = [Column(), Column(heading="parameters", right=True), *(Column(heading=n, right=True) for n in changes)]
+    print_table(console, columns, rows)
+
+
+def _share(found: dict[str, float | None], group: str) -> str:
+    relative = found.get(group)
+    return "other shape" if relative is None else f"{relative:.2%}"
+
+
+def _as_json(
+    compared: Sequence[Compared],
+    rows: Sequence[Row],
+    samples: Samples,
+    changes: dict[str, list[GroupChange]],
+) -> dict[str, Any]:
+    return {
+        "models": [
+            {
+                "name": each.side.name,
+                "about": each.about,
+                "scores": [record.identity for record in each.scores],
+                "checkpoints": [record.identity for record in each.checkpoints],
+                "read": dict(each.side.read),
+            }
+            for each in compared
+        ],
+        "rows": [row.as_json() for row in rows],
+        "samples": [
+            {"task": task, "prompt": prompt, "texts": {name: sample.text for name, sample in written.items()}}
+            for (task, prompt), written in samples.items()
+        ],
+        "parameters": {name: [vars(each) for each in found] for name, found in changes.items()},
+    }

@@ -1,0 +1,108 @@
+"""``marin inspect``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.console import Console
+
+from marin.cli.completions import complete_path
+from marin.cli.exits import Exit
+from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, existing_store, experiment_in, scale_option
+from marin.report.inspection import Looked, look_at, trainings
+from marin.report.table import Column, open_console, print_table, say
+from marin.steps.scale import Scale
+from marin.store.inventory import read_inventory
+
+SOURCES = (
+    Column(heading="source"),
+    Column(heading="drawn", right=True),
+    Column(heading="meant", right=True),
+    Column(heading="token ids", right=True),
+    Column(heading="documents", right=True),
+    Column(heading="their tokens: 10 %", right=True),
+    Column(heading="50 %", right=True),
+    Column(heading="90 %", right=True),
+    Column(heading="ends", right=True),
+    Column(heading="encode alike", right=True),
+)
+GAPS = (
+    Column(heading="held out"),
+    Column(heading="in"),
+    Column(heading="training", right=True),
+    Column(heading="held out", right=True),
+    Column(heading="apart", right=True),
+)
+
+
+@click.command()
+@click.argument("experiment", shell_complete=complete_path)
+@click.argument("training", required=False, default="")
+@scale_option()
+@SET
+@click.option("-n", "batches", type=click.IntRange(min=1), default=16, show_default=True, help="How many batches.")
+@click.option("--seed", type=int, default=0, help="Other batches.")
+@click.option("--bos", metavar="TOKEN", default="", help="Special token that every document begins with.")
+@PREFIX
+@JSON
+@ends
+def command(
+    experiment: str,
+    training: str,
+    scale: Scale,
+    settings: tuple[str, ...],
+    batches: int,
+    seed: int,
+    bos: str,
+    prefix: str,
+    as_json: bool,
+) -> int:
+    """What TRAINING of EXPERIMENT reads, or each of its trainings: some batches, checked, with samples of their text.
+
+    The tokens must be in the store. Exit code 7 if something is wrong.
+    """
+    read = experiment_in(experiment, scale, settings)
+    inventory = read_inventory(existing_store(prefix))
+    found = [look_at(step, read, inventory, batches=batches, seed=seed, bos=bos) for step in trainings(read, training)]
+    if as_json:
+        echo_json([{"training": each.name, "headline": each.headline, **each.report} for each in found])
+    else:
+        for each in found:
+            _print(open_console(), each)
+    return Exit.ILL if any(each.wrong for each in found) else Exit.OK
+
+
+def _print(console: Console, looked: Looked) -> None:
+    first, *others = looked.headline
+    say(console, f"{looked.name}, {first}", "bold")
+    for number, line in enumerate(others):
+        say(console, line, "red" if number < looked.wrong else "")
+    if looked.missing:
+        say(console, f"not compared, because the store does not hold them: {', '.join(looked.missing)}", "dim")
+    print_table(console, SOURCES, [_source(each) for each in looked.report["sources"]])
+    gaps = [
+        [name, gap["measure"], f"{gap['training']:.3g}", f"{gap['other']:.3g}", f"{gap['size']:+.2f}"]
+        for name, of in looked.report["gaps"].items()
+        for gap in of
+    ]
+    if gaps:
+        say(console, "")
+        print_table(console, GAPS, gaps)
+    for sample in looked.report["samples"]:
+        say(console, f"\n— {sample['source']}, step {sample['step']}", "bold cyan")
+        click.echo(sample["text"])
+
+
+def _source(each: dict[str, Any]) -> list[str]:
+    lengths = each["lengths"]
+    return [
+        each["name"],
+        f"{each['drawn']:,}",
+        f"{each['meant']:,.1f}",
+        f"{each['least_token']} … {each['most_token']}",
+        f"{each['documents']:,}",
+        *(f"{lengths[share]:,}" for share in ("10%", "50%", "90%")),
+        f"{each['ends']:.2%}",
+        f"{each['encoded_alike']:.1%}",
+    ]

@@ -1,0 +1,163 @@
+"""The planner's table of a run's data: what each source gives, is asked for and is read again, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from marin.data.mixture import BatchSchedule, Stages, source_name
+from marin.data.stage_draws import StageDraws, stage_draws
+from marin.errors import StarvedSource, TooManyEpochs
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawRow:
+    """One source, in one stage or over all steps of the run. Amounts in tokens."""
+
+    name: str
+    share: float  # of what is drawn, as meant
+    available: int | None  # None where nobody has counted
+    drawn: int
+    epochs: float | None  # drawn over available, in whole windows
+    epochs_by_end: float | None  # with all that was drawn before
+    per_block: float  # sequences in a block, as meant
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawTable[S]:
+    """stages: first and last + 1 optimizer step of each, and its sources, the largest first. total: over all steps."""
+
+    stages: tuple[tuple[int, int, tuple[DrawRow, ...]], ...]
+    total: tuple[DrawRow, ...]
+    starved: tuple[tuple[str, int, float, int], ...]  # name, stage, share, sequences of the stage: surely gets none
+    least_epochs: Mapping[str, tuple[float, int]]  # by source that is counted: surely read so often; tokens it holds
+
+
+def draw_table[S](
+    stages: Stages[S],
+    batch: BatchSchedule,
+    *,
+    block: int,
+    seq_len: int,
+    first: int,
+    end: int,
+    tokens: Mapping[S, int],
+) -> DrawTable[S]:
+    """Of the steps first … end - 1. tokens: of the sources that are counted; of all whose shares go by them.
+
+    What is drawn is exact at the end of each block, and within one elsewhere: the order there depends on what the
+    stores hold. Raises BadField, StarvedSource for a source without a whole window.
+    """
+    stages = stages.resolved(tokens)
+    for source, count in tokens.items():
+        if count < seq_len:
+            raise StarvedSource(
+                f"{source_name(source)} holds {count:,} tokens, less than one sequence of {seq_len:,}; "
+                "give it more text or use a shorter seq_len"
+            )
+    planned = stage_draws(stages, batch, stages.sources)
+    drawn_before: dict[S, int] = dict.fromkeys(stages.sources, 0)
+    least: dict[S, int] = dict.fromkeys(stages.sources, 0)
+    meant_in_all: dict[S, float] = dict.fromkeys(stages.sources, 0.0)
+    drawn_in_all: dict[S, int] = dict.fromkeys(stages.sources, 0)
+    tables: list[tuple[int, int, tuple[DrawRow, ...]]] = []
+    starved: list[tuple[str, int, float, int]] = []
+
+    def row(source: S, meant: float, drawn: int, so_far: int, sequences: int) -> DrawRow:
+        windows = tokens[source] // seq_len if source in tokens else 0
+        return DrawRow(
+            name=source_name(source),
+            share=meant / sequences,
+            available=tokens.get(source),
+            drawn=drawn * seq_len,
+            epochs=drawn / windows if windows else None,
+            epochs_by_end=so_far / windows if windows else None,
+            per_block=meant / sequences * block,
+        )
+
+    for stage, stage_end in zip(planned, [*stages.starts[1:], end], strict=True):
+        begins, ends = (min(max(stage.step, at), max(stage_end, stage.step), end) for at in (first, end))
+        last = batch.sequences_before(max(min(stage_end, end), stage.step)) - stage.sequence
+        for source, count in stage.counts(last // block * block).items():
+            least[source] += count
+        if begins < ends:
+            start = batch.sequences_before(begins) - stage.sequence
+            meant, drawn = _between(stage, start, last)
+            sure = _most(stage, start, last, block)
+            rows = [
+                row(
+                    source,
+                    meant[source],
+                    drawn[source],
+                    drawn_before[source] + stage.counts(last)[source],
+                    last - start,
+                )
+                for source in stage.sources
+            ]
+            tables.append((begins, ends, _largest_first(rows)))
+            starved += [
+                (source_name(source), stage.step, share, last - start)
+                for source, share in stage.shares.items()
+                if not sure[source]
+            ]
+            for source in stage.sources:
+                meant_in_all[source] += meant[source]
+                drawn_in_all[source] += drawn[source]
+        for source, count in stage.counts(last).items():
+            drawn_before[source] += count
+    sequences = batch.sequences_before(end) - batch.sequences_before(first)
+    total = [
+        row(source, meant_in_all[source], drawn_in_all[source], drawn_before[source], sequences)
+        for source in stages.sources
+        if meant_in_all[source]
+    ]
+    sure_epochs = {source_name(s): (least[s] / (count // seq_len), count) for s, count in tokens.items() if s in least}
+    return DrawTable(
+        stages=tuple(tables), total=_largest_first(total), starved=tuple(starved), least_epochs=sure_epochs
+    )
+
+
+def must_be_drawable[S](
+    table: DrawTable[S], *, end: int, max_epochs: float, allow_starved: tuple[str, ...] = ()
+) -> None:
+    """Refuse what the run's own gates would surely refuse. Raises StarvedSource or TooManyEpochs with every source."""
+    refused = [each for each in table.starved if each[0] not in allow_starved]
+    if refused:
+        names = tuple(dict.fromkeys(name for name, *_ in refused))
+        raise StarvedSource(
+            "; ".join(
+                f"{name} (share {share:.4%}) gets none of the {sequences:,} sequences of the stage at step {stage:,}: "
+                f"it needs a share of about {1 / sequences:.2%} or a longer stage"
+                for name, stage, share, sequences in refused
+            )
+            + f"; drop it from the mixture, or allow it: allow_starved={names}"
+        )
+    worn = {name: each for name, each in table.least_epochs.items() if each[0] > max_epochs}
+    if worn:
+        lines = [
+            f"{name} is read {epochs:.2f} times by step {end:,}: it holds {count:,} tokens"
+            for name, (epochs, count) in sorted(worn.items(), key=lambda each: -each[1][0])
+        ]
+        worst = max(epochs for epochs, _ in worn.values())
+        raise TooManyEpochs(
+            f"{'; '.join(lines)}. At most {max_epochs:g} times is allowed: lower its share to "
+            f"{max_epochs / worst:.2g} of what it is, give it more text, or raise max_epochs to {worst:.1f}"
+        )
+
+
+def _between[S](stage: StageDraws[S], start: int, stop: int) -> tuple[dict[S, float], dict[S, int]]:
+    meant = [stage.meant(at) for at in (start, stop)]
+    drawn = [stage.counts(at) for at in (start, stop)]
+    return (
+        {source: meant[1][source] - meant[0][source] for source in stage.sources},
+        {source: drawn[1][source] - drawn[0][source] for source in stage.sources},
+    )
+
+
+def _most[S](stage: StageDraws[S], start: int, stop: int, block: int) -> dict[S, int]:
+    """What the blocks that these sequences lie in hold of each source."""
+    return _between(stage, start // block * block, -(-stop // block) * block)[1]
+
+
+def _largest_first(rows: list[DrawRow]) -> tuple[DrawRow, ...]:
+    return tuple(sorted(rows, key=lambda row: (-row.share, row.name)))

@@ -1,0 +1,185 @@
+"""Files of a dataset on the Hugging Face hub, at one commit: asked for with patience, checked when here.
+
+The hub's client lists; files come over plain HTTP, because the client begins a file anew in every process.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+from marin.data.chosen_files import chosen
+from marin.data.fetching import Fetched, sha256
+from marin.data.kept_files import KeptFile, scratch
+from marin.data.resuming import bring
+from marin.data.retrying import PASSING, Tries, retry_after
+from marin.errors import InputError, MarinError, MissingRevision
+from marin.store.files.directory import Directory
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """checksum: "sha256 …" of a large file or "git …", the git blob id of a small one."""
+
+    name: str
+    bytes: int
+    checksum: str
+
+    @property
+    def is_large(self) -> bool:
+        return self.checksum.startswith("sha256 ")
+
+
+def list_hub_files(
+    repo: str, revision: str, patterns: Sequence[str], excludes: Sequence[str]
+) -> tuple[str, list[HubFile]]:
+    """The commit, and the dataset's files in it that match, by name. revision: digits with which the commit begins.
+
+    Raises MissingRevision if repository or commit do not exist (a branch or tag is none), InputError if nothing matches
+    or the hub does not answer.
+    """
+    import huggingface_hub
+    from huggingface_hub.constants import ENDPOINT
+
+    def ask() -> Any:
+        return huggingface_hub.HfApi().dataset_info(repo, revision=revision, files_metadata=True)
+
+    info = _patiently(repo, revision, f"{ENDPOINT}/api/datasets/{repo}/revision/{revision}", ask)
+    commit = str(info.sha or "")
+    if not commit.startswith(revision):  # a branch or a tag may be called as a commit begins
+        raise _no_revision(repo, revision)
+    files = {
+        sibling.rfilename: HubFile(
+            sibling.rfilename,
+            sibling.size or 0,
+            f"sha256 {sibling.lfs.sha256}" if sibling.lfs else f"git {sibling.blob_id}",
+        )
+        for sibling in info.siblings or []
+    }
+    return commit, [files[name] for name in sorted(chosen(list(files), patterns, excludes, f"{repo}@{commit}"))]
+
+
+def fetch_hub_file(repo: str, revision: str, file: HubFile, out: Directory, state: Directory) -> Fetched:
+    """Fetch one file, resumable and verified; one that an earlier attempt has whole is taken."""
+    import huggingface_hub
+    from huggingface_hub.utils import build_hf_headers
+
+    kept = KeptFile(state, file.name, repo, revision, file.name, file.checksum)
+    origin = f"{repo}@{revision}/{file.name}"
+    if not kept.there():
+        url = huggingface_hub.hf_hub_url(repo, file.name, repo_type="dataset", revision=revision)
+        login = build_hf_headers().get("authorization", "")
+        with scratch(state) as folder:
+            part = folder / f"{kept.key}.part"
+            bring(url, part, login=login, pinned=True, refused=lambda url, error: _refused(repo, revision, url, error))
+            size, found = part.stat().st_size, sha256(part) if file.is_large else _git_blob(part)
+            if (size, found) != (file.bytes, file.checksum.split()[1]):
+                part.unlink()
+                raise InputError(
+                    f"{origin} has {size} bytes, {file.checksum.split()[0]} {found}; wanted {file.bytes}, "
+                    f"{file.checksum}; run again"
+                )
+            kept.take(part)
+    return Fetched(file.name, kept.put_into(out), origin, file.checksum)
+
+
+def fetch_model_file(repo: str, revision: str, name: str, state: Directory) -> bytes:
+    """One file of a model: of the hub client's cache if it is there, else asked for with patience.
+
+    Raises MissingRevision if repository or revision do not exist, InputError if the file cannot be had.
+    """
+    import huggingface_hub
+    from huggingface_hub import constants
+    from huggingface_hub.utils import build_hf_headers
+
+    cached = huggingface_hub.try_to_load_from_cache(repo, name, revision=revision)
+    if isinstance(cached, str):
+        return Path(cached).read_bytes()
+    url = huggingface_hub.hf_hub_url(repo, name, revision=revision)
+    if constants.HF_HUB_OFFLINE:
+        raise InputError(f"{url}: not in {constants.HF_HUB_CACHE}, and HF_HUB_OFFLINE is set; take that away")
+    login = build_hf_headers().get("authorization", "")
+    with scratch(state) as folder:
+        part = folder / f"{name}.part"
+        bring(url, part, login=login, pinned=False, refused=lambda url, error: _refused(repo, revision, url, error))
+        content = part.read_bytes()
+        part.unlink()
+    return content
+
+
+def _refused(repo: str, revision: str, url: str, error: HTTPError) -> MarinError:
+    code = error.headers.get("X-Error-Code")
+    if code == "GatedRepo":
+        return _gated(repo)
+    if code == "RevisionNotFound":
+        return _no_revision(repo, revision)
+    if code == "RepoNotFound":
+        return _no_repository(repo, revision)
+    return InputError(
+        f"{url}: the hub answered {error.code} {error.reason}; check the name, and for what is private run "
+        "`hf auth login` or set HF_TOKEN"
+    )
+
+
+def _no_revision(repo: str, revision: str) -> MissingRevision:
+    return MissingRevision(
+        f"{repo} has no revision {revision}; look up a commit on its page under Files → History and pin that"
+    )
+
+
+def _no_repository(repo: str, revision: str) -> MissingRevision:
+    return MissingRevision(
+        f"{repo} does not exist on the hub, or not for this account (wanted revision {revision}); check the "
+        "name, and for a private one run `hf auth login`"
+    )
+
+
+def _gated(repo: str) -> InputError:
+    return InputError(f"{repo} is gated: accept its terms on its page, then run `hf auth login` or set HF_TOKEN")
+
+
+def _patiently(repo: str, revision: str, what: str, ask: Callable[[], Any]) -> Any:
+    """What ``ask`` gives, tried as often as there is hope."""
+    import httpx
+    from huggingface_hub import errors
+
+    tries = Tries(what)
+    while True:
+        try:
+            return ask()
+        except errors.GatedRepoError as error:
+            raise _gated(repo) from error
+        except errors.RevisionNotFoundError as error:
+            raise _no_revision(repo, revision) from error
+        except errors.RepositoryNotFoundError as error:
+            raise _no_repository(repo, revision) from error
+        except errors.OfflineModeIsEnabled as error:
+            raise InputError(
+                f"{what}: {_words(error)}; take HF_HUB_OFFLINE away, or run where it is not set"
+            ) from error
+        except (httpx.HTTPError, OSError) as error:
+            response = getattr(error, "response", None)
+            status, asked, problem = 0, None, _words(error)
+            if response is not None:
+                status, asked = response.status_code, retry_after(response.headers)
+                problem = f"the hub answered {status} {response.reason_phrase}"
+                if status not in PASSING:
+                    raise InputError(f"{what}: {problem}; check the name and the account (`hf auth whoami`)") from error
+            tries.failed(problem, status=status, asked=asked, grown=False, goes_on="ask again")
+
+
+def _git_blob(path: Path) -> str:
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _words(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,101 @@
+"""A file over HTTP, brought to its full length in as many requests as it takes."""
+
+# pyright: basic
+from __future__ import annotations
+
+import http.client
+import shutil
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import HTTPError
+
+from marin.data.retrying import PASSING, Tries, retry_after
+from marin.errors import InputError, MarinError
+
+CHUNK = 1 << 20
+TIMEOUT = 60
+
+
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """A login goes on to where the server sends us only if that is the server itself."""
+
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        login = req.unredirected_hdrs.get("Authorization")
+        if following is not None and login and _server(newurl) == _server(req.full_url):
+            following.add_unredirected_header("Authorization", login)
+        return following
+
+
+def _server(url: str) -> tuple[str, str]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _refused(url: str, error: HTTPError) -> MarinError:
+    return InputError(f"{url}: the server answered {error.code} {error.reason}; check the URL, or log in if it asks")
+
+
+def bring(
+    url: str,
+    part: Path,
+    *,
+    login: str,
+    pinned: bool,
+    refused: Callable[[str, HTTPError], MarinError] = _refused,
+) -> None:
+    """Bring ``part`` to the full length of what is at the URL, asking only for the bytes that are missing.
+
+    login: for the header Authorization, or "". pinned: whether the caller knows a checksum; else nothing is put
+    together that might be of two versions. refused: the error for an answer that will not change by itself.
+    Raises InputError when it was tried often enough.
+    """
+    tries = Tries(url)
+    while True:
+        have, status, asked = _size(part), 0, None
+        try:
+            if _receive(url, part, have, login, pinned):
+                return
+            problem = "the connection closed early"
+        except HTTPError as error:
+            status, asked = error.code, retry_after(dict(error.headers))
+            problem = f"the server answered {error.code} {error.reason}"
+            if status == 416 and have:  # nothing after what we have, or the file shrank
+                part.unlink()
+            elif status not in PASSING:
+                raise refused(url, error) from error
+        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+            problem = str(getattr(error, "reason", error)) or type(error).__name__
+        now = _size(part)
+        tries.failed(problem, status=status, asked=asked, grown=now > have, goes_on=f"go on from byte {now}")
+
+
+def _receive(url: str, part: Path, have: int, login: str, pinned: bool) -> bool:
+    """One request; True when everything announced has arrived."""
+    seen = part.with_suffix(".version")
+    version = seen.read_text() if have and seen.exists() else ""
+    if have and not version and not pinned:
+        have = 0  # nothing would tell whether the rest is that of another version
+    headers = {"Range": f"bytes={have}-"} | ({"If-Range": version} if version else {}) if have else {}
+    request = urllib.request.Request(url, headers=headers)
+    if login:
+        request.add_unredirected_header("Authorization", login)
+    with urllib.request.build_opener(_SameServer).open(request, timeout=TIMEOUT) as response:
+        if have and response.status != 206:  # the server starts over, or the file is another one
+            have = 0
+        announced = response.headers.get("Content-Length")
+        total = have + int(announced) if announced is not None else None
+        part.parent.mkdir(parents=True, exist_ok=True)
+        etag = response.headers.get("ETag", "")
+        seen.write_text(etag if etag.startswith('"') else response.headers.get("Last-Modified", ""))
+        with part.open("ab" if have else "wb") as handle:
+            shutil.copyfileobj(response, handle, CHUNK)
+            size = handle.tell()
+    return total is None or size == total
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

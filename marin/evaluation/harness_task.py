@@ -1,0 +1,28 @@
+"""A task of lm-evaluation-harness, by name: what is asked, not yet with what data."""
+
+from __future__ import annotations
+
+from marin.errors import BadField
+from marin.steps.value import since, value
+
+
+@value("harness_task")
+class HarnessTask:
+    """A task or group as the harness has it: prompts, splits, metrics, all but where its items are read.
+
+    name: what the harness calls it ("mmlu"). folder: where below the harness's ``tasks`` it is defined
+    ("mmlu/default"). dataset: repository on the hub whose files it reads. shots: examples before each question; None
+    for the task's own. runs_code: it executes what the model writes. target: the template of the right answer, where
+    the task's own cannot be shown as an example ("{{gold[0]}}" of a list); None for the task's own.
+    """
+
+    name: str
+    folder: str
+    dataset: str
+    shots: int | None = None
+    runs_code: bool = False
+    target: str | None = since(2, default=None)
+
+    def __post_init__(self) -> None:
+        if self.shots is not None and self.shots < 0:
+            raise BadField(f"HarnessTask {self.name}: shots is {self.shots}; wanted at least 0, or None for its own")

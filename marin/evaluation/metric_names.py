@@ -1,0 +1,88 @@
+"""What the names of metrics mean: ``bpb/<domain>`` and ``<task>/<format>/<measure>``, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from marin.errors import BadField
+
+MEASURES = {  # each in words after a task's name, in words by itself, and what it is
+    "bpb": ("", "bits per byte", "bits per byte: how many bits the model needs for each byte of the right text; less "
+            "is better"),
+    "bpb_stripped": ("", "bits per byte", "bits per byte of a text without the space at its ends"),
+    "final_bpb": (" final answers", "bits per byte of final answers", "bits per byte of the final answer alone, after "
+                  "the right worked solution"),
+    "accuracy": (" accuracy", "accuracy", "share of items whose right solution is the likeliest of those offered"),
+    "choice_probability": (" choice probability", "choice probability", "probability of the right solution among those "
+                           "offered"),
+}  # fmt: skip
+FORMATS = {
+    "lm_eval": ("LM-Eval prompts", "items as lm-evaluation-harness shows them: calculator tags, then “#### 9”"),
+    "olmes": ("OLMES prompts", "items as OLMES shows them: no tags, then “So the answer is 9.”"),
+}
+BITS = ("bpb", "bpb_stripped")  # of a domain, where they come first
+
+LOWER_IS_BETTER = ("bpb", "bits_per_byte", "brier", "perplexity")  # in a measure's name
+
+
+def in_words(name: str) -> str:
+    """ "gsm final answers (OLMES prompts)", "code text"; the name itself where nothing is known of it."""
+    match name.split("/"):
+        case [first, domain] if first in BITS:
+            return f"{domain} text"
+        case [*task, form, measure] if task and form in FORMATS and measure in MEASURES:
+            return f"{'/'.join(task)}{MEASURES[measure][0]} ({FORMATS[form][0]})"
+        case _:
+            return name
+
+
+def fitting(name: str, there: Sequence[str]) -> list[str]:
+    """Metrics that are called so or, where it ends in "/", begin so."""
+    return [each for each in there if each == name or (name.endswith("/") and each.startswith(name))]
+
+
+def measured_as(name: str, there: Sequence[str], what: str) -> list[str]:
+    """``fitting``. Raises BadField, with the nearest name, where none is. what: the field that names it."""
+    if found := fitting(name, there):
+        return found
+    near = get_close_matches(name, there, 1)
+    raise BadField(
+        f"{what} names {name!r}, which was not measured{f'; did you mean {near[0]!r}?' if near else ''}; there are "
+        f"{', '.join(there)}, and any prefix of them that ends in '/'"
+    )
+
+
+def task_of(name: str) -> str:
+    """ "gsm" of ``gsm/olmes/bpb``, "code text" of ``bpb/code``."""
+    return in_words(name) if name.split("/")[0] in BITS else name.split("/")[0]
+
+
+def is_better_lower(name: str) -> bool:
+    """Whether less of a metric, ours or lm-evaluation-harness's, is better."""
+    parts = name.split("/")
+    return parts[0] in BITS or any(part in parts[-1] for part in LOWER_IS_BETTER)
+
+
+def measure_of(name: str) -> str:
+    """What was measured of the task: "bits per byte with OLMES prompts"."""
+    parts = name.split("/")
+    if parts[0] in BITS:
+        return MEASURES[parts[0]][1]
+    forms = [FORMATS[part][0] for part in parts[1:] if part in FORMATS]
+    rest = [MEASURES[part][1] if part in MEASURES else part for part in parts[1:] if part not in FORMATS]
+    return " ".join([*rest, *(f"with {form}" for form in forms)])
+
+
+def explained(name: str) -> str:
+    """What it measures, in a sentence; "" where nothing is known of it."""
+    parts = [MEASURES[part][2] for part in name.split("/") if part in MEASURES]
+    parts += [FORMATS[part][1] for part in name.split("/") if part in FORMATS]
+    return f"{in_words(name)}. {'; '.join(parts)}" if parts else ""
+
+
+def legend(names: Iterable[str]) -> dict[str, str]:
+    """What the parts of these names mean."""
+    used = {part for name in names for part in name.split("/")}
+    known = {part: each[-1] for part, each in (MEASURES | FORMATS).items() if part in used}
+    return known

@@ -1,0 +1,124 @@
+"""Evaluation suites as they are published, each with fields of its own, as items that can be looked for.
+
+Known by the names of its fields: which text is asked (question, input, prompt, ctx …), what is answered (answer,
+target, label, canonical_solution …), and the choices, if there are any. Every other field that is a text of some length
+is kept under its own name: a passage, tests, a worked solution.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from marin.data.raw_records import is_readable, read_records
+from marin.errors import GarbledDocument
+from marin.evaluation.items import Item
+from marin.store.files.directory import Directory
+
+QUESTION = ("question", "input", "prompt", "ctx", "problem", "query", "goal", "sentence", "instruction", "text")
+ANSWER = ("answer", "target", "output", "canonical_solution", "solution", "label", "gold", "answerKey", "completion")
+CHOICES = ("choices", "options", "endings")
+CHOICE = re.compile(r"(?:choice|option|sol|ending)_?\d|[A-H]")
+NAME = ("id", "task_id", "question_id", "qid", "ind", "idx")
+LETTERED = re.compile(r"\(?([A-Ha-h])[.):]?|([0-7])")
+LABEL = re.compile(r"\s*\(?[A-H][.):]\s*")
+LEAST = 8  # words of another field that is kept
+LISTS = ("examples", "data", "rows", "questions")
+
+
+def is_suite(name: str) -> bool:
+    """Whether read_suite knows the format, by the name's ending."""
+    return is_readable(name) or name.endswith(".csv")
+
+
+def read_suite(directory: Directory, name: str) -> list[Item]:
+    """The items of one file: JSON lines, one JSON document with a list of records, CSV with or without names, Parquet.
+
+    Raises GarbledDocument naming the record in which no question is found.
+    """
+    return [
+        _item(record, where, f"{name}-{number}") for number, (where, record) in enumerate(_records(directory, name))
+    ]
+
+
+def _records(directory: Directory, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    where = f"{directory.url}/{name}"
+    if name.endswith(".csv"):
+        rows = list(csv.reader(io.StringIO(directory.read_text(name))))
+        if rows and not set(rows[0]) & {*QUESTION, *ANSWER}:
+            # MMLU's own: question, four choices and the letter of the right one, without names.
+            rows.insert(0, ["question", *"ABCDEFGH"[: len(rows[0]) - 2], "answer"])
+        for number, row in enumerate(rows[1:], start=2):
+            yield f"{where} line {number}", dict(zip(rows[0], row, strict=False))
+    elif name.endswith(".json") and (listed := _listed(directory, name)) is not None:
+        for number, record in enumerate(listed, start=1):
+            yield f"{where} record {number}", record
+    else:
+        yield from read_records(directory, name)
+
+
+def _listed(directory: Directory, name: str) -> list[dict[str, Any]] | None:
+    """The records of one JSON document; None if the file is JSON lines."""
+    try:
+        whole = json.loads(directory.read_bytes(name))
+    except ValueError:
+        return None
+    if isinstance(whole, dict):
+        held = cast("dict[str, Any]", whole)
+        whole = next((held[key] for key in LISTS if isinstance(held.get(key), list)), None)
+    return cast("list[dict[str, Any]] | None", whole)
+
+
+def _item(record: Mapping[str, Any], where: str, name: str) -> Item:
+    asked = next((key for key in QUESTION if isinstance(record.get(key), str) and record[key].strip()), None)
+    if asked is None:
+        raise GarbledDocument(
+            f"{where}: no question among the fields {', '.join(record)}; wanted a text in one of {', '.join(QUESTION)}"
+        )
+    choices = _choices(record)
+    told = next((key for key in ANSWER if key != asked and record.get(key) is not None), None)
+    answer = "" if told is None else _text(record[told])
+    right = _chosen(answer, choices)
+    used = {asked, told, *CHOICES}
+    others = {"choices": "\n".join(choices)} if choices else {}
+    for key, value in record.items():
+        text = _text(value)
+        if key not in used and not CHOICE.fullmatch(key) and len(text.split()) >= LEAST:
+            others[key] = text
+    identity = next((str(record[key]) for key in NAME if record.get(key) not in (None, "")), name)
+    final = right.rpartition("####")[2].strip() if "####" in right else right
+    return Item(identity, record[asked], right, final if len(final.split()) < LEAST else "", tuple(others.items()))
+
+
+def _choices(record: Mapping[str, Any]) -> list[str]:
+    for key in CHOICES:
+        held = record.get(key)
+        if isinstance(held, Mapping):  # ARC: {"text": […], "label": […]}
+            held = cast("Mapping[str, Any]", held).get("text")
+        if isinstance(held, list):
+            return [LABEL.sub("", _text(each), count=1) for each in cast("list[Any]", held)]
+    return [_text(record[key]) for key in sorted(record) if CHOICE.fullmatch(key) and record[key] is not None]
+
+
+def _chosen(answer: str, choices: list[str]) -> str:
+    """The text of the right choice, where the answer is its letter or number."""
+    named = LETTERED.fullmatch(answer.strip())
+    if not choices or named is None:
+        return answer
+    letter, digit = named.groups()
+    number = int(digit) if digit else ord(letter.upper()) - ord("A")
+    return choices[number] if number < len(choices) else answer
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(_text(each) for each in cast("list[Any]", value))
+    if isinstance(value, Mapping):
+        return "\n".join(_text(each) for each in cast("Mapping[str, Any]", value).values())
+    return "" if value is None else str(value)

@@ -1,0 +1,92 @@
+"""What models wrote after the same prompts, and how they did on each item: ``samples_<task>….jsonl``, as
+lm-evaluation-harness logs it, in a folder for each name under which tasks were evaluated."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, cast
+
+from marin.errors import CorruptOutput
+from marin.store.files.directory import Directory
+
+NAME = re.compile(r"(?:(?P<folder>.*)/)?samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")
+CHOSEN = ("acc", "acc_norm")  # of the likeliest choice
+
+
+@dataclass(frozen=True)
+class Sample:
+    """prompt: what the model was given. text: what it wrote after it. target: what would have been right."""
+
+    prompt: str
+    text: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Logged:
+    """samples: by task and prompt, of tasks in which the model writes. scores: by metric and item, as ``gsm8k/acc``.
+    chances: by metric, what a guess among the choices of each item gets on the mean.
+    """
+
+    samples: dict[tuple[str, str], Sample] = field(default_factory=dict[tuple[str, str], Sample])
+    scores: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    chances: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def read_logged(directory: Directory) -> Logged:
+    """Every item of every task. Raises CorruptOutput naming the line."""
+    found, guesses = Logged(), dict[str, list[float]]()
+    for name in directory.names():
+        if (match := NAME.fullmatch(name)) is None:
+            continue
+        task, folder = match["task"], match["folder"] or match["task"]
+        for number, line in enumerate(directory.read_text(name).split("\n"), start=1):
+            if not line:
+                continue
+            try:
+                row = json.loads(line)
+                sample = _sample(row)
+                for metric, value in _scores(row):
+                    item = f"{task}/{row['doc_id']}/{row.get('doc_hash', '')}"
+                    found.scores.setdefault(f"{folder}/{metric}", {})[item] = value
+                    if metric in CHOSEN and sample is None and len(row["resps"]) > 1:
+                        guesses.setdefault(f"{folder}/{metric}", []).append(1 / len(row["resps"]))
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                raise CorruptOutput(
+                    f"{directory.url}/{name} line {number} is no sample of lm-evaluation-harness ({error}); make the "
+                    "evaluation again"
+                ) from error
+            if sample is not None:
+                found.samples[task, sample.prompt] = sample
+    found.chances.update({metric: fmean(each) for metric, each in guesses.items()})
+    return found
+
+
+def common_samples(sides: Mapping[str, Mapping[tuple[str, str], Sample]]) -> dict[tuple[str, str], dict[str, Sample]]:
+    """By task and prompt, what each side wrote; prompts that at least two have, those first where they differ."""
+    keys = dict.fromkeys(key for held in sides.values() for key in held)
+    shared = {key: {name: held[key] for name, held in sides.items() if key in held} for key in keys}
+    several = {key: held for key, held in shared.items() if len(held) > 1}
+    return dict(sorted(several.items(), key=lambda pair: len({sample.text for sample in pair[1].values()}) == 1))
+
+
+def _scores(row: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Metrics of one item that are a number each, with the filter of the answer where there is one."""
+    way = row.get("filter", "none")
+    for metric in row.get("metrics", ()):
+        if isinstance(row.get(metric), bool | int | float):
+            yield metric if way == "none" else f"{metric},{way}", float(row[metric])
+
+
+def _sample(row: dict[str, Any]) -> Sample | None:
+    """None of a task in which choices are scored, and nothing is written."""
+    arguments, response = row["arguments"], row["resps"][0]
+    first = str(
+        cast("dict[str, Any]", arguments)["gen_args_0"]["arg_0"] if isinstance(arguments, dict) else arguments[0][0]
+    )
+    text = cast("list[Any]", response)[0] if isinstance(response, list) else response
+    return Sample(first, text, str(row["target"])) if isinstance(text, str) else None

@@ -1,0 +1,199 @@
+"""Tasks of lm-evaluation-harness as they are, over data that lies here: nothing is looked up, and nothing changed but
+where the items are read.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import tempfile
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marin.errors import BadField, InputError, MissingDependency, NothingScored
+from marin.evaluation.generated_code import code_run_apart
+from marin.evaluation.harness_task import HarnessTask
+from marin.store.files.directory import Directory
+from marin.training.hub_offline import hub_offline
+
+if TYPE_CHECKING:
+    from lm_eval.api.model import LM
+
+# A part of the names of the harness's files. Outputs have their time in their record, and the same bytes at any time.
+DATE = "1970-01-01T00-00-00.000000"
+GROUP = "marin"  # a task takes other settings only as the member of a group
+
+
+@contextmanager
+def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
+    """What the harness's ``TaskManager.load`` gives, with each item; the hub cannot be asked meanwhile.
+
+    data: the files of the task's dataset, as they are on the hub. Raises InputError for a task that the harness does
+    not have, or whose data is not there; NothingScored for one without an item; BadField for one that runs what the
+    model writes and does not say so; MissingDependency.
+    """
+    import datasets.config
+    import lm_eval.tasks
+    from datasets.exceptions import DatasetsError
+    from lm_eval.tasks import TaskManager
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)  # reports every request, and what few-shot settings replace
+    datasets.utils.disable_progress_bars()
+    folder = Path(lm_eval.tasks.__file__).parent / task.folder
+    manager = TaskManager(include_defaults=False, include_path=[str(folder)])
+    kind = "group" if task.name in manager.all_groups else "task"
+    if task.name not in manager.all_tasks or task.name in manager.all_tags:
+        there = ", ".join([*manager.all_groups, *manager.all_subtasks][:5])
+        raise InputError(f"lm-evaluation-harness has no task {task.name} in tasks/{task.folder}; there are: {there} …")
+    settings: dict[str, Any] = {kind: task.name, "dataset_path": str(data)}
+    if task.shots is not None:
+        settings["num_fewshot"] = task.shots
+    if task.target is not None:
+        settings["doc_to_target"] = task.target
+    before = datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE
+    with tempfile.TemporaryDirectory() as cache, hub_offline(), code_run_apart():
+        datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE = Path(cache), True
+        random.seed(0)  # as the harness does: some tasks shuffle their choices
+        np.random.seed(1234)
+        try:
+            # As a file, by its name: a group that is given as a value overrides the "task" of each task by its own, and
+            # one that is given by its path is taken for the name.
+            Path(cache, f"{GROUP}.yaml").write_text(json.dumps({"group": GROUP, "task": [settings]}))
+            manager = TaskManager(include_defaults=False, include_path=[str(folder), cache])
+            loaded: dict[str, Any] = dict(manager.load([GROUP]))
+            for name, one in loaded["tasks"].items():
+                if getattr(one, "UNSAFE_CODE", False) and not task.runs_code:
+                    raise BadField(
+                        f"task {name} runs the code that the model writes; say so: HarnessTask(…, runs_code=True)"
+                    )
+                _must_have_items(name, one, task)
+            loaded["groups"].pop(GROUP)
+            loaded["group_map"].pop(GROUP)
+            yield loaded
+        except ModuleNotFoundError as error:
+            raise MissingDependency(f"task {task.name} needs a package that is not installed: {error}") from error
+        except (DatasetsError, OSError, KeyError, ValueError) as error:
+            raise InputError(
+                f"task {task.name}: the files of {task.dataset} in {data} do not hold what it reads: "
+                f"{type(error).__name__} {' '.join(str(error).split())[:300]}; download all that the task needs "
+                "(README.md says which files are of which split), marin does not ask the hub now"
+            ) from error
+        finally:
+            datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE = before
+
+
+def _must_have_items(name: str, task: Any, of: HarnessTask) -> None:
+    found = len(task.eval_docs)
+    if not found:
+        raise NothingScored(f"task {name}: no item in its split of {of.dataset}; look at the step that downloads it")
+    shots = task.config.num_fewshot or 0 if of.shots is None else of.shots
+    examples = len(list(task.fewshot_docs())) if shots else 0
+    if examples < shots:
+        raise InputError(
+            f"task {name}: {examples} examples to choose from, {shots} are shown; download the split that has them"
+        )
+
+
+@dataclass(frozen=True)
+class Answered:
+    """results: what the harness's ``evaluate`` gives, without samples. samples: by task, one an item and filter."""
+
+    results: dict[str, Any]
+    samples: Mapping[str, list[dict[str, Any]]]
+
+
+def prepared(loaded: Mapping[str, Any]) -> Iterator[Any]:
+    """Each of its tasks, about to draw the examples that the harness draws."""
+    for one in loaded["tasks"].values():
+        if one.get_config("num_fewshot") is None:
+            one.set_config(key="num_fewshot", value=0)
+        one.set_fewshot_seed(seed=1234)  # the harness's own
+        yield one
+
+
+def evaluate_task(model: LM, task: HarnessTask, loaded: dict[str, Any], items: int | None) -> Answered:
+    """items: only so many of each task, the first. Raises what the model raises."""
+    from lm_eval.evaluator import evaluate
+
+    for _ in prepared(loaded):
+        pass
+    # Else it forks for some errors of metrics (perplexity), and what is forked beside threads of Ray may wait for ever.
+    os.environ["DISABLE_MULTIPROC"] = "1"
+    results = evaluate(model, loaded, limit=items, bootstrap_iters=1000, confirm_run_unsafe_code=task.runs_code)  # pyright: ignore[reportArgumentType]
+    if results is None:
+        raise BadField("lm-evaluation-harness gave no results: this is not its first process; set no RANK")
+    found: dict[str, Any] = dict(results)
+    samples = {name: sorted(held, key=_place) for name, held in found.pop("samples").items()}
+    return Answered(found, samples)
+
+
+def _place(sample: Mapping[str, Any]) -> tuple[int, str]:
+    return sample["doc_id"], sample["filter"]
+
+
+def write_answered(out: Directory, task: HarnessTask, answered: Answered, model: Mapping[str, Any]) -> None:
+    """``results_….json`` and ``samples_<task>_….jsonl`` as the harness writes them, and its tools read them.
+
+    model: what the harness says under "config". Paths of this machine are left out.
+    """
+    from lm_eval.utils import handle_non_serializable, sanitize_list
+
+    results: dict[str, Any] = {**answered.results, "config": dict(model), "date": 0.0, "git_hash": None}
+    for config in results["configs"].values():
+        config["dataset_path"] = task.dataset
+        config["metadata"] = {key: held for key, held in config["metadata"].items() if key != "config_source"}
+    written = json.dumps(results, indent=2, default=handle_non_serializable, ensure_ascii=False, sort_keys=True)
+    out.write_text(f"results_{DATE}.json", written + "\n")
+    for name, samples in sorted(answered.samples.items()):
+        lines: list[str] = []
+        for sample in samples:
+            arguments = {
+                f"gen_args_{number}": {f"arg_{place}": part for place, part in enumerate(parts)}
+                for number, parts in enumerate(sample["arguments"])
+            }
+            row = {
+                **sample,
+                "arguments": arguments,
+                "resps": sanitize_list(sample["resps"]),
+                "filtered_resps": sanitize_list(sample["filtered_resps"]),
+                "target": str(sample["target"]),
+            }
+            lines.append(json.dumps(row, default=handle_non_serializable, ensure_ascii=False) + "\n")
+        out.write_text(f"samples_{name}_{DATE}.jsonl", "".join(lines))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Of one task or group: metrics and stderr by metric ("acc", "exact_match,strict-match"). items: how many."""
+
+    metrics: dict[str, float]
+    stderr: dict[str, float]
+    items: int
+
+
+def numbers_of(task: HarnessTask, answered: Answered) -> Numbers:
+    """The headline of a task, or of a group as a whole; of a group without metrics of its own the mean of its tasks."""
+    results = answered.results["results"]
+    own = {key: float(held) for key, held in results.get(task.name, {}).items() if _is_number(key, held)}
+    if not own:
+        tasks = [results[name] for name in answered.samples]
+        shared = set.intersection(*({key for key, held in one.items() if _is_number(key, held)} for one in tasks))
+        own = {key: float(np.mean([one[key] for one in tasks])) for key in shared if "_stderr," not in key}
+    plain = {key.removesuffix(",none"): held for key, held in sorted(own.items()) if np.isfinite(held)}
+    return Numbers(
+        {key: held for key, held in plain.items() if "_stderr" not in key},
+        {key.replace("_stderr", ""): held for key, held in plain.items() if "_stderr" in key},
+        sum(len({sample["doc_id"] for sample in samples}) for samples in answered.samples.values()),
+    )
+
+
+def _is_number(key: str, held: Any) -> bool:
+    return "," in key and isinstance(held, int | float)

@@ -1,0 +1,227 @@
+"""One attempt on several hosts: its own process on the first, a task on each other one, and one fate for all."""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from marin.errors import Preempted, ProcessLost
+from marin.executor.backends.blame import reason
+from marin.executor.backends.item_errors import explained, portable
+from marin.executor.backends.private_ray import FIRST_PORT, LAST_PORT
+from marin.executor.signals import SIGNALS
+from marin.executor.verbosity import log_as_asked
+from marin.fingerprint.observation.listening import current, observing
+from marin.fingerprint.observation.observation import Observation, Scope
+from marin.steps.hosts import Host
+from marin.steps.resources import Accelerator
+
+LOOK_SECONDS, NODES_SECONDS = 1.0, 5.0  # between two looks at the others, and at whether their nodes are there
+GRACE_SECONDS = 5.0  # for all to say what is wrong: of those that fail together, one knows why
+END_SECONDS = 30.0  # for those that are killed to be gone
+
+
+def is_there(group: Any) -> bool:
+    """Whether every host of a placement group is reserved, and alive."""
+    from ray.util.placement_group import placement_group_table
+
+    return placement_group_table(group).get("state") == "CREATED"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A host: bundle of a placement group."""
+
+    group: Any
+    bundle: int
+
+    def strategy(self) -> Any:
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        return PlacementGroupSchedulingStrategy(self.group, placement_group_bundle_index=self.bundle)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gang:
+    """The hosts of one attempt. address: of the first. options: of a task that takes all that is reserved of a host."""
+
+    name: str
+    accelerator: Accelerator
+    address: str
+    places: tuple[Place, ...]
+    options: Mapping[str, Any]
+
+    def run[R](self, lead: Callable[[Host], R], follow: Callable[[Host], object]) -> R:
+        """As Context.on_hosts."""
+        import ray
+
+        hosts = self._hosts()
+        here = current()
+        scope = here.scope if here is not None else Scope()
+
+        def call(host: Host) -> Observation:
+            return _follow(follow, host, scope)
+
+        task = ray.remote(max_retries=0, max_calls=1)(call)
+        others = {
+            task.options(
+                **self.options, name=f"{self.name} {host}", scheduling_strategy=self.places[host.number].strategy()
+            ).remote(host): host
+            for host in hosts[1:]
+        }
+        watch = _Watch(others, [place.group for place in self.places])
+        try:
+            result = lead(dataclasses.replace(hosts[0], on_stop=watch.stops))
+            watch.wait()
+        except Exception as error:
+            watch.wait(GRACE_SECONDS)
+            raise watch.cause(error, hosts[0]) from error
+        finally:
+            watch.end()
+        if watch.failures:
+            raise watch.cause(None, hosts[0])
+        for seen in watch.seen:
+            if here is not None:
+                here.join(seen)
+        return result
+
+    def _hosts(self) -> list[Host]:
+        count = len(self.places)
+        if count == 1:
+            return [Host(number=0, count=1, meeting="")]
+        meeting = f"{self.address}:{_free_port(self.address)}"
+        return [
+            Host(number=number, count=count, meeting=meeting, environment=self._environment(number))
+            for number in range(count)
+        ]
+
+    def _environment(self, number: int) -> dict[str, str]:
+        """Of TPU slices: how they find each other."""
+        if not self.accelerator.is_tpu or self.accelerator.slices == 1:
+            return {}
+        from ray.util.tpu import get_tpu_coordinator_env_vars
+
+        at = number // self.accelerator.slice_hosts
+        return get_tpu_coordinator_env_vars(self.address, self.accelerator.slices, at)
+
+
+def _free_port(address: str) -> int:
+    """Below those that outgoing connections get: it is listened on only when the training's libraries are imported."""
+    while True:
+        port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as tried, suppress(OSError):
+            tried.bind((address, port))
+            return port
+
+
+def _follow(follow: Callable[[Host], object], host: Host, scope: Scope) -> Observation:
+    """In the task on another host."""
+    log_as_asked()
+    try:
+        with SIGNALS.heard_by_worker(), observing(scope) as seen:
+            follow(host)
+    except Exception as error:
+        raise portable(error) from None
+    except KeyboardInterrupt:
+        if not SIGNALS.terminated:
+            raise
+        raise portable(Preempted("preempted: it was told to end (SIGTERM)")) from None
+    return seen
+
+
+class _Watch:
+    """Looks, in a thread, at the tasks on the other hosts."""
+
+    def __init__(self, others: dict[Any, Host], groups: list[Any]) -> None:
+        self.seen: list[Observation] = []
+        self.failures: dict[Host, BaseException] = {}
+        self._running, self._groups = others, {group.id: group for group in groups}.values()
+        self._stops: list[Callable[[], object]] = []
+        self._until: float | None = None  # when it stops to wait for the others
+        self._stopped = False  # whether it has ended what runs here, which then does not know why
+        self._changed = threading.Lock()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def stops(self, call: Callable[[], object]) -> None:
+        """What ends the work of this host."""
+        with self._changed:
+            self._stops.append(call)
+            late = self._stopped
+        if late:
+            call()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until all have ended, at most so long."""
+        if seconds is not None:
+            self._until = time.monotonic() + seconds
+        self._thread.join()
+
+    def cause(self, own: Exception | None, here: Host) -> BaseException:
+        """Of all failures the one that is the others' reason."""
+        failures: dict[Host, BaseException] = dict(self.failures)
+        if own is not None and not (self._stopped and failures):
+            failures = {here: own, **failures}
+        return reason(failures)
+
+    def end(self) -> None:
+        """Kill those that still run."""
+        import ray
+
+        self._until = 0.0
+        self._thread.join()
+        for reference in self._running:
+            ray.cancel(reference, force=True)
+        if self._running:
+            ray.wait(list(self._running), num_returns=len(self._running), timeout=END_SECONDS)
+
+    def _look(self) -> None:
+        import ray
+
+        look_at_nodes = time.monotonic() + NODES_SECONDS
+        while self._running and (self._until is None or time.monotonic() < self._until):
+            for reference in ray.wait(list(self._running), timeout=LOOK_SECONDS)[0]:
+                self._ended(reference)
+            if time.monotonic() >= look_at_nodes:
+                self._look_at_nodes()
+                look_at_nodes = time.monotonic() + NODES_SECONDS
+            if self.failures and self._until is None:
+                self._until = time.monotonic() + GRACE_SECONDS
+        if self.failures:
+            with self._changed:
+                self._stopped, calls = True, list(self._stops)
+            for call in calls:
+                call()
+
+    def _ended(self, reference: Any) -> None:
+        import ray
+        from ray.exceptions import NodeDiedError, RayError, RayTaskError
+
+        host = self._running.pop(reference)
+        try:
+            self.seen.append(ray.get(reference))
+        except RayTaskError as error:
+            self.failures[host] = explained(error)
+        except NodeDiedError as error:
+            self.failures[host] = Preempted(f"preempted: its machine is gone: {_line(error)}")
+        except RayError as error:
+            self.failures[host] = ProcessLost(f"its worker died: {_line(error)}")
+
+    def _look_at_nodes(self) -> None:
+        """A task that has no machine any more before it began would wait for ever."""
+        if not all(map(is_there, self._groups)):
+            for host in self._running.values():
+                self.failures.setdefault(host, Preempted("preempted: a machine that was reserved is gone"))
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

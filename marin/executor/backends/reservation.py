@@ -1,0 +1,131 @@
+"""All hosts of an accelerator, reserved together for one attempt, by placement groups of Ray.
+
+First the first hosts of all slices, in one group, so that two drivers that each want several never hold some and wait
+for each other: who has the first host of a slice has the slice. Then the other hosts of those very slices, in the order
+in which they are wired.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from contextlib import suppress
+from typing import Any
+
+from marin.executor.backends.gang import Gang, Place, is_there
+from marin.executor.backends.requests import SLICE, WORKER, has, head, on_each_host, task_options, whole_slices
+from marin.executor.job import Job
+
+logger = logging.getLogger(__name__)
+BUSY_SECONDS = 120.0  # for others to give an accelerator back, before another one that will do is tried
+ABSENT_SECONDS = 5.0  # between two looks at whether machines that were taken away are back
+
+
+class Reservation:
+    """Waits for one of the accelerators that a job's step accepts, in turn; the cluster has at least one of them."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._next = 0
+        self._next_look = 0.0
+        self._groups: list[Any] = []
+        self._try_next()
+
+    def gang(self) -> Gang | None:
+        """The hosts, once all of them are reserved. Cheap: ask often."""
+        with suppress(KeyError):  # a node that was reserved is gone already: again, when patience is over
+            if self._groups and is_there(self._groups[-1]):
+                if self._is_complete():
+                    return self._gang()
+                self._reserve_rest()
+        if time.monotonic() > self._patience or self._is_gone():
+            self._try_next()
+        return None
+
+    def release(self) -> None:
+        """Give everything back. What still runs there is killed."""
+        import ray
+        from ray.util.placement_group import remove_placement_group
+
+        for group in self._groups:
+            if ray.is_initialized():
+                with suppress(Exception):  # the cluster is gone, and everything with it
+                    remove_placement_group(group)
+        self._groups = []
+
+    def _try_next(self) -> None:
+        """The next accelerator that the cluster has, as it is now: machines come and go."""
+        import ray
+
+        self.release()
+        resources, nodes = self.job.step.resources, ray.nodes()
+        choices = resources.accelerators
+        in_turn = [choices[(self._next + more) % len(choices)] for more in range(len(choices))]
+        there = next((each for each in in_turn if has(nodes, resources, each)), None)
+        self._patience = time.monotonic() + (ABSENT_SECONDS if there is None else BUSY_SECONDS)
+        if there is None:
+            return
+        self._accelerator, self._next = there, choices.index(there) + 1
+        self._each = on_each_host(resources, there)
+        if not there.is_tpu:
+            self._reserve([self._each] * there.hosts)
+        elif there.slice_hosts == 1:
+            self._reserve([{**self._each, head(there): 1}] * there.slices)
+        else:
+            whole = ",".join(whole_slices(nodes, resources, there))
+            self._reserve([{**self._each, head(there): 1}] * there.slices, [{SLICE: f"in({whole})"}] * there.slices)
+        logger.debug("%s waits for %s", self.job.step.name, there)
+
+    def _is_gone(self) -> bool:
+        """The cluster takes seconds to see that a machine has died; looked for now and then."""
+        import ray
+
+        if not self._groups or time.monotonic() < self._next_look:
+            return False
+        self._next_look = time.monotonic() + ABSENT_SECONDS
+        return not has(ray.nodes(), self.job.step.resources, self._accelerator)
+
+    def _is_complete(self) -> bool:
+        reserved = sum(len(group.bundle_specs) for group in self._groups)
+        return reserved == self._accelerator.hosts
+
+    def _reserve(self, bundles: list[dict[str, float]], labels: list[dict[str, str]] | None = None) -> None:
+        from ray.util.placement_group import placement_group
+
+        more: dict[str, Any] = {} if labels is None else {"bundle_label_selector": labels}
+        bundles = [{name: amount for name, amount in bundle.items() if amount} for bundle in bundles]
+        name = f"{self.job.step.name} {uuid.uuid4().hex[:8]}"  # no two may have one name
+        self._groups.append(placement_group(bundles, strategy="STRICT_SPREAD", name=name, **more))
+
+    def _reserve_rest(self) -> None:
+        names = [node["Labels"][SLICE] for node in self._nodes(self._groups[0])]
+        labels = [{SLICE: name, WORKER: str(at)} for name in names for at in range(1, self._accelerator.slice_hosts)]
+        self._reserve([self._each] * len(labels), labels)
+
+    def _gang(self) -> Gang:
+        accelerator, first = self._accelerator, self._groups[0]
+        rest = iter(range(accelerator.hosts - len(first.bundle_specs)))
+        places: list[Place] = []
+        for bundle in range(len(first.bundle_specs)):
+            places.append(Place(first, bundle))
+            if len(self._groups) > 1:
+                places += [Place(self._groups[1], next(rest)) for _ in range(accelerator.slice_hosts - 1)]
+        return Gang(
+            name=self.job.step.name,
+            accelerator=accelerator,
+            address=self._nodes(first)[0]["NodeManagerAddress"],
+            places=tuple(places),
+            options=task_options(self._each),
+        )
+
+    def _nodes(self, group: Any) -> list[dict[str, Any]]:
+        """Of its bundles, in their order."""
+        import ray
+        from ray.util.placement_group import placement_group_table
+
+        where = placement_group_table(group)["bundles_to_node_id"]
+        nodes = {node["NodeID"]: node for node in ray.nodes()}
+        return [nodes[where[bundle]] for bundle in sorted(where)]

@@ -1,0 +1,283 @@
+"""A running Ray cluster, through its dashboard: drivers that are submitted to it as Ray jobs, its nodes and tasks.
+
+Only public interfaces of Ray. A dashboard is asked over HTTP, so it may be forwarded from another machine.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from marin.errors import ClusterLost, NoCluster, UnknownStep
+from marin.executor.backends.cluster import (
+    CONNECT_SECONDS,
+    TOKEN_REMEDY,
+    NamedCluster,
+    connection_refusal,
+    must_answer,
+    must_be_let_in,
+    probing,
+)
+from marin.executor.backends.private_ray import MODE, token_is_configured
+
+LOOK_SECONDS = 1.0  # between two looks at a job whose log has ended
+LOST_ATTEMPTS = 30  # looks without an answer, before a cluster counts as lost
+STOP_SECONDS = 30  # in which a driver that is told to end lets trainings save; Ray's own are three
+OVERRIDING = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")  # go before whatever address Ray's client is given
+ASK = """
+import sys
+from ray.job_submission import JobSubmissionClient
+print("imported", flush=True)
+print("dashboard", JobSubmissionClient(sys.argv[1]).get_address())
+"""
+REMEDY = "Give the --address of a running cluster, or start one with `marin cluster up`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterJob:
+    """A driver that was submitted to a cluster."""
+
+    name: str  # of the submission; unique on its cluster
+    status: str  # PENDING, RUNNING, SUCCEEDED, FAILED, STOPPED
+    is_over: bool
+    code: int | None  # its exit code, once it has one
+    command: str
+    began: float | None  # seconds since 1970
+    ended: float | None
+    message: str  # what Ray says of it
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterNode:
+    name: str
+    address: str
+    is_head: bool
+    is_alive: bool
+    why: str  # it is not
+    resources: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningTask:
+    """What a cluster works on, or will: a step, a piece of one, or what is not ours."""
+
+    name: str
+    state: str
+    node: str
+    resources: Mapping[str, float]
+    began: float | None
+
+
+class Dashboard:
+    """Of a cluster that was named. Opening it asks it something. Raises NoCluster within seconds."""
+
+    def __init__(self, named: NamedCluster) -> None:
+        self.named = named
+        os.environ.setdefault(MODE, "token" if token_is_configured() else "disabled")  # read when Ray is imported
+        self.url = _url_of(named)
+        with self._asking(), _unaddressed():
+            from ray.job_submission import JobSubmissionClient
+
+            self._client = JobSubmissionClient(self.url)
+
+    @property
+    def is_this_machine(self) -> bool:
+        return NamedCluster(address=self.url, origin=self.named.origin).is_this_machine
+
+    def job_url(self, name: str) -> str:
+        return f"{self.url}/#/jobs/{name}"
+
+    def submit(self, name: str, command: str, archive: str, environment: Mapping[str, str], about: Mapping[str, str]):
+        """archive: path of what the driver and its workers find as their working directory. Raises NoCluster."""
+        variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS), **environment}
+        try:
+            with self._asking():
+                self._client.submit_job(
+                    entrypoint=command,
+                    submission_id=name,
+                    runtime_env={"working_dir": archive, "env_vars": variables},
+                    metadata={"job_name": name, **about},
+                )
+        except RuntimeError as error:
+            raise NoCluster(f"the {self.named} refused the job: {error}") from error
+
+    def jobs(self) -> list[ClusterJob]:
+        """Those that were submitted, the oldest first."""
+        with self._asking():
+            every = [_job(details) for details in self._client.list_jobs() if details.submission_id]
+        return sorted(every, key=lambda job: job.began or 0)
+
+    def job(self, name: str) -> ClusterJob:
+        """Raises UnknownStep."""
+        jobs = {job.name: job for job in self.jobs()}
+        if name in jobs:
+            return jobs[name]
+        near = [known for known in jobs if known.startswith(name)]
+        if len(near) == 1:
+            return jobs[near[0]]
+        there = f"there are {', '.join(near or list(jobs)[-5:])}" if jobs else "nothing was submitted to it"
+        raise UnknownStep(f"no job {name!r} on the {self.named}; {there}")
+
+    def stop(self, job: ClusterJob) -> None:
+        with self._asking():
+            self._client.stop_job(job.name)
+
+    def log(self, job: ClusterJob) -> str:
+        with self._asking():
+            return self._client.get_job_logs(job.name)
+
+    def follow(self, name: str, tell: Callable[[str], None]) -> ClusterJob:
+        """Tells what the driver prints until it has ended. Raises ClusterLost."""
+        told, silent = 0, 0
+        while True:
+            try:
+                told = asyncio.run(self._tail(name, told, tell))
+                job = self.job(name)
+                silent = 0
+                if job.is_over:
+                    rest = self.log(job)  # what was printed last may have missed the connection's end
+                    tell(rest[told:])
+                    return job
+            except (NoCluster, RuntimeError, OSError) as error:
+                silent += 1
+                if silent > LOST_ATTEMPTS:
+                    raise ClusterLost(
+                        f"the {self.named} does not answer any more ({error}). If it comes back: `marin cluster logs "
+                        f"-f {name}`. If it does not: submit again elsewhere; what was committed stays"
+                    ) from error
+            time.sleep(LOOK_SECONDS)
+
+    async def _tail(self, name: str, told: int, tell: Callable[[str], None]) -> int:
+        """How many characters of the log were told in all. It begins with the first again each time."""
+        seen = 0
+        async for text in self._client.tail_job_logs(name):
+            seen += len(text)
+            if seen > told:
+                tell(text[-(seen - told) :])
+                told = seen
+        return told
+
+    def nodes(self) -> list[ClusterNode]:
+        from ray.util.state import list_nodes
+
+        with self._asking(), _unaddressed():
+            found: list[Any] = list_nodes(address=self.url, detail=True)
+        return [
+            ClusterNode(
+                name=node.node_name,
+                address=node.node_ip,
+                is_head=bool(node.is_head_node),
+                is_alive=node.state == "ALIVE",
+                why=node.state_message or "",
+                resources=dict(node.resources_total or {}),
+            )
+            for node in found
+        ]
+
+    def tasks(self) -> list[RunningTask]:
+        """That have not ended."""
+        from ray.util.state import list_nodes, list_tasks
+
+        with self._asking(), _unaddressed():
+            nodes: list[Any] = list_nodes(address=self.url)
+            found: list[Any] = list_tasks(
+                address=self.url,
+                filters=[("state", "!=", "FINISHED"), ("state", "!=", "FAILED"), ("type", "=", "NORMAL_TASK")],
+                detail=True,
+                limit=1000,
+                raise_on_missing_output=False,
+            )
+        at = {node.node_id: node.node_ip for node in nodes}
+        return [
+            RunningTask(
+                name=task.name,
+                state=task.state,
+                node=at.get(task.node_id, ""),
+                resources=dict(task.required_resources or {}),
+                began=task.start_time_ms / 1000 if task.start_time_ms else None,
+            )
+            for task in found
+        ]
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Ray's errors become NoCluster."""
+        from ray.exceptions import AuthenticationError
+
+        try:
+            yield
+        except AuthenticationError as error:
+            why = (
+                "it does not accept our token" if os.environ[MODE] == "token" else "it wants a token, and we have none"
+            )
+            raise NoCluster(f"the {self.named} cannot be asked: {why}. {TOKEN_REMEDY}") from error
+        except (ConnectionError, OSError) as error:
+            raise NoCluster(f"the {self.named} does not answer at {self.url}. {REMEDY}") from error
+
+
+def _job(details: Any) -> ClusterJob:
+    return ClusterJob(
+        name=details.submission_id,
+        status=str(details.status.value),
+        is_over=details.status.is_terminal(),
+        code=details.driver_exit_code,
+        command=details.entrypoint,
+        began=details.start_time / 1000 if details.start_time else None,
+        ended=details.end_time / 1000 if details.end_time else None,
+        message=details.message or "",
+        metadata=details.metadata or {},
+    )
+
+
+def _url_of(named: NamedCluster) -> str:
+    """Where its dashboard is. Raises NoCluster."""
+    address = named.address.rstrip("/")
+    if address.startswith(("http://", "https://")):
+        parts = urlsplit(address)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        if (refusal := connection_refusal(f"{parts.hostname}:{port}")) is not None:
+            raise NoCluster(f"no {named}: nothing answers there ({refusal}). {REMEDY}")
+        if not _is_dashboard(address):
+            raise NoCluster(f"what answers at {address} ({named.origin}) is no Ray dashboard. {REMEDY}")
+        return address
+    must_answer(named)
+    if address != "auto" and "://" not in address and _is_dashboard(f"http://{address}"):
+        return f"http://{address}"
+    with probing(named, ASK) as probe:
+        said = must_be_let_in(named, probe)
+    url = next(line.split()[1] for line in said.splitlines() if line.startswith("dashboard "))
+    if (refusal := connection_refusal(url.partition("://")[2])) is not None:
+        raise NoCluster(f"the {named} has its dashboard at {url}, where nothing answers ({refusal}). {REMEDY}")
+    return url
+
+
+def _is_dashboard(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/api/version", timeout=CONNECT_SECONDS) as answer:
+            return "ray_version" in json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code == 401  # it wants a token
+    except (OSError, ValueError, HTTPException):  # what answers may speak no HTTP
+        return False
+
+
+@contextmanager
+def _unaddressed() -> Generator[None]:
+    before = {name: os.environ.pop(name, None) for name in OVERRIDING}
+    try:
+        yield
+    finally:
+        os.environ.update({name: value for name, value in before.items() if value is not None})

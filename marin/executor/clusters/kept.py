@@ -1,0 +1,151 @@
+"""A Ray cluster on this machine that is kept until it is ended, other than the private one of a run.
+
+Started with ``ray start`` and public options, in a folder of its own, and ended by its process: ``ray stop`` would end
+every Ray of this user, those of running experiments too. It wants the user's token and listens on the loopback
+interface alone.
+"""
+
+# pyright: basic
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sysconfig
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from marin.errors import NoCluster
+from marin.executor.backends.private_ray import (
+    MODE,
+    ONE_MACHINE,
+    PORTS,
+    answers,
+    free_ports,
+    ray_program,
+    start_command,
+    token_is_configured,
+)
+from marin.store.documents import BadDocument, Document
+from marin.store.process import Holder, started, this_process
+
+STARTED = "Ray runtime started"  # what `ray start` prints when it has
+ATTEMPTS, START_SECONDS = 3, 300.0  # Ray itself gives up earlier; it takes five where nothing else runs
+END_SECONDS = 15.0
+DASHBOARD_PORT = 8265  # Ray's own choice
+
+
+class KeptCluster(Document, frozen=True, kw_only=True):
+    """One that runs, or ran: ``process`` tells."""
+
+    address: str
+    dashboard: str
+    folder: str  # of its sockets and logs
+    process: Holder
+
+
+def kept_cluster() -> KeptCluster | None:
+    """That of this user, if it runs."""
+    try:
+        kept = KeptCluster.parse(_note().read_bytes())
+    except (OSError, BadDocument):
+        return None
+    return None if not kept.process.is_here() or kept.process.is_gone() else kept
+
+
+def keep_cluster(cpus: float | None, dashboard_port: int | None) -> KeptCluster:
+    """Starts one. cpus: how many steps may take; None for all there are. Raises NoCluster."""
+    if dashboard_port is not None and answers(dashboard_port):
+        raise NoCluster(f"port {dashboard_port} of this machine is taken; give another --dashboard-port, or none")
+    environment = {**os.environ, **ONE_MACHINE, MODE: "token"}
+    # Drivers that are submitted find this Python as "python".
+    environment["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), environment.get("PATH", "")])
+    ray = ray_program()
+    if not os.path.exists(ray):
+        raise NoCluster("Ray is not installed beside this Python: pip install 'marin[run]'")
+    if not token_is_configured():
+        made = subprocess.run(
+            [ray, "get-auth-token", "--generate"], env=environment, capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            raise NoCluster(f"Ray makes no token (`ray get-auth-token --generate`): {made.stderr.strip()}")
+        Path.home().joinpath(".ray/auth_token").chmod(0o600)  # Ray leaves it to the umask
+    for _ in range(ATTEMPTS - 1):
+        with suppress(NoCluster):  # its node gives up on a busy machine
+            return _kept(_started(environment, cpus, dashboard_port))
+    return _kept(_started(environment, cpus, dashboard_port))
+
+
+class _Started(NamedTuple):
+    process: subprocess.Popen[bytes]
+    ports: dict[str, int]
+    folder: str
+
+
+def _started(environment: dict[str, str], cpus: float | None, dashboard_port: int | None) -> _Started:
+    """Raises NoCluster."""
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    if dashboard_port or not answers(DASHBOARD_PORT):
+        ports["dashboard-port"] = dashboard_port or DASHBOARD_PORT
+    folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets may not be long
+    command = [*start_command(folder, ports), "--node-ip-address=127.0.0.1"]
+    command += [f"--num-cpus={cpus:g}"] if cpus is not None else []
+    log = Path(folder, "start.log")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        limit = time.monotonic() + START_SECONDS
+        while STARTED not in (said := log.read_text(errors="replace")):
+            if process.poll() is not None or time.monotonic() > limit:
+                errors = [line.strip() for line in said.splitlines() if "Exception: " in line or "Error: " in line]
+                why = errors[-1].rstrip(".") if errors else f"nothing in {START_SECONDS:.0f} s"
+                raise NoCluster(
+                    f"Ray did not start here: {why}. Try again (a machine under load may be too slow for it); all it "
+                    f"said is in {log}"
+                )
+            time.sleep(0.1)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    return _Started(process, ports, folder)
+
+
+def _kept(start: _Started) -> KeptCluster:
+    """Written down."""
+    me, pid = this_process(), start.process.pid
+    kept = KeptCluster(
+        address=f"127.0.0.1:{start.ports['port']}",
+        dashboard=f"http://127.0.0.1:{start.ports['dashboard-port']}",
+        folder=start.folder,
+        process=Holder(user=me.user, host=me.host, boot=me.boot, pid=pid, started=started(pid), space=me.space),
+    )
+    _note().parent.mkdir(parents=True, exist_ok=True)
+    _note().write_bytes(kept.to_json())
+    return kept
+
+
+def end_cluster(kept: KeptCluster) -> None:
+    """With all that runs on it."""
+    for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, END_SECONDS)):
+        with suppress(ProcessLookupError):
+            os.killpg(kept.process.pid, number)
+        limit = time.monotonic() + patience
+        while not kept.process.is_gone() and time.monotonic() < limit:
+            time.sleep(0.1)
+    shutil.rmtree(kept.folder, ignore_errors=True)
+    _note().unlink(missing_ok=True)
+
+
+def _note() -> Path:
+    """Where it is written down."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(state, "marin/cluster.json")

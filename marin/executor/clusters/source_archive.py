@@ -1,0 +1,99 @@
+"""The files of a folder that a job takes along, as one archive whose bytes depend on nothing but those files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from marin.errors import BadField
+from marin.store.layout import OWN
+from marin.store.numbers import write_bytes
+
+LIMIT = 100 << 20  # bytes before packing; what a Ray dashboard takes in one request
+LARGEST = 3  # files that a refusal names
+SKIPPED = {".git", ".venv", "venv", "__pycache__", "node_modules"}  # folders, where no .gitignore is heard
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the first moment that an archive can hold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    files: int
+    bytes: int  # of the files
+
+
+def pack(folder: Path, target: Path) -> Archive:
+    """Writes what belongs to a project: in a git checkout all that .gitignore lets through, uncommitted files included;
+    elsewhere all but environments and caches. Never a store.
+
+    Raises BadField for more than LIMIT and for what an archive cannot hold.
+    """
+    names = _without_stores(_names(folder))
+    sizes = {name: (folder / name).stat().st_size for name in names}
+    total = sum(sizes.values())
+    if total > LIMIT:
+        largest = sorted(sizes, key=lambda name: -sizes[name])[:LARGEST]
+        named = ", ".join(f"{name} ({write_bytes(sizes[name])})" for name in largest)
+        raise BadField(
+            f"{folder} holds {write_bytes(total)} in {len(names):,} files, and a job takes at most "
+            f"{write_bytes(LIMIT)} along; the largest: {named}. Put data into the store or a bucket and its path into "
+            ".gitignore, or start in a folder that holds only the project"
+        )
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr = (folder / name).stat().st_mode << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, (folder / name).read_bytes())
+    return Archive(files=len(names), bytes=total)
+
+
+def _names(folder: Path) -> list[str]:
+    """Of files, relative, sorted. Raises BadField."""
+    command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        return _walked(folder)
+    if listed.returncode:
+        return _walked(folder)
+    names: set[str] = set()
+    for name in filter(None, os.fsdecode(listed.stdout).split("\0")):
+        path = folder / name
+        if path.is_file():  # else it was deleted since the last commit, or is a checkout of its own
+            names.add(name)
+        elif path.is_symlink() and path.is_dir():
+            raise _linked(path)
+        elif path.is_dir():
+            names.update(f"{name.rstrip('/')}/{below}" for below in _names(path))
+    return sorted(names)
+
+
+def _walked(folder: Path) -> list[str]:
+    names: list[str] = []
+    for place, folders, files in os.walk(folder):
+        if OWN in folders and place != str(folder):  # a store, which may be large
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        for name in folders:
+            if (linked := Path(place, name)).is_symlink():
+                raise _linked(linked)
+        names += [os.path.relpath(path, folder) for name in files if os.path.isfile(path := os.path.join(place, name))]
+    return sorted(names)
+
+
+def _linked(path: Path) -> BadField:
+    return BadField(
+        f"{path} is a link to a folder, which a job cannot take along. Put it into .gitignore, or install "
+        "what it leads to"
+    )
+
+
+def _without_stores(names: list[str]) -> list[str]:
+    """A store, and each output, is a folder that holds OWN."""
+    inside = f"/{OWN}/"
+    stores = {f"{name.partition(inside)[0]}/" for name in names if inside in name}
+    return [name for name in names if not name.startswith((f"{OWN}/", *stores))]

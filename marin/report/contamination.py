@@ -1,0 +1,291 @@
+"""Which cached text holds items of evaluation suites, and which checkpoints read it. Reads only; runs nothing.
+
+Text that was made before a fix is as it was: so the outputs themselves are looked through, not the steps that an
+experiment has today, and what they hold is followed down to the checkpoints by records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from marin.errors import BadField, MarinError
+from marin.report.cached_text import KINDS, cached_text
+from marin.store.files.directory import Directory
+from marin.store.files.verify import Check
+from marin.store.inventory import Inventory
+from marin.store.lineage import Lineage, Output, output_of
+from marin.store.lookup import output_called
+from marin.store.record import Record
+
+if TYPE_CHECKING:
+    from marin.text.control import Control
+    from marin.text.overlap import OverlapIndex
+    from marin.text.suite_search import Searched
+
+CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """An evaluation suite, ready to be looked for. control: of the items that were planted for the search."""
+
+    index: OverlapIndex
+    control: Control
+
+
+class State(Enum):
+    """Of a text. HOLDS: items. CLEAN: looked through, or made from clean text alone. UNKNOWN: neither."""
+
+    HOLDS = auto()
+    CLEAN = auto()
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looked:
+    """One output that was asked about. problem: why not all of it could be looked through, "" if it was."""
+
+    record: Record
+    searched: Searched
+    problem: str = ""
+    is_gone: bool = False  # its bytes are not there any more
+
+    @property
+    def holds(self) -> bool:
+        return self.searched.holding > 0
+
+
+class Reading(NamedTuple):
+    """What a checkpoint read, its parents included. ways: from text that holds items to the checkpoint.
+
+    doubtful: the same, where text on the way was not looked through. unknown: text of which nothing is known.
+    """
+
+    checkpoint: Output
+    ways: list[list[Output]]
+    doubtful: list[list[Output]]
+    unknown: list[Output]
+
+
+def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
+    """By name: an output that holds items, or the path or URL of a file of a suite as it was published.
+
+    Raises BadField for what is neither, ControlMissed for a suite of which nothing could be found.
+    """
+    from marin.evaluation.items import read_items
+    from marin.evaluation.published import is_suite, read_suite
+    from marin.text.control import check_control
+    from marin.text.overlap import OverlapIndex
+    from marin.text.overlap_rule import Overlap
+
+    suites: dict[str, Suite] = {}
+    for name in names:
+        file = _file(name, inventory.store.prefix)
+        if file is not None:
+            if not is_suite(file[1]):
+                raise BadField(f"{name} is no suite: wanted JSON, JSON lines, CSV or Parquet, by its ending")
+            items = read_suite(*file)
+        else:
+            record = output_called(inventory, name)
+            if record.kind != "items":
+                raise BadField(
+                    f"{record.name} holds {record.kind}, wanted items: an output of ReadSuite or ReadItems, or a file"
+                )
+            items = read_items(inventory.store.output(record))
+        index = OverlapIndex(items, Overlap())
+        suites[name] = Suite(index, check_control(index))
+    return suites
+
+
+def _file(name: str, prefix: str) -> tuple[Directory, str] | None:
+    import os.path
+
+    if os.path.isfile(name):
+        return Directory(os.path.dirname(os.path.abspath(name))), os.path.basename(name)
+    if "://" in name and not name.startswith(f"{prefix}/"):
+        folder, _, file = name.rpartition("/")
+        return Directory(folder), file
+    return None
+
+
+def texts(lineage: Lineage, outputs: Iterable[Output] | None = None) -> list[Record]:
+    """Of these outputs, or of all that the store knows of, those that hold text; one of several that share bytes."""
+    wanted = lineage.records if outputs is None else outputs
+    records = {lineage.records[each].attempt: lineage.records[each] for each in wanted if is_text(lineage, each)}
+    return [record for _, record in sorted(records.items())]
+
+
+def audit_contamination(
+    inventory: Inventory,
+    lineage: Lineage,
+    suites: Mapping[str, Suite],
+    records: Iterable[Record],
+    every: int = 1,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Contamination:
+    """records: of what is looked through. every: one shard in so many. advance: told of bytes as they are done."""
+    indexes = {name: suite.index for name, suite in suites.items()}
+    looked: dict[str, Looked] = {}
+    for record in records:
+        looked[record.attempt] = _look(inventory, record, indexes, every)
+        advance(record.bytes)
+    return Contamination(lineage, looked)
+
+
+def is_text(lineage: Lineage, output: Output) -> bool:
+    return output in lineage.records and lineage.records[output].kind in KINDS
+
+
+def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapIndex], every: int) -> Looked:
+    from marin.text.suite_search import Searched
+
+    store, searched = inventory.store, Searched()
+    if not store.output(record).exists():
+        moved = f"; they were at {record.mirrored[-1].origin}" if record.mirrored else ""
+        return Looked(record=record, searched=searched, problem=f"its bytes are not there{moved}", is_gone=True)
+    # Damage is not always an error to the reader: other tokens are other text.
+    problem = "; ".join(store.verify(record, Check.CHECKSUMS if every == 1 else Check.SIZES)[:3])
+    try:
+        searched.look_through(cached_text(inventory, record, every), suites)
+    except (MarinError, OSError) as error:
+        problem = problem or str(error)
+    return Looked(record=record, searched=searched, problem=problem)
+
+
+class Contamination:
+    """What was found, by the directory of each output, and what follows for everything that was made from it."""
+
+    def __init__(self, lineage: Lineage, looked: Mapping[str, Looked]) -> None:
+        self.lineage, self.looked = lineage, looked
+        self.states = self._states()
+        self._removed = removed = self._removed_later()
+        far = {each.record.attempt: len(lineage.up([output_of(each.record)])) for each in looked.values() if each.holds}
+        holding = [looked[attempt] for attempt in sorted(far, key=lambda attempt: (far[attempt], attempt))]
+        # What was made from others comes after them.
+        self.contaminated = [each for each in holding if each.record.attempt not in removed]
+        self.removed_later = [each for each in holding if each.record.attempt in removed]  # by what was made from them
+        self.not_looked = [each for each in looked.values() if each.problem]  # not all of it
+        self.readings = self._readings()
+
+    @property
+    def untold(self) -> list[str]:
+        """What is not known and matters: text that is there, or that a checkpoint read, or all that was asked about,
+        unless what it was made from clears it; and records that cannot be read."""
+        read = {each for reading in self.readings for each in reading.unknown}
+        names = [self.lineage.name_of(each) for each in read if each not in self.lineage.records]
+        nothing = all(each.is_gone for each in self.looked.values())
+        for each in self.not_looked:
+            output = output_of(each.record)
+            if output in read or ((nothing or not each.is_gone) and self.state(output) is State.UNKNOWN):
+                names.append(each.record.name)
+        return [*names, *self.lineage.unreadable]
+
+    def state(self, output: Output) -> State:
+        return self.states.get(output, State.UNKNOWN)
+
+    def _readings(self) -> list[Reading]:
+        """Of every checkpoint that read what holds items, or what nobody knows, newest first."""
+        checkpoints = [record for record in self.lineage.records.values() if record.kind == CHECKPOINT]
+        checkpoints.sort(key=lambda record: (record.provenance.started, record.name), reverse=True)
+        found = [self._reading(output_of(record)) for record in checkpoints]
+        return [each for each in found if each.ways or each.doubtful or each.unknown]
+
+    def _reading(self, checkpoint: Output) -> Reading:
+        ways, _ = self._ways(checkpoint, {State.HOLDS})
+        begun = {way[0] for way in ways}
+        every, reached = self._ways(checkpoint, {State.HOLDS, State.UNKNOWN})
+        records = self.lineage.records
+        unknown = [
+            each
+            for each in reached
+            if each not in records or (records[each].attempt in self.looked and self.state(each) is State.UNKNOWN)
+        ]
+        doubtful = [way for way in every if way[0] not in begun and records[way[0]].attempt not in self._removed]
+        return Reading(checkpoint, ways, doubtful, unknown)
+
+    def _ways(self, checkpoint: Output, through: set[State]) -> tuple[list[list[Output]], list[Output]]:
+        """(from each text that holds items and was made from none that does, down to the checkpoint; all on the way)"""
+        next_to: dict[Output, Output | None] = {checkpoint: None}
+        pending, starts = deque([checkpoint]), list[Output]()
+        while pending:
+            output = pending.popleft()
+            above = [each for each in self.lineage.made_from(output) if self._carries(each, through)]
+            for each in above:
+                if each not in next_to:
+                    next_to[each] = output
+                    pending.append(each)
+            down = _way(output, next_to)  # adopted copies of one another lead in a circle
+            if self.state(output) is State.HOLDS and not any(
+                self.state(each) is State.HOLDS and each not in down for each in above
+            ):
+                starts.append(output)
+        return [_way(start, next_to) for start in starts], list(next_to)
+
+    def _carries(self, output: Output, through: set[State]) -> bool:
+        record = self.lineage.records.get(output)
+        is_parent = record is not None and record.kind == CHECKPOINT
+        return is_parent or (self._may_be_text(output) and self.state(output) in through)
+
+    def _may_be_text(self, output: Output) -> bool:
+        """What an output without a record held, nobody knows."""
+        return output not in self.lineage.records or is_text(self.lineage, output)
+
+    def _states(self) -> dict[Output, State]:
+        """Of all text. What was not looked through is clean if all that it was made from is."""
+        states: dict[Output, State] = {}
+        for output, record in self.lineage.records.items():
+            if record.kind in KINDS:
+                looked = self.looked.get(record.attempt)
+                states[output] = State.UNKNOWN
+                if looked is not None and (looked.holds or not looked.problem):
+                    states[output] = State.HOLDS if looked.holds else State.CLEAN
+        made_from = {
+            output: [each for each in self.lineage.made_from(output) if self._may_be_text(each)]
+            for output, state in states.items()
+            if state is State.UNKNOWN
+        }
+        while cleared := [
+            output
+            for output, above in made_from.items()
+            if states[output] is State.UNKNOWN and above and all(states.get(each) is State.CLEAN for each in above)
+        ]:
+            states |= dict.fromkeys(cleared, State.CLEAN)
+        return states
+
+    def _removed_later(self) -> set[str]:
+        """Directories of outputs that hold items, all of whose readers are clean text or such outputs themselves: of
+        those that were asked about, and of all checkpoints."""
+        records = self.lineage.records
+        readers: dict[str, list[Output]] = {}
+        for output, state in self.states.items():
+            if state is State.HOLDS:
+                used_by = [each for each in self.lineage.used_by(output) if each in records]
+                further = [
+                    each
+                    for each in used_by
+                    if records[each].kind == CHECKPOINT
+                    or (records[each].kind in KINDS and records[each].attempt in self.looked)
+                ]
+                readers.setdefault(records[output].attempt, []).extend(further)
+        removed: set[str] = set()
+        while added := [
+            attempt
+            for attempt, further in readers.items()
+            if attempt not in removed
+            and further
+            and all(self.state(each) is State.CLEAN or records[each].attempt in removed for each in further)
+        ]:
+            removed.update(added)
+        return removed
+
+
+def _way(start: Output, next_to: Mapping[Output, Output | None]) -> list[Output]:
+    way, at = list[Output](), start
+    while at is not None:
+        way.append(at)
+        at = next_to[at]
+    return way

@@ -1,0 +1,66 @@
+"""How a training goes or went, by its metrics: what ``marin health``, the live view and the page say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marin.errors import UnknownStep
+from marin.store.attempts import Attempt, Standing, attempts_called, standing
+from marin.store.files.directory import Directory
+from marin.store.layout import STATE
+from marin.store.store import Store, open_store
+from marin.training.metrics import METRICS, parse_metrics, read_metrics
+
+if TYPE_CHECKING:
+    from marin.training.health.findings import Finding
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The metrics of one training. name: of the step, or the folder. about: whether it runs, and since when."""
+
+    name: str
+    about: str
+    rows: list[dict[str, Any]]
+
+    def findings(self) -> list[Finding]:
+        from marin.training.health.findings import findings  # numpy
+
+        return findings(self.rows)
+
+
+def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:
+    """run: a folder with metrics.jsonl, or a step: op/label, label, first digits of an identity, path of an attempt.
+
+    Of a step whose last attempt did not end well, those of its work in progress. Raises UnknownStep where there are
+    none, and what ``attempts_called`` raises.
+    """
+    folder = Path(run)
+    if (folder / METRICS).is_file():
+        return Metrics(run, "a folder", read_metrics(Directory(run)))
+    store = open_store(prefix)
+    attempt = attempts_called(store, run, latest=latest)[-1]
+    state, about = standing(store, attempt)
+    for place in (attempt.directory, *_work_in_progress(store, attempt, state)):
+        if (content := store.objects.read(f"{place}/{METRICS}")) is not None:
+            return Metrics(
+                attempt.name, f"{state} {about}".strip(), parse_metrics(content, f"{prefix}/{place}/{METRICS}")
+            )
+    raise UnknownStep(
+        f"{attempt.name} ({state}) has no {METRICS}; a training has one from its first step on, at a remote store "
+        "when it has ended"
+    )
+
+
+def steps_of(rows: Sequence[dict[str, Any]]) -> str:
+    """ "steps 0 to 191" """
+    return f"steps {rows[0]['step']:,} to {rows[-1]['step']:,}" if rows else "no step yet"
+
+
+def _work_in_progress(store: Store, attempt: Attempt, state: Standing) -> list[str]:
+    if state is Standing.COMMITTED:
+        return []
+    return [f"{STATE}/{identity}" for identity in store.objects.list(STATE) if identity.startswith(attempt.short)]

@@ -1,0 +1,126 @@
+"""The section on what decontamination took out, from the summaries that the steps wrote."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from marin.report.page.drawing.model import Decontamination, Excerpt, Table
+from marin.store.numbers import counted, listed
+
+SHOWN = 3  # excerpts
+SOURCES = 40  # with a row each, those that lost most first
+NAMED = 4  # in a sentence
+
+type Row = Mapping[str, Any]
+
+
+def decontamination_section(told: Mapping[str, Row | None]) -> Decontamination | None:
+    """told: ``contamination.json`` by the label of the step, with how many documents it removed; None where it is not
+    there any more. None if nobody told anything."""
+    summaries = {name: summary for name, summary in told.items() if summary is not None}
+    gone = listed([name for name in told if name not in summaries], NAMED)
+    if not summaries:
+        return None
+    suites: dict[str, list[Row]] = {}
+    for summary in summaries.values():
+        for row in summary["evaluations"]:
+            suites.setdefault(str(row["against"]), []).append(row)
+    return Decontamination(
+        sentence=_sentence(summaries, suites) + (f" What was found in {gone} was deleted since." if gone else ""),
+        tables=[_by_suite(suites), *_by_source(summaries)],
+        excerpts=_excerpts(summaries),
+    )
+
+
+def _sentence(summaries: Mapping[str, Row], suites: Mapping[str, Sequence[Row]]) -> str:
+    seen = counted(sum(summary["documents"] for summary in summaries.values()), "document")
+    removed = sum(summary["removed"] for summary in summaries.values())
+    names = listed(list(suites), NAMED)
+    where = f"{seen} of {counted(len(summaries), 'source')}"
+    controls = [row["control"] for rows in suites.values() for row in rows]
+    planted, found = (sum(control[name] for control in controls) for name in ("planted", "found"))
+    control = f" Of {counted(planted, 'item')} planted for the search to find, {found:,} were found."
+    if not removed:
+        return f"None of {where} held an item of {names}.{control}"
+    return (
+        f"Of {where}, {removed:,} held an item of {names} and {'was' if removed == 1 else 'were'} taken out.{control}"
+    )
+
+
+def _by_suite(suites: Mapping[str, Sequence[Row]]) -> Table:
+    rows = [
+        [
+            name,
+            f"{rows[0]['items']:,}",
+            f"{rows[0]['unindexed']:,}",
+            _control(rows),
+            f"{sum(row['documents'] for row in rows):,}",
+            _counts(rows, "ways"),
+            _counts(rows, "forms"),
+        ]
+        for name, rows in suites.items()
+    ]
+    columns = ["suite", "items", "too short", "control", "documents removed", "how they were copied", "in the form of"]
+    return Table(
+        title="What was looked for, and what was found of it",
+        columns=columns,
+        rows=rows,
+        note="Too short: items that cannot be told from chance in any text. Control: items that were planted, as they "
+        "are and disguised, for the same search. Counts are of documents; one may hold items of several suites.",
+    )
+
+
+def _control(rows: Sequence[Row]) -> str:
+    """Of the step that found least."""
+    worst = min((row["control"] for row in rows), key=lambda control: control["found"])
+    return f"{worst['found']} of {worst['planted']} found"
+
+
+def _counts(rows: Iterable[Row], name: str) -> str:
+    total = Counter[str]()
+    for row in rows:
+        total.update(row[name])
+    return ", ".join(f"{each} {count:,}" for each, count in total.most_common()) or "—"
+
+
+def _by_source(summaries: Mapping[str, Row]) -> list[Table]:
+    """Of several sources; those that lost nothing are named below."""
+    if len(summaries) < 2:
+        return []
+    lost = {name: summary for name, summary in summaries.items() if summary["removed"]}
+    order = sorted(lost, key=lambda name: (-lost[name]["removed"], name))
+    rows = [
+        [
+            name,
+            f"{lost[name]['documents']:,}",
+            f"{lost[name]['removed']:,}",
+            f"{lost[name]['removed'] / lost[name]['documents']:.2%}",
+            "; ".join(f"{row['found']:,} of {row['against']}" for row in lost[name]["evaluations"] if row["found"]),
+        ]
+        for name in order[:SOURCES]
+    ]
+    if not rows:
+        return []
+    more = f"And {len(order) - SOURCES} more sources. " if len(order) > SOURCES else ""
+    clean = [name for name in summaries if name not in lost]
+    note = f"{more}None was removed from {listed(clean, NAMED)}." if clean else more
+    columns = ["source", "documents", "removed", "share", "different items"]
+    return [Table(title="By source", columns=columns, rows=rows, note=note)]
+
+
+def _excerpts(summaries: Mapping[str, Row]) -> list[Excerpt]:
+    """Unlike ones first: one of each way, form and suite, then others."""
+    unlike: dict[tuple[str, str, str], Excerpt] = {}
+    alike: list[Excerpt] = []
+    for source, summary in summaries.items():
+        for row in summary["evaluations"]:
+            for each in row["passages"]:
+                before, text, after = each["passage"]
+                about = f"{row['against']}, item {each['item']}: {each['part']} {each['coverage']:.0%}"
+                title = f"{source} · {about}, {each['way']}, {each['form']}"
+                excerpt = Excerpt(title=title, before=before, text=text, after=after)
+                if unlike.setdefault((each["way"], each["form"], row["against"]), excerpt) is not excerpt:
+                    alike.append(excerpt)
+    return [*unlike.values(), *alike][:SHOWN]

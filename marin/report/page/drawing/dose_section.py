@@ -1,0 +1,98 @@
+"""The section on doses of test items, from its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from marin.evaluation.dose import stem_of
+from marin.report.page.drawing import units
+from marin.report.page.drawing.model import Evidence, Finding, Series, SeriesPlot, Table
+
+SHORT = {
+    "items read against items unread": "read or not",
+    "test items against items never published": "test or new",
+    "the gap between prompt forms": "between forms",
+    "accuracy above the parent's": "accuracy",
+}
+
+
+def dose_section(report: dict[str, Any]) -> Evidence:
+    """Verdict, and each detector by dose: a picture over the seeds, and the sizes of its effect."""
+    detectors: dict[str, dict[str, Any]] = report["detectors"]
+    doses = [str(dose) for dose in report["doses"]]
+    places = [float(place) for place in range(len(doses))]
+    series = [
+        Series(
+            name=_short(name),
+            x=places,
+            y=[median(each["z"][dose]) for dose in doses],
+            low=[min(each["z"][dose]) for dose in doses],
+            high=[max(each["z"][dose]) for dose in doses],
+        )
+        for name, each in detectors.items()
+    ]
+    return Evidence(
+        title="Dose: how often must a test item be read until it shows?",
+        finding=Finding(report["finding"]),
+        verdict=report["verdict"],
+        paragraphs=[
+            "The same run goes on from the same checkpoint, with a few test items mixed into its data so many times, "
+            "in several seeds. Clean runs are tested on the same items: what is flagged there is a false alarm."
+        ],
+        plots=[
+            SeriesPlot(
+                title="Each detector by dose",
+                x_label="how often each leaked item was read",
+                y_label="standard errors above zero",
+                series=series,
+                ticks=dict(zip(places, ["clean" if dose == "0" else f"{dose} ×" for dose in doses], strict=True)),
+                line=report["threshold"],
+                note=f"Line: median over seeds; band: from the lowest to the highest. Above the dashed line (more than "
+                f"{units.tick(report['threshold'])}) a detector raises the alarm.",
+            )
+        ],
+        tables=[_effects(detectors, doses), _counted(report)],
+    )
+
+
+def _short(name: str) -> str:
+    """For the end of a line."""
+    form = name.partition(" (")[2].removesuffix(" prompts)")
+    return f"{SHORT.get(stem_of(name), stem_of(name))}{f', {form}' if form else ''}"
+
+
+def _effects(detectors: dict[str, dict[str, Any]], doses: Sequence[str]) -> Table:
+    return Table(
+        title="How large the effect is",
+        columns=["detector", "unit", *("clean" if dose == "0" else f"× {dose}" for dose in doses), "sees it from"],
+        rows=[
+            [
+                name,
+                each["unit"],
+                *(units.signed(median(each["value"][dose]), 3) for dose in doses),
+                "—" if each["sees_from"] is None else str(each["sees_from"]),
+            ]
+            for name, each in detectors.items()
+        ],
+        note="Medians over seeds. Sees it from: the least dose from which every seed is flagged.",
+    )
+
+
+def _counted(report: dict[str, Any]) -> Table:
+    return Table(
+        title="What was really read, by count",
+        columns=["dose", "seeds", "test items", "of", "windows that hold one"],
+        rows=[
+            [
+                dose,
+                str(len(runs)),
+                str(round(median(each["items"] for each in runs))),
+                str(runs[0]["of"]),
+                str(round(median(each["copies"] for each in runs))),
+            ]
+            for dose, runs in sorted(report["counted"].items(), key=lambda counted: int(counted[0]))
+        ],
+        note="Medians over seeds. An item that lies across the end of a window counts in both.",
+    )

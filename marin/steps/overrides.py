@@ -1,0 +1,156 @@
+"""``--set STEP.FIELD=VALUE``: an experiment with other values in some fields, and every step made from them anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+from marin.errors import BadField, MarinError
+from marin.steps.experiment import Experiment
+from marin.steps.field_types import write_type
+from marin.steps.replacing import fields_of, replaced
+from marin.steps.step import ExecutorStep
+
+NEAR = 3  # names that an error offers
+
+
+class Change(NamedTuple):
+    """One field of one step, the value as it was typed."""
+
+    step: ExecutorStep[Any]
+    path: tuple[str, ...]
+    typed: str
+
+    def written(self) -> str:
+        return f"{self.step.name}.{'.'.join(self.path)}={self.typed}"
+
+
+def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
+    """The same experiment with these fields changed; no settings give the experiment itself.
+
+    settings: ``STEP.FIELD=VALUE``. STEP is a label, or ``op/label``; FIELD may go on (``optimizer.peak_lr``,
+    ``batch.at.0``, ``schedule.rewarmups.0.steps``). VALUE is parsed as the field is annotated: ``1e-4``, ``true``,
+    ``none``, an enum's value, JSON for what has fields. Raises BadField naming the nearest step or field, and whatever
+    the changed steps raise.
+    """
+    changes = [_parsed(experiment, setting) for setting in settings]
+    if not changes:
+        return experiment
+    made: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    lines: dict[str, tuple[str, ...]] = {}
+    for step in experiment.steps():  # dependencies first
+        reads = {line: None for each in step.dependencies for line in lines.get(made[each].identity, ())}
+        new = replaced(step, made)
+        for change in changes:
+            if change.step == step:
+                new = cast(ExecutorStep[Any], _changed(new, change.path, change))
+                reads[change.written()] = None
+        made[step] = new
+        if reads:
+            lines[new.identity] = tuple(reads)
+    results = {name: made[step] for name, step in experiment.results.items()}
+    return dataclasses.replace(experiment, results=results, changes=lines)
+
+
+def _parsed(experiment: Experiment, setting: str) -> Change:
+    where, equals, typed = setting.partition("=")
+    if not equals or "." not in where:
+        raise BadField(f"--set {setting}: wanted STEP.FIELD=VALUE, such as mantis.optimizer.peak_lr=1e-4")
+    found: dict[str, list[ExecutorStep[Any]]] = {}
+    for step in experiment.steps():
+        for name in {step.label, step.name} - {""}:
+            found.setdefault(name, []).append(step)
+    # A label may hold a point itself: the longest one that fits is meant.
+    fitting = [name for name in found if where.startswith(f"{name}.")]
+    if not fitting:
+        near = difflib.get_close_matches(where.partition(".")[0], found, n=NEAR)
+        raise BadField(f"--set {setting}: no step has that label{_or_rather(near, sorted(found))}")
+    name = max(fitting, key=len)
+    path = tuple(where.removeprefix(f"{name}.").split("."))
+    steps = [step for step in found[name] if path[0] in fields_of(step)]
+    if not steps:
+        fields = sorted({field for step in found[name] for field in fields_of(step)})
+        near = difflib.get_close_matches(path[0], fields, n=NEAR)
+        raise BadField(f"--set {setting}: {found[name][0].name} has no field {path[0]!r}{_or_rather(near, fields)}")
+    deepest = max(_depth(step, path) for step in steps)
+    steps = [step for step in steps if _depth(step, path) == deepest]
+    if len(steps) > 1:
+        names = ", ".join(step.name for step in steps)
+        raise BadField(f"--set {setting}: {names} have that label and field; write one of them with its operator")
+    return Change(steps[0], path, typed)
+
+
+def _depth(holder: Any, path: tuple[str, ...]) -> int:
+    """How much of the path is there."""
+    for depth, name in enumerate(path):
+        if isinstance(holder, Mapping):
+            holder = {str(key): item for key, item in cast(Mapping[Any, Any], holder).items()}.get(name)
+        elif isinstance(holder, tuple):
+            items = cast(tuple[Any, ...], holder)
+            holder = items[int(name)] if name.isdecimal() and int(name) < len(items) else None
+        else:
+            holder = getattr(holder, name, None)
+        if holder is None:
+            return depth
+    return len(path)
+
+
+def _changed(holder: Any, path: tuple[str, ...], change: Change, hint: Any = Any) -> Any:
+    """``holder`` with the value below ``path`` in it replaced."""
+    if not path:
+        return _read(change, hint)
+    name, rest = path[0], path[1:]
+    if dataclasses.is_dataclass(holder) and not isinstance(holder, type):
+        fields = fields_of(holder)
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=NEAR)
+            kind = type(holder).__name__
+            raise BadField(f"--set {change.written()}: {kind} has no field {name!r}{_or_rather(near, sorted(fields))}")
+        value = _changed(getattr(holder, name), rest, change, fields[name])
+        return dataclasses.replace(holder, **{name: value})
+    if isinstance(holder, Mapping):
+        mapping = cast(Mapping[Any, Any], holder)
+        items = {str(key): key for key in mapping}
+        if name not in items:
+            raise BadField(f"--set {change.written()}: nothing at {name!r}{_or_rather([], list(items))}")
+        value = _changed(mapping[items[name]], rest, change, (*typing.get_args(hint), Any, Any)[1])
+        return {**mapping, items[name]: value}
+    if isinstance(holder, tuple):
+        places = cast(tuple[Any, ...], holder)
+        if not name.isdecimal() or int(name) >= len(places):
+            raise BadField(f"--set {change.written()}: {name!r} is no place among {len(places)}, counted from 0")
+        value = _changed(places[int(name)], rest, change, (*typing.get_args(hint), Any)[0])
+        return (*places[: int(name)], value, *places[int(name) + 1 :])
+    raise BadField(
+        f"--set {change.written()}: what {name!r} is to be a field of is {holder!r}; set that itself, as JSON if it "
+        "has fields"
+    )
+
+
+def _read(change: Change, hint: Any) -> Any:
+    """The typed value as the annotation wants it. Raises BadField."""
+    from pydantic import TypeAdapter, ValidationError
+
+    typed = change.typed
+    wanted = write_type(hint)
+    if hint is Any or "ExecutorStep" in wanted:
+        raise BadField(f"--set {change.written()}: that field holds steps, or anything; change the experiment file")
+    try:
+        reader: TypeAdapter[Any] = TypeAdapter(hint)
+        if typed.casefold() in ("none", "null"):
+            return reader.validate_python(None)
+        return reader.validate_json(typed) if typed[:1] in ("{", "[", '"') else reader.validate_strings(typed)
+    except ValidationError as error:
+        why = "; ".join(dict.fromkeys(each["msg"] for each in error.errors()))
+        raise BadField(f"--set {change.written()}: wanted {wanted}: {why}") from error
+    except MarinError:
+        raise
+    except Exception as error:  # an annotation that pydantic makes nothing of
+        raise BadField(f"--set {change.written()}: {wanted} cannot be typed; change the experiment file") from error
+
+
+def _or_rather(near: list[str], every: list[str]) -> str:
+    return f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(every)}"

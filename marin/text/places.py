@@ -1,0 +1,165 @@
+"""The words of a text as 64-bit numbers, with their places: what overlaps are looked for in.
+
+Shapes: B bytes of the folded text in UTF-8, T words. A word is a run of letters and digits; single Latin letters are
+none, so that the labels of choices, plurals and possessives neither part nor join anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from marin.text.fold import fold, fold_positions
+
+type U64 = npt.NDArray[np.uint64]
+type I64 = npt.NDArray[np.int64]
+
+CALCULATOR_TAG = re.compile(r"<<[^<>\n]*>>")
+# As JSON and many languages write what is not ASCII, and the ends of lines.
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ESCAPED_SPACES = (b"\\n", b"\\t", b"\\r")
+_NOTHING = "\u200b"  # folded away
+# So many letters one by one are a text with spaces put between its letters, not an enumeration.
+SPACED = 24
+
+_SPACE = 32
+_KEPT = bytes(
+    ord(chr(byte).lower()) if chr(byte).isalnum() and byte < 128 else byte if byte >= 128 else _SPACE
+    for byte in range(256)
+)
+_BYTES = 8  # of a word that go into its number at once
+_LONGEST = 64  # bytes: what differs only after these, and is as long, is one word
+_MASKS = np.array([(1 << 8 * count) - 1 for count in range(_BYTES + 1)], dtype=np.uint64)
+_LENGTHS = np.uint64(0x9E3779B97F4A7C15)  # odd
+
+
+@dataclass(frozen=True)
+class Words:
+    """numbers: (T,) equal words, equal numbers. starts, ends: (T,) bytes of the folded text, ends excluded.
+
+    digits: (T,) whether a word begins with one.
+    letters: the letters and digits of stretches that are spelt out, as words of their own; None if there are none.
+    """
+
+    text: str
+    numbers: U64
+    starts: I64
+    ends: I64
+    digits: npt.NDArray[np.bool_]
+    letters: Words | None
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """The characters of the text from word first to word last, the end excluded."""
+        plain = _plain(self.text)
+        folded = fold(plain)
+        start, end = int(self.starts[first]), int(self.ends[last])
+        if not folded.isascii():
+            encoded = folded.encode()
+            start, end = len(encoded[:start].decode()), len(encoded[:end].decode())
+        places = fold_positions(plain)
+        return places[start], places[end - 1] + 1
+
+
+def words_of(text: str) -> Words:
+    """The words of a text, without calculator tags."""
+    padded, starts, ends, single = _runs(_encoded(text))
+    letters = _spelt_out(text, padded, starts, single)
+    numbers, starts, ends, digits = _words(padded, starts, ends, single)
+    return Words(text, numbers, starts, ends, digits, letters)
+
+
+def numbers_of(texts: Iterable[str]) -> Iterator[tuple[U64, npt.NDArray[np.bool_]]]:
+    """The numbers and the digits of what words_of gives for each text, much quicker for many short ones."""
+    encoded = [_encoded(text) for text in texts]
+    numbers, starts, _, digits = _words(*_runs(b" ".join(encoded)))
+    ends = np.cumsum([len(each) + 1 for each in encoded], dtype=np.int64)
+    borders = [0, *np.searchsorted(starts, ends).tolist()]
+    return ((numbers[first:last], digits[first:last]) for first, last in pairwise(borders))
+
+
+def mix(numbers: U64) -> U64:
+    """splitmix64's finaliser: every input bit reaches every output bit (Steele, Lea and Flood 2014)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def letters_of(text: str) -> U64:
+    """What ``letters`` would be numbered if every word of this text were spelt out."""
+    encoded = _encoded(text).replace(b" ", b"")
+    return _letter_numbers(np.frombuffer(encoded, dtype=np.uint8))
+
+
+def _encoded(text: str) -> bytes:
+    """Letters and digits in lower case, all else as spaces, in UTF-8."""
+    encoded = fold(_plain(text)).encode()
+    if b"\\" in encoded:
+        for escape in _ESCAPED_SPACES:
+            encoded = encoded.replace(escape, b"  ")
+    return encoded.translate(_KEPT)
+
+
+def _plain(text: str) -> str:
+    """Without calculator tags and with escaped characters for what they stand for; as long as it was."""
+    if "<<" in text:
+        text = CALCULATOR_TAG.sub(lambda tag: " " * len(tag.group()), text)
+    if "\\u" in text:
+        text = _ESCAPE.sub(_escaped, text)
+    return text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = chr(int(found[1], 16))
+    return " " * 6 if "\ud800" <= character <= "\udfff" else character + _NOTHING * 5
+
+
+def _runs(encoded: bytes) -> tuple[npt.NDArray[np.uint8], I64, I64, npt.NDArray[np.bool_]]:
+    """The bytes, with zeros at the end; where what is no space begins and ends; which of it is one character."""
+    padded = np.frombuffer(encoded + bytes(_LONGEST), dtype=np.uint8)
+    inside = np.zeros(len(encoded) + 2, dtype=np.bool_)
+    np.not_equal(padded[: len(encoded)], _SPACE, out=inside[1:-1])
+    borders = np.flatnonzero(inside[1:] != inside[:-1])
+    starts, ends = borders[::2], borders[1::2]
+    return padded, starts, ends, (ends - starts == 1) & (padded[starts] < 128)
+
+
+def _words(
+    padded: npt.NDArray[np.uint8], starts: I64, ends: I64, single: npt.NDArray[np.bool_]
+) -> tuple[U64, I64, I64, npt.NDArray[np.bool_]]:
+    """Numbers, starts, ends and digits of all but single letters."""
+    words = ~(single & (padded[starts] > ord("9")))
+    starts, ends = starts[words], ends[words]
+    return _numbers(padded, starts, ends - starts), starts, ends, padded[starts] <= ord("9")
+
+
+def _numbers(padded: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U64:
+    eights = np.ndarray(len(padded) - _BYTES + 1, np.uint64, padded, strides=1)  # at every byte, the eight from there
+    read = eights[starts] & _MASKS[np.minimum(lengths, _BYTES)]
+    numbers = mix(read + lengths.astype(np.uint64) * _LENGTHS)
+    longer, offset = np.flatnonzero(lengths > _BYTES), _BYTES
+    while len(longer) and offset < _LONGEST:
+        read = eights[starts[longer] + offset] & _MASKS[np.minimum(lengths[longer] - offset, _BYTES)]
+        numbers[longer] = mix(numbers[longer] * _LENGTHS + read)
+        offset += _BYTES
+        longer = longer[lengths[longer] > offset]
+    return numbers
+
+
+def _letter_numbers(letters: npt.NDArray[np.uint8]) -> U64:
+    return mix((letters.astype(np.uint64) + np.uint64(1)) * _LENGTHS)
+
+
+def _spelt_out(text: str, padded: npt.NDArray[np.uint8], starts: I64, single: npt.NDArray[np.bool_]) -> Words | None:
+    borders = np.flatnonzero(np.diff(np.concatenate(([0], single.view(np.int8), [0]))))
+    first, last = borders[::2], borders[1::2]
+    long = last - first >= SPACED
+    if not long.any():
+        return None
+    places = np.concatenate([starts[a:b] for a, b in zip(first[long].tolist(), last[long].tolist(), strict=True)])
+    letters = padded[places]
+    return Words(text, _letter_numbers(letters), places, places + 1, letters <= ord("9"), None)

@@ -1,0 +1,161 @@
+"""Work in a process of its own, seen from the one that waits for it: what it tells, prints and fails with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from marin import errors
+from marin.fingerprint.observation.listening import answering, current
+from marin.fingerprint.observation.observation import Observation, Scope
+from marin.training.hanging import HangWatch
+
+LOG_LINES_SHOWN = 15
+DEBOUNCE_SECONDS = 0.5  # a scheduler and a wrapper may both pass one signal on
+
+
+def run_child(
+    specification: Path,
+    log: Path,
+    hear: Callable[..., None],
+    printed: Callable[[str], None],
+    *,
+    called: str,
+    environment: Mapping[str, str],
+    on_stop: Callable[[Callable[[], object]], object],
+    hanging: HangWatch,
+    failed: type[errors.MarinError],
+) -> None:
+    """Run marin.training.main on a specification to its end. log: for everything that the process prints.
+
+    hear: is told its events, in order. printed: each of its lines, some of them only with the next event. called: in
+    messages. on_stop: is given what kills it. It dies with this process, but SIGTERM to this one goes to it first.
+    Raises what it raised, if it is an error of ours; Preempted; ProcessLost if it was killed or stood still; else
+    ``failed``. The last two have the end of the log.
+    """
+    lines = Printed(log)
+    reading, writing = os.pipe()
+    here = current()
+    scope = here.scope if here is not None else Scope()
+    failure: dict[str, Any] | None = None
+    with log.open("ab") as output, os.fdopen(reading, encoding="utf-8") as events:
+        try:
+            with answering():
+                process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "marin.training.main", str(specification), str(writing)),
+                        *(str(os.getpid()), json.dumps(scope.to_plain())),
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=dict(environment),
+                    pass_fds=(writing,),
+                )
+        finally:
+            os.close(writing)
+        try:
+            on_stop(process.kill)
+            with _passing_on_sigterm(process), hanging.of(process):
+                for line in events:
+                    lines.tell(printed)
+                    facts = json.loads(line)
+                    match facts.pop("event"):
+                        case "failed":
+                            failure = facts
+                        case "observed":
+                            if here is not None:
+                                here.join(Observation.from_plain(facts))
+                        case event:
+                            hear(event, **facts)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            # Closing its input tells the process to go, if it is still there.
+            process.communicate()
+    lines.tell(printed, ended=True)
+    if failure is not None:
+        if failure["missing"]:
+            raise ModuleNotFoundError(failure["message"], name=failure["missing"])
+        kind = getattr(errors, failure["kind"], None)
+        if isinstance(kind, type) and issubclass(kind, errors.MarinError):
+            raise kind(failure["message"])
+        raise failed(f"{failure['kind']}: {failure['message']}; the end of {log}:\n{_tail(log)}")
+    if process.returncode == -signal.SIGTERM:
+        raise errors.Preempted(
+            f"preempted (SIGTERM): {called} ended without a save; it goes on from the last one, if any"
+        )
+    if process.returncode != 0:
+        kind = errors.ProcessLost if process.returncode < 0 else failed
+        if process.returncode == -signal.SIGABRT:
+            kind = errors.ProcessAborted
+        ended = hanging.found or _how_it_ended(called, process.returncode)
+        raise kind(f"{ended}; the end of {log}:\n{_tail(log)}")
+
+
+@contextmanager
+def _passing_on_sigterm(process: subprocess.Popen[bytes]) -> Generator[None]:
+    """SIGTERM, with which a machine is taken away, goes to the training process; what it means to this one comes when
+    that has saved and ended, or at once with a second signal."""
+    before = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+        yield
+        return
+    told = 0.0
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        nonlocal told
+        if not told:
+            told = time.monotonic()
+            process.terminate()
+        elif time.monotonic() - told > DEBOUNCE_SECONDS:
+            signal.signal(signal.SIGTERM, before)
+            signal.raise_signal(signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if told:
+        signal.raise_signal(signal.SIGTERM)
+
+
+class Printed:
+    """What is added to a file from now on, in whole lines."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._seen = log.stat().st_size if log.exists() else 0
+
+    def tell(self, listener: Callable[[str], None], *, ended: bool = False) -> None:
+        with self._log.open("rb") as handle:
+            handle.seek(self._seen)
+            added = handle.read()
+        whole = added if ended else added[: added.rfind(b"\n") + 1]
+        self._seen += len(whole)
+        for line in whole.decode(errors="replace").removesuffix("\n").split("\n") if whole else ():
+            listener(line.rstrip("\r").rpartition("\r")[2])  # of a progress bar, how it ended
+
+
+def _how_it_ended(called: str, status: int) -> str:
+    if status < 0:
+        return f"{called} was killed by signal {-status} (9 is also what running out of memory looks like)"
+    return f"{called} ended with status {status} and without saying why"
+
+
+def _tail(log: Path) -> str:
+    with log.open(encoding="utf-8", errors="replace") as handle:
+        return "".join(deque(handle, LOG_LINES_SHOWN)).rstrip()

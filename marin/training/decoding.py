@@ -1,0 +1,179 @@
+"""Greedy continuation of token sequences with a cache of keys and values. Imports JAX and Levanter.
+
+Levanter's own engine does the same with pages; on a CPU its attention goes through every row and every token of a
+prompt one after the other. Here a batch of prompts lies side by side, padded on the left, and what all of them begin
+with is computed once.
+
+Shapes: B rows, Q tokens of a call, K places of the cache.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import haliax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from haliax import Axis, NamedArray
+
+from marin.training.chips import Chips
+
+CHUNK = 32  # places: lengths are rounded to it, and so many tokens are generated between looks at the text
+
+
+class Cache(NamedTuple):
+    """keys, values: (layer, batch, place, kv_head, head_size)."""
+
+    keys: NamedArray
+    values: NamedArray
+
+
+def empty_cache(model: Any, rows: int, places: int, chips: Chips) -> Cache:
+    attention = model.config.attention_config()
+    axes = (
+        model.transformer.layers.Block,
+        Axis("batch", rows),
+        Axis("place", places),
+        attention.KVHeads,
+        attention.HeadSize,
+    )
+    return Cache(chips.zeros(axes), chips.zeros(axes))
+
+
+def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Cache]:
+    """((B, Q, embed) activations, cache with these tokens in places first to first + Q).
+
+    tokens: (B, Q). common: what all rows share lies in the places before. padding: (B,) places after those that are
+    empty.
+    """
+    rows, count = tokens.shape
+    places = first + jnp.arange(count)
+    positions = jnp.where(places < common, places, jnp.maximum(places - padding[:, None], 0))
+    positions = haliax.named(jnp.broadcast_to(positions, (rows, count)), ("batch", "position"))
+    key = jnp.arange(cache.keys.axis_size("place"))
+    filled = (key < common) | (key >= common + padding[:, None])  # (B, K)
+    seen = haliax.named(
+        filled[:, None, :] & (key[None, None, :] <= places[None, :, None]), ("batch", "position", "place")
+    )
+
+    layers = model.transformer.layers
+
+    # The whole cache is carried along and written to in place: a scan that gave each layer's back would copy it.
+    def layer(carry: tuple[NamedArray, Cache], block: Any, number: NamedArray) -> tuple[NamedArray, Cache]:
+        x, cache = carry
+        attention, normed = block.self_attn, block.input_layernorm(x)
+        q, k, v = (project(normed) for project in (attention.q_proj, attention.k_proj, attention.v_proj))
+        if attention.config.qk_norm is not None:
+            q, k = attention.q_norm(q), attention.k_norm(k)
+        q, k = attention.rot_embs(q, positions), attention.rot_embs(k, positions)
+        at = {layers.Block: number.array, "place": first}
+        cache = Cache(*(held.updated_slice(at, _placed(new, held)) for held, new in zip(cache, (k, v), strict=True)))
+        keys, values = (held[layers.Block, number.array] for held in cache)
+        scores = haliax.dot(q, keys, axis="head_size") / math.sqrt(attention.config.HeadSize.size)
+        shares = haliax.nn.softmax(haliax.where(seen, scores, -1e9), axis="place")
+        mixed = haliax.dot(shares, values, axis="place").flatten_axes(("kv_head", "q_heads_per_group"), "heads")
+        x = x + attention.o_proj(mixed)
+        return x + block.mlp(block.post_attention_layernorm(x)), cache
+
+    x = model.embeddings.embed(haliax.named(tokens, ("batch", "position")))
+    x, cache = haliax.fold(layer, layers.Block)((x, cache), layers.stacked, haliax.arange(layers.Block))
+    return model.transformer.norm(x), haliax.auto_sharded(cache)
+
+
+def _placed(new: NamedArray, held: NamedArray) -> NamedArray:
+    """One layer's keys or values of new tokens, as a piece of the cache."""
+    layer, *others = held.axes
+    piece = new.rename({"position": "place"}).rearrange([axis.name for axis in others])
+    return piece.broadcast_axis(layer.resize(1))
+
+
+@partial(jax.jit, donate_argnums=1)
+def _fill(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Cache]:
+    """((B,) the likeliest token after the last, cache)."""
+    x, cache = extend(model, cache, tokens, first, common, padding)
+    return _likeliest(model, x["position", -1]), cache
+
+
+@partial(jax.jit, donate_argnums=1)
+def _go_on(model: Any, cache: Cache, last: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Any, Cache]:
+    """((B,) the token after those, (B, CHUNK) ``last`` and those that follow it, cache)."""
+
+    def step(carry: tuple[Any, Cache], number: Any) -> tuple[tuple[Any, Cache], Any]:
+        token, cache = carry
+        x, cache = extend(model, cache, token[:, None], first + number, common, padding)
+        return (_likeliest(model, x["position", 0]), cache), token
+
+    (token, cache), made = jax.lax.scan(step, (last, cache), jnp.arange(CHUNK))
+    return token, made.T, cache
+
+
+def _likeliest(model: Any, x: NamedArray) -> Any:
+    logits = haliax.dot(x, model.get_lm_head(), axis="embed")
+    return jnp.argmax(logits.rearrange(("batch", "vocab")).array, axis=-1).astype(jnp.int32)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _spread(shared: Cache, rows: int, places: int) -> Cache:
+    """The one row of a cache in each of several rows of a longer one."""
+
+    def wider(held: NamedArray) -> NamedArray:
+        axes = [axis.resize({"batch": rows, "place": places}.get(axis.name, axis.size)) for axis in held.axes]
+        one = held["batch", 0].broadcast_axis(Axis("batch", rows))
+        return haliax.zeros(axes).updated_slice({"place": 0}, one.rearrange([axis.name for axis in axes]))
+
+    return haliax.auto_sharded(Cache(*map(wider, shared)))
+
+
+def continued(
+    model: Any,
+    prompts: Sequence[np.ndarray],
+    most: int,
+    end: int,
+    finished: Callable[[Sequence[int]], bool],
+    chips: Chips,
+) -> list[list[int]]:
+    """The likeliest continuations of one batch; see marin.evaluation.language_model."""
+    longest = max(map(len, prompts))
+    # The shared beginning, short of the last token of the shortest prompt; rounded, so that there are few shapes.
+    alike = min(map(len, prompts)) - 1
+    for prompt in prompts[1:]:
+        differ = np.flatnonzero(prompt[:alike] != prompts[0][:alike])
+        alike = int(differ[0]) if len(differ) else alike
+    common = alike // CHUNK * CHUNK
+    places = common + -(-(longest - common) // CHUNK) * CHUNK
+    rows = chips.rounded(len(prompts))
+    laid = [*prompts, *[prompts[-1]] * (rows - len(prompts))]
+    padding = chips.spread(np.array([places - len(prompt) for prompt in laid], np.int32))
+    tokens = np.zeros((rows, places - common), np.int32)
+    for row, prompt in enumerate(laid):
+        tokens[row, places - common - len(prompt[common:]) :] = prompt[common:]
+    capacity = places + -(-most // CHUNK) * CHUNK
+    made: list[list[int]] = [[] for _ in prompts]
+    going = set(range(len(prompts)))
+    with chips.at_work():
+        if common:
+            once = np.repeat(np.asarray(prompts[0][:common])[None], chips.count, axis=0)  # a row for each chip
+            nothing = chips.spread(np.zeros(chips.count, np.int32))
+            shared = empty_cache(model, chips.count, common, chips)
+            _, shared = _fill(model, shared, chips.spread(once), 0, common, nothing)
+            cache = _spread(shared, rows, capacity)
+        else:
+            cache = empty_cache(model, rows, capacity, chips)
+        last, cache = _fill(model, cache, chips.spread(tokens), common, common, padding)
+        for first in range(places, capacity, CHUNK):
+            last, chunk, cache = _go_on(model, cache, last, first, common, padding)
+            for row, new in enumerate(chips.whole(chunk).tolist()):
+                if row not in going:
+                    continue
+                made[row] += new
+                if end in new or len(made[row]) >= most or finished(made[row]):
+                    going.discard(row)
+                    made[row] = made[row][: made[row].index(end)] if end in made[row] else made[row][:most]
+            if not going:
+                break
+    return made

@@ -1,0 +1,81 @@
+"""A checkpoint as a Hugging Face model. Imports JAX and Levanter: do so inside run()."""
+
+# pyright: basic
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from pathlib import Path
+
+from marin.data.tokenizer import CONFIG, TOKENIZER
+from marin.errors import UnreadableCheckpoint
+from marin.store.files.directory import Directory
+from marin.training import checkpoint
+from marin.training.model import Architecture, Precision
+
+CLASSES = {Architecture.LLAMA: "LlamaForCausalLM", Architecture.QWEN3: "Qwen3ForCausalLM"}
+# Levanter's own, for encoders and decoders: as a default of generation they would forbid an answer to begin.
+NOT_OURS = ("begin_suppress_tokens", "decoder_start_token_id")
+
+
+def export_name(step: int, tokens: int) -> str:
+    """``step192000-tokens3264B``: three digits below 1,000 billion tokens."""
+    billions = tokens / 1e9
+    if billions >= 1000:
+        return f"step{step}-tokens{billions:.0f}B"
+    decimals = max(0, 2 - int(f"{billions:e}".rpartition("e")[2])) if billions else 0
+    text = f"{billions:.{decimals}f}"
+    return f"step{step}-tokens{text.rstrip('0').rstrip('.') if '.' in text else text}B"
+
+
+def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: bool, precision: Precision) -> None:
+    """Write config.json, generation_config.json, safetensors and the tokenizer's files into a local folder.
+
+    averaged: the moving average of the weights. Raises UnreadableCheckpoint if there is none, or if the weights cannot
+    be read.
+    """
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import AxisType
+    from levanter.compat.hf_checkpoints import load_tokenizer
+
+    from marin.training.bucket_address import find_buckets
+    from marin.training.finite import non_finite_arrays, write_arrays
+    from marin.training.hub_offline import hub_offline
+    from marin.training.levanter_model import levanter_config, load_weights
+
+    for noisy in ("levanter.tensorstore_serialization", "levanter.compat.hf_checkpoints"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)  # of static fields, and of what is not on the hub
+    find_buckets()
+    facts = checkpoint.read_facts(source)
+    checkpoint.verify(source)
+    if averaged and not facts.averaged:
+        raise UnreadableCheckpoint(
+            f"{source.url} keeps no moving average of the weights; export Weights.LAST, or train with Adam(ema=…)"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (TOKENIZER, CONFIG):
+        (folder / name).write_bytes(tokenizer.read_bytes(name))
+    dtype = {Precision.FLOAT32: jnp.float32, Precision.BFLOAT16: jnp.bfloat16}[precision]
+    mesh = jax.make_mesh((jax.local_device_count(),), ("data",), axis_types=(AxisType.Auto,))
+    with hub_offline(), jax.set_mesh(mesh):
+        loaded = load_tokenizer(str(folder))
+        config = dataclasses.replace(levanter_config(facts.model), reference_checkpoint=str(folder), tokenizer=loaded)
+        fits = facts.model.hidden % mesh.size == 0
+        model = load_weights(source, facts, averaged=averaged, mesh=mesh, spread=fits)
+        if found := non_finite_arrays(model):
+            raise UnreadableCheckpoint(f"{source.url} holds {write_arrays(found)}; export an earlier checkpoint")
+        converter = config.hf_checkpoint_converter().with_config_overrides(
+            {
+                "architectures": [CLASSES[facts.model.architecture]],
+                "dtype": dtype.dtype.name,
+                "head_dim": facts.model.head_size,  # Levanter leaves out one that is not hidden / heads
+            }
+        )
+        converter.save_pretrained(model, str(folder), save_reference_code=False, save_tokenizer=False, dtype=dtype)
+    written = folder / "config.json"
+    content = {name: held for name, held in json.loads(written.read_text()).items() if name not in NOT_OURS}
+    written.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+    generation = {name: content[name] for name in ("bos_token_id", "eos_token_id", "pad_token_id") if name in content}
+    (folder / "generation_config.json").write_text(json.dumps(generation, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,53 @@
+"""Batches that are not drawn independently, by the losses of consecutive steps. Shapes: n steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from marin.training.health.curves import NORMAL, Curve
+from marin.training.health.level_shift import around_course
+
+SHORTEST = 80  # steps
+LAGS = 8
+SURE = 6.0  # of the largest of so many z
+STRONG = 0.3  # correlation below which nobody should care
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The strongest correlation between losses. lag: steps apart. pattern: in words."""
+
+    lag: int
+    correlation: float
+    z: float
+    pattern: str
+
+
+def waves(held: Curve) -> Wave | None:
+    """None where losses scatter independently around their course, as those of independent batches do.
+
+    The course is that of a loss curve; outliers are cut to five deviations. z = r·√n.
+    """
+    n = len(held)
+    if n < SHORTEST:
+        return None
+    residual, _ = around_course(held)
+    residual -= np.median(residual)
+    limit = 5 * NORMAL * float(np.median(np.abs(residual)))
+    residual = np.clip(residual, -limit, limit)
+    total = float((residual * residual).sum())
+    if not total:
+        return None
+    correlations = [float((residual[:-lag] * residual[lag:]).sum()) / total for lag in range(1, LAGS + 1)]
+    strong = np.abs(correlations)
+    lag = int(np.argmax(strong >= 0.9 * strong.max())) + 1  # the first of those that are as strong
+    found = correlations[lag - 1]
+    z = abs(found) * math.sqrt(n)
+    if z < SURE or abs(found) < STRONG:
+        return None
+    period = 2 * lag if found < 0 else lag
+    stretches = found > 0 and correlations[0] > 0
+    return Wave(lag, found, z, "like ones come in stretches" if stretches else f"they repeat every {period} steps")

@@ -1,0 +1,71 @@
+"""What the machines that a training may run on ask of it, known before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from marin import Accelerator
+from marin.errors import BadField
+from marin.training.model import ModelShape
+
+
+def must_share_batches(called: str, batches: Mapping[int, int], accelerator: Accelerator, tensor: int) -> None:
+    """All chips, or groups of ``tensor``, take equally many sequences of a batch. batches: first step → sequences.
+
+    Raises BadField.
+    """
+    shares = accelerator.chips // tensor
+    each = "chips" if tensor == 1 else f"groups of {tensor} chips"
+    for step, size in batches.items():
+        if rest := size % shares:
+            legal = [near for near in (size - rest, size - rest + shares) if near]
+            raise BadField(
+                f"{called}: a batch of {size:,} sequences, from step {step:,} on, cannot be shared by the "
+                f"{shares:,} {each} of {accelerator}. Nearest that can: "
+                f"{' and '.join(f'{near:,}' for near in legal)}; or make those steps a run of its own on other "
+                "chips, which begins with Fork(…)"
+            )
+
+
+def must_split(called: str, model: ModelShape, tensor: int, accelerators: Iterable[Accelerator]) -> None:
+    """So many chips of a slice hold a part each of every matrix. Raises BadField."""
+    sizes = [(model.kv_heads, "kv_heads of its model"), (model.intermediate, "intermediate of its model")]
+    for size, of in [*sizes, *((each.slice_chips, f"chips of {each.name}") for each in accelerators)]:
+        if tensor < 1 or size % tensor:
+            raise BadField(f"{called}: tensor is {tensor}; wanted a divisor of {size:,}, the {of}")
+
+
+def must_spread(called: str, model: ModelShape, accelerator: Accelerator, tensor: int) -> None:
+    """The chips of a slice, by groups of ``tensor``, hold equal parts of the hidden dimension. Raises BadField."""
+    groups = accelerator.slice_chips // tensor
+    if model.hidden % groups:
+        each = "chips" if tensor == 1 else f"groups of {tensor} chips"
+        raise BadField(
+            f"{called}: the hidden dimension of its model, {model.hidden:,}, cannot be shared by the {groups:,} {each} "
+            f"of {accelerator.name}; take a slice, or several, of a size that divides it"
+        )
+
+
+def must_fit_memory(
+    called: str, size: int, accelerator: Accelerator, what: str = "weights, optimizer state and gradients"
+) -> None:
+    """size: bytes of it, of which each chip of a slice holds an equal part.
+
+    What the activations take depends on much else; without them it is the least that is needed. Raises BadField.
+    """
+    part, memory = size / accelerator.slice_chips / 1e9, accelerator.memory_gb
+    if memory and part > memory:
+        needed = -(-size // int(memory * 1e9))
+        raise BadField(
+            f"{called}: {what} take {size / 1e9:,.1f} GB, which is {part:,.1f} GB on "
+            f"each of the {accelerator.slice_chips:,} chips of {accelerator.name}; one has {memory:g} GB. Without the "
+            f"activations it takes {needed:,} such chips: ask for a larger slice, or make the model smaller"
+        )
+
+
+def must_hold_weights(called: str, model: ModelShape, vocabulary: int, accelerator: Accelerator) -> None:
+    """For a model that is only asked, in float32. Raises BadField."""
+    size = 4 * model.parameters(vocabulary)
+    if model.hidden % accelerator.slice_chips:  # each chip has all of it
+        size *= accelerator.slice_chips
+    must_fit_memory(called, size, accelerator, "its weights")

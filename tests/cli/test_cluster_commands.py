@@ -1,0 +1,54 @@
+"""``marin cluster``: one that is kept on this machine, and what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from marin.cli.exits import Exit
+from tests.support.clusters import free_ports
+from tests.support.project import MARIN
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_cluster_is_kept_asked_and_ended(tmp_path: Path) -> None:
+    """One that starts is let be by a second start, and nothing of Ray answers when it has ended."""
+    unset = {"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "XDG_STATE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset} | {"HOME": str(tmp_path)}
+    (port,) = free_ports(1)
+
+    def marin(*arguments: str, expect: Exit = Exit.OK) -> str:
+        done = subprocess.run(
+            [MARIN, "cluster", *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    assert "no cluster is named" in marin("status", expect=Exit.FAILED)
+    try:
+        said = marin("up", "--cpus", "2", "--dashboard-port", str(port))
+        assert f"Ray dashboard: http://127.0.0.1:{port}" in said
+        token = tmp_path / ".ray/auth_token"
+        assert oct(token.stat().st_mode)[-3:] == "600"
+        assert token.read_text().strip() not in said
+        assert "it runs already" in marin("up")
+        held = json.loads(marin("status", "--json"))
+        assert held["dashboard"] == f"http://127.0.0.1:{port}"
+        assert [node["resources"]["CPU"] for node in held["nodes"]] == [2]
+        assert (held["tasks"], held["jobs"]) == ([], [])
+        assert "127.0.0.1 (head)  alive  0/2 CPU" in marin("status")
+        assert "nothing was submitted" in marin("jobs")
+        assert marin("dashboard").startswith(f"http://127.0.0.1:{port}")
+    finally:
+        said = marin("down")
+    assert "ended the Ray cluster" in said
+    with socket.socket() as tried:
+        assert tried.connect_ex(("127.0.0.1", port)) != 0
+    assert "no cluster of `marin cluster up` runs" in marin("down")

@@ -1,0 +1,113 @@
+"""Which commands a page of the documentation gives, and what it says that they print."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAMS = {
+    *(
+        "./check",
+        "./py",
+        "cd",
+        "chgrp",
+        "chmod",
+        "docker",
+        "export",
+        "gcloud",
+        "git",
+        "hf",
+        "kubectl",
+        "marin",
+        "mkdir",
+        "mkdocs",
+        "pip",
+        "pwd",
+    ),
+    *("python", "ray", "ssh", "trackio", "unset", "uv", "wandb"),
+}
+# What a block without a language begins with that holds no command, and what looks like a command in a sentence.
+TEXT = {
+    "experiments/       what we ask: one file for each GitHub issue",
+    "store < steps < fingerprint < plan < executor < report < upkeep < cli        text  data  training  evaluation",
+    "note: not seen: what other programs read that it starts (grep); 1 step. List what counts in outside(), and a "
+    "change of it is seen",
+    "✓ [1/2] download-files/own  0.00 s",
+    "PatchedCode: Say: this process would not run what the files say:",
+    "note: Say: lib.COUNT is 5, a new process has 0; its own code changes that too, so a change from outside is not "
+    "seen",
+    "begins with 32,519,623,680 parameters of another run's checkpoint, 0 fresh, 0 left out",
+    "stop  pinned/math     lib.rules.BANNED changed (9ccb70d5 → b0f3ea5d) since bundle/dolmino was made",
+    "…",
+    "BadField: Train 'run': a batch of 4,000 sequences, from step 0 on, cannot be shared by the 1,024 chips of "
+    "v4-2048. Nearest that can: 3,072 and 4,096; or make those steps a run of its own on other chips, which begins "
+    "with Fork(…)",
+    "PlanError: train/run asks for v4-2048 (256 hosts), each host with 1 CPU, 4 TPU; the cluster's 5 node(s) have "
+    "1 × v4-16 (of 2 hosts), 2 × v4-8 (of 1 and 1 hosts). Ask for what there is, with tpu(…) | tpu(…) for either of "
+    "two, or give --address of a cluster that has it",
+    "marin needs Python 3.12 or 3.13",
+}
+PLAN = re.compile(r"train +\d+  ≥ ~")  # of a plan; tests/cli/test_troubleshooting.py compares its numbers
+SHELL = re.compile(r"^```(?:sh|bash|)\n(.*?)^```|(?<![`\w])`([^`]+)`", re.MULTILINE | re.DOTALL)
+BESIDE = re.compile(r" {3,}| +# ")  # what stands beside a command
+
+
+@dataclass(frozen=True)
+class Command:
+    """text: as a shell takes it. prints: what the page shows of its output; () where it shows nothing."""
+
+    text: str
+    prints: tuple[str, ...] = ()
+
+
+def is_command(line: str) -> bool:
+    return bool(words := program_and_rest(line)) and words[0] in PROGRAMS
+
+
+def program_and_rest(line: str) -> list[str]:
+    """Without what is set for it alone, and without the place of an environment's programs."""
+    return re.sub(r"^(?:[A-Z_]+=\S+ )*(?:\S*\.venv/bin/)?", "", line).split(maxsplit=1)
+
+
+def commands(page: Path) -> list[Command]:
+    """In their order. In a sentence a command counts that has something behind its name (and subcommand)."""
+    text = re.sub(r"^#.*$", "", page.read_text(), flags=re.MULTILINE)  # a title with a command introduces it
+    text = re.sub(r"^```(?!sh\n|bash\n|\n)\w+\n.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    found: list[Command] = []
+    for block, span in SHELL.findall(text):
+        found += in_block(block, page.name) if block else in_sentence(" ".join(span.split()))
+    return found
+
+
+def in_block(block: str, page: str) -> list[Command]:
+    lines = block.splitlines()
+    shown = [re.sub(r"^(?:\$|next:) ", "", line) for line in lines]
+    if not any(is_command(line) for line in shown):
+        assert lines[0] in TEXT or PLAN.match(lines[0]), (
+            f"{page}: no command that the tests know, and no known text: {lines[0]!r}"
+        )
+        return []
+    asked = any(line.startswith("$ ") for line in lines)
+    found: list[tuple[str, list[str]]] = []
+    printing: list[str] = []
+    for line, bare in zip(lines, shown, strict=True):
+        if is_command(bare) and (line.startswith(("$ ", "next: ")) or not asked):
+            found.append((BESIDE.split(bare)[0], []))
+            if line.startswith("next: "):
+                printing.append(line)
+            else:
+                printing = found[-1][1]
+        elif found:
+            printing.append(line)
+        else:
+            assert asked, f"{page}: is this a command? {line!r}"
+    return [Command(text, tuple(prints)) for text, prints in found]
+
+
+def in_sentence(span: str) -> list[Command]:
+    words = span.replace("\\|", "|").split()
+    is_name = len(words) < 2 or (words[0].endswith(("marin", "ray")) and len(words) < 3 and words[1] != "--help")
+    return [Command(" ".join(words))] if not is_name and is_command(span) and span not in TEXT else []

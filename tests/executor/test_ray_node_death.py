@@ -1,0 +1,97 @@
+"""A node of a Ray cluster that dies while data is made on it: the bytes are those of an undisturbed run."""
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from marin.store.store import Store
+from tests.support.clusters import end
+from tests.support.project import Project
+
+pytestmark = pytest.mark.slow
+
+PATIENCE = 300.0
+FILES, DOCUMENTS, WORDS = 32, 60, 400
+EXPERIMENT = '''
+"""From files to tokens."""
+from pathlib import Path
+
+from marin import Experiment, Scale, executor_main
+from marin_operators.download import FsspecFiles, ReadDocuments
+from marin_operators.exact_dedup import ExactDedup
+from marin_operators.tokenize import Tokenize
+from marin_operators.train_tokenizer import TrainTokenizer
+
+TEXT = Path(__file__).parent / "text"
+
+
+def build(scale: Scale) -> Experiment:
+    read = ReadDocuments(files=FsspecFiles(urls=(str(TEXT / "*.jsonl"),)), label="own")
+    unique = ExactDedup(documents=read, label="own")
+    tokenizer = TrainTokenizer(documents=(unique,), vocabulary=1000, label="own")
+    tokens = Tokenize(documents=unique, tokenizer=tokenizer, label="own")
+    return Experiment(issue=1, repository="", question=__doc__, results={"tokens": tokens})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path / "project", EXPERIMENT)
+    (made.folder / "text").mkdir()
+    chance = random.Random(0)
+    words = ["".join(chance.choices("abcdefghij", k=chance.randrange(2, 9))) for _ in range(3000)]
+    repeated = " ".join(chance.choices(words, k=WORDS))
+    for number in range(FILES):
+        texts = [repeated, *(" ".join(chance.choices(words, k=WORDS)) for _ in range(DOCUMENTS))]
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (made.folder / f"text/{number:02}.jsonl").write_text(lines)
+    return made
+
+
+def committed(prefix: Path) -> dict[str, str]:
+    """Digest of the manifest of each output."""
+    store = Store(str(prefix))
+    records = [store.record(identity) for identity in store.identities()]
+    return {record.name: record.root for record in records if record is not None}
+
+
+def test_a_node_is_killed_in_the_middle_of_a_stage(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    memory = {"object_store_memory": 100 << 20, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **memory})
+    driver = None
+    try:
+        node = cluster.add_node(num_cpus=2, **memory)
+        driver = subprocess.Popen(
+            [*project.command(backend="ray"), "--address", cluster.address],
+            env=project.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        limit = time.monotonic() + PATIENCE
+        while not list((project.store / ".marin/state").glob("*/parts/*")):
+            assert driver.poll() is None, driver.communicate()[0]
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        cluster.remove_node(node, allow_graceful=False)
+        said, _ = driver.communicate(timeout=PATIENCE)
+    finally:
+        if driver is not None and driver.poll() is None:
+            end([psutil.Process(driver.pid)])
+        cluster.shutdown()
+    assert driver.returncode == 0, said
+    undisturbed = tmp_path / "undisturbed"
+    project.run("--prefix", str(undisturbed))
+    assert len(committed(undisturbed)) == 5
+    assert committed(project.store) == committed(undisturbed)

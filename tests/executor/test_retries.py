@@ -1,0 +1,56 @@
+"""A step whose processes die or stand still is tried again as long as it makes progress; preemptions do not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from marin import Context, ExecutorStep
+from marin.errors import PlanError, Preempted, ProcessLost
+from marin.executor.retries import LIMIT
+from marin_infra.hardware import tpu
+from tests.support.toy import Blob, run, statuses
+
+
+class Dies(ExecutorStep[Blob], op="toy-dies-on-its-way"):
+    """Of ``end`` steps each attempt makes ``each``, and saves them. preempted: how often it is preempted before."""
+
+    end: int
+    each: int
+    preempted: int = 0
+
+    def run(self, ctx: Context) -> Blob:
+        names = ctx.state.names()
+        done = sum(name.startswith("step") for name in names)
+        if (times := len(names) - done) < self.preempted:
+            ctx.state.write_text(f"preempted-{times}", "")
+            raise Preempted("preempted")
+        ctx.progress(done, self.end, "steps")
+        if done < self.end:
+            for step in range(done, done + self.each):
+                ctx.state.write_text(f"step-{step}", "")
+            raise ProcessLost("its process was killed")
+        ctx.out.write_text("text.txt", "through")
+        return Blob(bytes=done)
+
+
+def test_as_often_as_it_makes_progress(tmp_path: Path) -> None:
+    step = Dies(end=2 * LIMIT, each=1, label="slow")
+    done = run(str(tmp_path / "store"), end=step)
+    assert statuses(done) == {"toy-dies-on-its-way/slow": "ran"}
+
+
+def test_a_few_times_without(tmp_path: Path) -> None:
+    step = Dies(end=1, each=0, preempted=LIMIT + 2, label="stuck")
+    done = run(str(tmp_path / "store"), end=step)
+    assert statuses(done) == {"toy-dies-on-its-way/stuck": "failed"}
+    assert done.results[step].error == "ProcessLost: its process was killed"
+    attempts = list((tmp_path / "store/toy-dies-on-its-way").iterdir())
+    assert len(attempts) == (LIMIT + 2) + (LIMIT + 1)
+
+
+def test_several_hosts_are_more_than_this_process(tmp_path: Path) -> None:
+    step = Dies(end=0, each=0, label="wide", resources=tpu("v4-2048"))
+    with pytest.raises(PlanError, match=r"asks for v4-2048, which is 256 hosts; --backend inline has this one process"):
+        run(str(tmp_path / "store"), end=step)

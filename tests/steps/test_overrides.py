@@ -1,0 +1,107 @@
+"""``--set``: an experiment with other values in some fields."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from experiments.exp1529_mantis import build
+from marin import Experiment, Scale
+from marin.errors import BadField
+from marin.steps.overrides import with_changes
+from marin.training.optimizer import Muon
+from marin_operators.evaluate import Evaluate
+from marin_operators.train import Train
+
+WRITTEN = build(Scale.REHEARSAL)
+
+
+def steps(experiment: Experiment) -> dict[str, Any]:
+    return {step.name: step for step in experiment.steps()}
+
+
+def trained(experiment: Experiment, label: str) -> Train:
+    found = steps(experiment)[f"train/{label}"]
+    assert isinstance(found, Train)
+    return found
+
+
+def test_nothing_set_is_the_experiment_itself() -> None:
+    assert with_changes(WRITTEN, ()) is WRITTEN
+
+
+def test_a_field_is_changed_and_what_is_made_from_it_is_another_step() -> None:
+    experiment = with_changes(WRITTEN, ["32b-qwen3.optimizer.peak_lr=1e-3"])
+    before, now = steps(WRITTEN), steps(experiment)
+    assert before.keys() == now.keys()
+    assert trained(experiment, "32b-qwen3").optimizer == replace(trained(WRITTEN, "32b-qwen3").optimizer, peak_lr=1e-3)
+    assert trained(experiment, "mantis").optimizer == trained(WRITTEN, "mantis").optimizer
+    others = {name for name in now if now[name] != before[name]}
+    # The arms fork from it; their scores and what compares them follow. Its data, and Llama, do not.
+    assert {"train/32b-qwen3", "train/bison", "train/mantis", "evaluate/mantis", "compare/bison-mantis"} <= others
+    assert "train/32b-llama" not in others
+    assert not any(name.startswith(("tokenize/", "download/", "filter/")) for name in others)
+    # Every step says so that is made from it, and no other.
+    assert {now[name].identity for name in others} == set(experiment.changes)
+    assert experiment.all_changes() == ["train/32b-qwen3.optimizer.peak_lr=1e-3"]
+    mantis = steps(experiment)["evaluate/mantis"]
+    assert isinstance(mantis, Evaluate)
+    assert mantis.checkpoint is trained(experiment, "mantis")
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "value"),
+    [
+        ("mantis.seed=7", "seed", 7),
+        ("train/mantis.max_epochs=2", "max_epochs", 2.0),
+        ("mantis.separate_documents=false", "separate_documents", False),
+        ("mantis.optimizer.ema=none", "optimizer.ema", None),
+        ("mantis.optimizer.clip_update_norm.window=64", "optimizer.clip_update_norm.window", 64),
+        ('mantis.optimizer={"momentum": 0.9, "ema": null}', "optimizer", Muon(momentum=0.9, ema=None)),
+        ("mantis.shuffle=linear", "shuffle.value", "linear"),
+        ("mantis.batch.at.0=64", "batch.at", {0: 64, 18: 30, 21: 32}),
+        ('mantis.batch.at={"0": 48}', "batch.at", {0: 48}),
+        ("mantis.schedule.decay.end=200", "schedule.decay.end", 200),
+        ("mantis.allow_starved.0=wiki", "allow_starved", ("wiki",)),
+        ("mantis.checkpoint_every=7", "checkpoint_every", 7),
+    ],
+)
+def test_a_value_is_read_as_its_field_is_annotated(setting: str, field: str, value: Any) -> None:
+    found = operator.attrgetter(field)(trained(with_changes(WRITTEN, [setting]), "mantis"))
+    assert found == value
+    assert isinstance(found, type(value))
+
+
+def test_several_are_set_and_what_cannot_change_an_output_changes_no_identity() -> None:
+    experiment = with_changes(WRITTEN, ["mantis.seed=1", "mantis.seed=2", "train/bison.resources.cpus=2"])
+    assert trained(experiment, "mantis").seed == 2
+    assert trained(experiment, "bison") == trained(WRITTEN, "bison")
+    assert trained(experiment, "bison").resources.cpus == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("mantis.seed", "wanted STEP.FIELD=VALUE, such as"),
+        ("mantsi.seed=1", "no step has that label; did you mean mantis"),
+        ("mantis.optimiser.ema=none", "train/mantis has no field 'optimiser'; did you mean optimizer"),
+        ("mantis.optimizer.peak=1", "Adam has no field 'peak'; did you mean peak_lr?"),
+        ("mantis.seed=1.5", "wanted int: Input should be a valid integer"),
+        ("mantis.data=1", "that field holds steps, or anything; change the experiment file"),
+        ("mantis.batch.at.5=1", "nothing at '5'; there are: 0, 18, 21"),
+        ("mantis.allow_starved.1=x", "'1' is no place among 1, counted from 0"),
+        ("mantis.optimizer.adamc.x=1", "what 'x' is to be a field of is True"),
+        ("train/mantis.resources.cpus=-1", "Resources.cpus is -1.0; wanted 0 or more"),
+        (
+            "mantis.resources.cpus=2",
+            "train/mantis, evaluate/mantis, exposure/mantis have that label and field; write one of",
+        ),
+    ],
+)
+def test_what_cannot_be_set_says_what_can(setting: str, message: str) -> None:
+    with pytest.raises(BadField) as caught:
+        with_changes(WRITTEN, [setting])
+    assert message in str(caught.value)
