@@ -28,7 +28,8 @@ class Events:
 
     def __init__(self, store: Store, experiment: str) -> None:
         self.store = store
-        moment = f"{time.strftime('%Y%m%dT%H%M%S')}.{time.time_ns() // 1_000_000 % 1000:03d}"
+        seconds, fraction = divmod(time.time_ns(), 1_000_000_000)  # read once: names sort as the runs began
+        moment = f"{time.strftime('%Y%m%dT%H%M%S', time.localtime(seconds))}.{fraction // 1_000_000:03d}"
         self.name = f"{RUNS}/{moment}-{slug(experiment)}-{os.getpid()}.jsonl"
 
     def note(self, event: str, **details: object) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from marin.fingerprint.live.fresh_process import NotImported, Question, ask
@@ -360,7 +361,8 @@ BAD_IMPORTS = {
     "dies": ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "ended with -9"),
     "exits": ("raise SystemExit('no display')\n", "SystemExit: no display"),
     "leaves a child behind": (
-        "import os\nif os.fork() == 0:\n    os.pause = __import__('signal').pause()\nX = 1\n",
+        "import os, signal\nif not (child := os.fork()):\n    signal.pause()\n"
+        "with open('child', 'w') as file:\n    file.write(str(child))\nX = 1\n",
         "",
     ),
 }
@@ -370,6 +372,7 @@ BAD_IMPORTS = {
 def test_a_module_that_a_new_process_cannot_import_holds_up_nothing(tmp_path, monkeypatch, how):
     source, why = BAD_IMPORTS[how]
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.py").write_text(source)
     (tmp_path / "good.py").write_text("X = 1\n")
     questions = [Question(imports=[name], names={name: ["X"]}) for name in ("bad", "good")]
@@ -379,4 +382,13 @@ def test_a_module_that_a_new_process_cannot_import_holds_up_nothing(tmp_path, mo
         assert (bad.module, why in bad.error) == ("bad", True), bad
     else:
         assert bad == {"bad": {"X": {"": "1"}}}
+        assert is_gone(int((tmp_path / "child").read_text()))
     assert good == {"good": {"X": {"": "1"}}}
+
+
+def is_gone(pid: int) -> bool:
+    """Killed; whether its entry is still there is up to whoever inherits orphans."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

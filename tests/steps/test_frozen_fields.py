@@ -266,8 +266,9 @@ def test_values_of_a_sensible_depth_pass_whatever_they_are_made_of() -> None:
     assert Keep(held=deep(90, lambda held: Holder(held))).identity
 
 
-def test_a_flag_with_a_name_counts_by_it() -> None:
+def test_a_flag_with_a_name_counts_by_it(tmp_path: Path) -> None:
     assert Keep(held=Mode.A | Mode.B).identity == Keep(held=Mode.B | Mode.A).identity
+    assert "Mode.A|B" in written(tmp_path, Keep(held=Mode.A | Mode.B))  # the enum keeps it: that is no change of code
     assert Keep(held=Mode.A).identity != Keep(held=Mode.B).identity
 
 

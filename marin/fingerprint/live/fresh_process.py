@@ -6,14 +6,17 @@ import importlib
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess as Process
 from typing import Any
 
 _PROGRAM = (
@@ -94,17 +97,27 @@ def answer(questions: Sequence[Mapping[str, Any]], seconds: float) -> None:
         fork.start()
         there.close()
         deadline, module, message = time.monotonic() + seconds, "", None
-        while message is None and here.poll(max(0.0, deadline - time.monotonic())):
-            try:
-                kind, content = here.recv()
-            except EOFError:  # it ended
-                break
-            module, message = (content, None) if kind == _Kind.IMPORTING else (module, (kind, content))
-        hangs = message is None and time.monotonic() >= deadline
-        fork.kill()  # it has answered, or it hangs
-        fork.join()
+        try:
+            while message is None and here.poll(max(0.0, deadline - time.monotonic())):
+                try:
+                    kind, content = here.recv()
+                except EOFError:  # it ended
+                    break
+                module, message = (content, None) if kind == _Kind.IMPORTING else (module, (kind, content))
+            hangs = message is None and time.monotonic() >= deadline
+        finally:
+            _end(fork)  # it has answered, or it hangs, or Ctrl-C came
         why = f"not done within {seconds:g} s" if hangs else f"the process ended with {fork.exitcode}"
         print(json.dumps(message or (_Kind.FAILED, {"module": module, "error": why})), file=output, flush=True)
+
+
+def _end(fork: Process) -> None:
+    """Kills it and what its imports started."""
+    fork.kill()
+    if fork.pid is not None:
+        with suppress(ProcessLookupError):  # it was killed before it had a group of its own
+            os.killpg(fork.pid, signal.SIGKILL)
+    fork.join()
 
 
 def _answer(
@@ -113,6 +126,7 @@ def _answer(
     described: Callable[[object], dict[str, str]],
     let_go: Callable[[], None],
 ) -> None:
+    os.setpgid(0, 0)  # so that what an import leaves running can be ended with it
     let_go()  # of the answers' file: what an import leaves running would hold it open
     module = ""
     try:

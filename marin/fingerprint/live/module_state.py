@@ -11,6 +11,7 @@ import functools
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, cast
 
@@ -22,6 +23,8 @@ _DEEPEST = 40
 _LONGEST = 200  # characters of a text that are kept as they are
 # What a plan asks of a step's class counts by what it answers: in the identity, or compared with it in the worker.
 _PLANNED = frozenset({"op", "version", "isolated", "outside", "outside_bytes", "work", "expected_size", "evaluated_on"})
+# An enum keeps every combination of its flags that was ever asked for; its members have names of their own.
+_REMEMBERED = frozenset({"_value2member_map_"})
 _WRAPPING = (
     "marin.steps.step",
     "marin.steps.value",
@@ -67,9 +70,9 @@ class _Describer:
         """A class by its attributes, those inside of it by theirs."""
         self.lines[place] = f"class {cls.__module__}.{cls.__qualname__} of {cls.__bases__!r}"
         attributes = list(vars(cls).items())
-        planned = _PLANNED if issubclass(cls, ExecutorStep) else frozenset[str]()
+        left_out = _PLANNED if issubclass(cls, ExecutorStep) else _REMEMBERED if issubclass(cls, Enum) else frozenset()
         for name, value in attributes:
-            if name in planned:
+            if name in left_out:
                 continue
             if isinstance(value, type) and value.__qualname__.startswith(f"{cls.__qualname__}."):
                 self.body(f"{place}.{name}", value)
