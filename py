@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Python with everything that this project needs. On first use, and when pyproject.toml has changed, it makes .venv
-# (about 2.5 GB from the package index); then it runs what it is given, with this project's modules to import.
+# Python with everything that this project needs, in the versions of constraints.txt. On first use, and when that or
+# pyproject.toml has changed, it makes .venv (about 2.5 GB from the package index); then it runs what it is given, with
+# this project's modules to import.
 #   ./py experiments/exp1529_mantis.py      ./py -m marin plan experiments/exp1529_mantis.py
+#   ./py --upgrade                          writes constraints.txt anew, with the newest versions that go together
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 venv="$here/.venv"
@@ -39,8 +41,10 @@ find_python() {
   return 1
 }
 
-wanted="$(cksum <"$here/pyproject.toml")"
-if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
+exact="$here/constraints.txt"  # the version of every package, the same for everybody
+digest() { { cat "$here/pyproject.toml" "$exact" 2>/dev/null || true; } | cksum; }
+wanted="$(digest)"
+if [ "${1:-}" = --upgrade ] || [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
   if ! python="$(find_python)"; then
     cat >&2 <<'MISSING'
 marin needs Python 3.12 or 3.13 (the trainer requires it) and found none.
@@ -54,11 +58,28 @@ MISSING
   # An environment that uv has made holds no pip.
   "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
   "$venv/bin/python" -m pip install -q "uv==$uv" >&2
+  upgrade=false
+  if [ "${1:-}" = --upgrade ] || [ ! -s "$exact" ]; then
+    upgrade=true
+    (
+      scratch="$(mktemp -d)"
+      trap 'rm -rf "$scratch"' EXIT
+      cp "$here/pyproject.toml" "$here/README.md" "$scratch"
+      cd "$scratch"
+      "$venv/bin/python" -m uv lock -q --python "$venv/bin/python"
+      "$venv/bin/python" -m uv export -q --frozen --python "$venv/bin/python" --all-extras --all-groups \
+        --no-hashes --no-emit-project --no-annotate --no-header >constraints.txt
+      mv constraints.txt "$exact"
+    ) >&2
+    wanted="$(digest)"
+  fi
   # copy: the cache may lie on another file system, and a warning per file would hide what matters.
   UV_LINK_MODE="${UV_LINK_MODE:-copy}" "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" \
-    -e "$here" --group "$here/pyproject.toml:dev" >&2
+    --constraint "$exact" --build-constraint "$exact" -e "$here" --group "$here/pyproject.toml:dev" >&2
   echo "$wanted" >"$stamp"
+  [ "$upgrade" = false ] || echo "constraints.txt holds the newest versions that go together; ./check --slow tells whether they do" >&2
 fi
+[ "${1:-}" != --upgrade ] || exit 0
 # Each process of a run imports what takes longer to compile than to run. Who wants no bytecode beside sources gets it here.
 if [ -n "${PYTHONDONTWRITEBYTECODE:-}" ] && [ -z "${PYTHONPYCACHEPREFIX:-}" ]; then
   unset PYTHONDONTWRITEBYTECODE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shlex
 import subprocess
 import sys
@@ -145,18 +144,12 @@ def test_an_unknown_shell_is_exit_code_2_and_names_the_known_ones(project: Proje
 
 
 def test_tab_is_quick(project: Project) -> None:
-    """Against Python's own start on the same machine, by the time of the CPU: the rest is other processes' work."""
-
-    def seconds(command: list[str | Path], **more: str) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, env=environment(project, **more), capture_output=True, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    start, tab = [sys.executable, "-c", "import click.shell_completion"], [MARIN]
-    starts, tabs = list[float](), list[float]()
-    # What else the machine does adds to either, never takes away: the least of each is what it costs.
-    while len(tabs) < 5 or (min(tabs) / min(starts) >= 2.5 and len(tabs) < 40):
-        starts.append(seconds(start))
-        tabs.append(seconds(tab, _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st"))
-    assert min(tabs) / min(starts) < 2.5
+    """It imports Python's own modules, click, and those of marin that hold names."""
+    asked = environment(project, _MARIN_COMPLETE="bash_complete", COMP_LINE="marin st")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", MARIN], env=asked, capture_output=True, text=True, check=True
+    )
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "click" in imported
+    assert not imported & {"fsspec", "jinja2", "matplotlib", "msgspec", "numpy", "pydantic", "ray", "rich"}
+    assert sum(name.startswith("marin.") for name in imported) < 60

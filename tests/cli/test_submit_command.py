@@ -17,8 +17,8 @@ from marin.cli.exits import Exit
 from marin.store.store import open_store
 from tests.support.clusters import RayCluster
 from tests.support.project import EXPERIMENT, MARIN, ROOT, SLOW_STEP, Project, wait_for
+from tests.support.waiting import PATIENCE
 
-PATIENCE = 300.0
 OWN_BLOB = "from marin import Artifact\n\n\nclass Blob(Artifact, kind='sent-blob'):\n    bytes: int\n"
 
 
@@ -96,7 +96,7 @@ def test_ctrl_c_leaves_the_job_a_second_one_makes_no_step_twice_and_a_killed_dri
     gate = tmp_path / "gate"
     project = alone(tmp_path / "project", SLOW_STEP.replace("class Say", f"GATE = {str(gate)!r}\n\n\nclass Say"))
     first = submit(project, cluster)
-    wait_for(Path(f"{gate}.started"), PATIENCE)
+    wait_for(Path(f"{gate}.started"))
     first.send_signal(signal.SIGINT)
     code, said = ended(first)
     assert code == Exit.INTERRUPTED, said

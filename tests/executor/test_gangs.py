@@ -119,7 +119,7 @@ class Meet(ExecutorStep[Blob], op="toy-meet"):
         def follow(host: Host) -> None:
             import ray
 
-            wait_for(folder / "lead", 120)
+            wait_for(folder / "lead")
             deaths = folder / "deaths"
             before = len(deaths.read_text()) if deaths.exists() else 0
             if before < dies:
@@ -129,7 +129,7 @@ class Meet(ExecutorStep[Blob], op="toy-meet"):
             node = ray.get_runtime_context().get_node_id()
             gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
             (folder / f"there-{host.number}").write_text(f"{node} {host.meeting} {sorted(host.environment)} {gpus}")
-            wait_for(folder / "go", 240)
+            wait_for(folder / "go")
 
         count = ctx.on_hosts(lead, follow)
         ctx.out.write_text("text.txt", str(ctx.accelerator))
@@ -319,7 +319,7 @@ def test_a_machine_that_is_taken_away_counts_as_no_failure_and_another_slice_wil
     step = meeting(tmp_path, "taken", tpu("v4-16") | tpu("v4-8", slices=2), waits=True)
 
     def take_away() -> None:
-        wait_for(tmp_path / "taken/there-1", 120)
+        wait_for(tmp_path / "taken/there-1")
         cluster.cluster.remove_node(cluster.wide[1], allow_graceful=False)
         (tmp_path / "taken/go").touch()
 

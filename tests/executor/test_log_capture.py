@@ -1,11 +1,11 @@
 """What a process prints is in the log of its attempt while it works, and in no other attempt's."""
 
 import os
-import time
 from pathlib import Path
 
 from marin.executor.log_capture import captured
 from marin.store.store import Store
+from tests.support.waiting import wait_until
 
 
 def test_lines_are_in_the_log_while_the_attempt_works_and_in_no_other(tmp_path: Path) -> None:
@@ -14,9 +14,7 @@ def test_lines_are_in_the_log_while_the_attempt_works_and_in_no_other(tmp_path: 
     for log in logs:
         with captured(store, log):
             os.write(1, f"{log} begins\n".encode())
-            limit = time.monotonic() + 20
-            while b"begins" not in store.objects.read_log(log) and time.monotonic() < limit:
-                time.sleep(0.02)
+            wait_until(lambda log=log: b"begins" in store.objects.read_log(log))
             seen = store.objects.read_log(log)
             os.write(1, f"{log} ends".encode())
         assert seen == f"{log} begins\n".encode()

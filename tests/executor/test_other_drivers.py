@@ -2,14 +2,12 @@
 
 import json
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from marin import Pinned
 from marin.executor.other_drivers import READ_AGAIN, RevocationWatch
 from marin.plan.decision import Action
-from marin.store.lease import LOOK_SECONDS
 from marin.store.revocation import history, revoke, revoked, withdraw
 from marin.store.store import Store
 from tests.cli.test_cli import Command
@@ -47,14 +45,16 @@ def build("""
 def test_a_run_under_way_builds_on_nothing_that_is_revoked_meanwhile(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     source = GATED.replace("def build(", BOTH).replace("class Say", f"GATE = {str(gate)!r}\n\n\nclass Say", 1)
-    project = Project(tmp_path / "project", source)
+    looks_each_time = (
+        "import marin.executor.other_drivers\nmarin.executor.other_drivers.LOOK_SECONDS = 0.0\nif __name__"
+    )
+    project = Project(tmp_path / "project", source.replace("if __name__", looks_each_time))
     marin = Command(project)
     running = subprocess.Popen(
         project.command(), env=project.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     wait_for(tmp_path / "gate.started")
     marin("revoke", "say/one", "--because", "holds test items", "--prefix", str(project.store))
-    time.sleep(LOOK_SECONDS)  # as long as a run may not look
     gate.touch()
     said, _ = running.communicate(timeout=60)
     assert running.returncode == 1, said

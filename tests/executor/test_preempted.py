@@ -121,7 +121,7 @@ def test_a_driver_that_is_told_to_end_lets_its_workers_on_this_machine_save(addr
         stderr=subprocess.STDOUT,
         text=True,
     )
-    wait_for(journal, 120)
+    wait_for(journal)
     driver.terminate()
     said, _ = driver.communicate(timeout=120)
     assert driver.returncode == 143, said

@@ -27,8 +27,6 @@ from tests.support.toy import Blob, Fail, Join, Write, checkpoint, planned, stat
 
 pytestmark = pytest.mark.slow
 
-GATE_SECONDS = 120  # a gate that does not open by then fails the test; nothing waits for it otherwise
-
 
 class Speak(ExecutorStep[Blob], op="toy-speak"):
     def run(self, ctx: Context) -> Blob:
@@ -81,7 +79,7 @@ class Publish(ExecutorStep[Checkpoint], op="toy-publish-on-ray"):
         if self.dies and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        wait_for(Path(self.gate), GATE_SECONDS)
+        wait_for(Path(self.gate))
         ctx.out.write_text("count.txt", "4")
         return checkpoint(4)
 

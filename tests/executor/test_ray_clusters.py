@@ -19,10 +19,9 @@ import pytest
 
 from tests.support.clusters import RAY, RayCluster, end, free_ports
 from tests.support.project import ROOT, Project, gated, wait_for
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
-
-PATIENCE = 240
 
 
 def started(project: Project, environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
@@ -60,7 +59,7 @@ def test_a_private_cluster_listens_on_loopback_wants_its_token_and_shows_steps_b
     environment = without_ray(tmp_path / "home")
     driver = started(project, environment)
     try:
-        wait_for(Path(f"{gate}.started"), PATIENCE)
+        wait_for(Path(f"{gate}.started"))
         assert driver.stdout is not None
         said = ""
         while "Ray dashboard" not in said:

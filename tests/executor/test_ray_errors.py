@@ -17,10 +17,10 @@ import pytest
 
 from tests.support.clusters import RayCluster, ray_cluster
 from tests.support.project import ROOT, Project, gated, wait_for
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 240
 
 EXPERIMENT = '''
 """Whose error is it?"""
@@ -126,7 +126,7 @@ def test_a_cluster_that_dies_under_a_run_ends_it_within_seconds_with_what_was_ru
             stderr=subprocess.STDOUT,
             text=True,
         )
-        wait_for(Path(f"{gate}.started"), PATIENCE)
+        wait_for(Path(f"{gate}.started"))
         while not any(event["event"] == "started" for event in events(project)):
             time.sleep(0.05)
         own.kill(victim)

@@ -3,7 +3,6 @@
 import json
 import random
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -12,10 +11,10 @@ import pytest
 from marin.store.store import Store
 from tests.support.clusters import end
 from tests.support.project import Project
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 300.0
 FILES, DOCUMENTS, WORDS = 32, 60, 400
 EXPERIMENT = '''
 """From files to tokens."""
@@ -79,11 +78,12 @@ def test_a_node_is_killed_in_the_middle_of_a_stage(
             [*project.command(backend="ray"), "--address", cluster.address],
             env=project.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        limit = time.monotonic() + PATIENCE
-        while not list((project.store / ".marin/state").glob("*/parts/*")):
+
+        def has_parts() -> bool:
             assert driver.poll() is None, driver.communicate()[0]
-            assert time.monotonic() < limit
-            time.sleep(0.01)
+            return any((project.store / ".marin/state").glob("*/parts/*"))
+
+        wait_until(has_parts)
         cluster.remove_node(node, allow_graceful=False)
         said, _ = driver.communicate(timeout=PATIENCE)
     finally:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -132,9 +131,10 @@ def test_kill_9_in_the_middle_leaves_nothing_visible_and_is_taken_over_at_once(t
     first.wait()
     assert not (project.store / ".marin/records").exists()
     gate.touch()
-    began = time.monotonic()
+    # The lease of a dead process on this host needs no expiry: that it ends at all shows it.
+    patient = "import marin.store.lease\nmarin.store.lease.EXPIRY = 86_400.0\nif __name__"
+    project.file.write_text(project.file.read_text().replace("if __name__", patient))
     project.run()
-    assert time.monotonic() - began < 30  # the lease of a dead process on this host needs no expiry
     assert project.ran() == ["say/say", "repeat/repeat"]
     committed = next((project.store / "repeat").iterdir())
     assert not (committed / "half.txt").exists()

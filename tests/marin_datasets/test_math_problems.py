@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,6 @@ from marin_datasets.rehearsal.math_problems import Bundle, GenerateItems, Proble
 from marin_datasets.rehearsal.problem_forms import Form
 from marin_datasets.rehearsal.problems import Split
 from tests.marin_operators.running import file_bytes, rows_digest, run_step
-
-
-def test_ten_thousand_problems_in_about_a_second(tmp_path: Path) -> None:
-    items = GenerateItems(seed=5, count=10_000, split=Split.TRAIN)
-    started = time.process_time()
-    made = run_step(items, {}, tmp_path)
-    run_step(ProblemDocuments(items=items, form=Form.MARKDOWN), {items: made}, tmp_path)
-    assert time.process_time() - started < 5  # measured 0.5 s; loose for a loaded machine
-    assert made.items == 10_000
 
 
 def test_output_bytes_are_pinned(tmp_path: Path) -> None:

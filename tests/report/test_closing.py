@@ -79,7 +79,7 @@ def test_the_next_command_can_be_typed_as_it_is(tmp_path: Path) -> None:
 def test_every_kind_of_ending_is_counted(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     assert re.search(r"^2 ran in \d.*s$", project.run(), re.MULTILINE)
-    assert re.search(r"^2 cached in 0\.00 s$", project.run(), re.MULTILINE)
+    assert re.search(r"^2 cached in \d.* s$", project.run(), re.MULTILINE)
     project.file.write_text(project.file.read_text().replace('op="say"', 'op="say", version=2'))
     assert re.search(r"^1 ran, 1 aliased in \d.*s$", project.run(), re.MULTILINE)
 

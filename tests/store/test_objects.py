@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from marin.store.layout import LOCKS
 from marin.store.objects.objects import Objects, open_objects
 from tests.support.project import ROOT
 from tests.support.servers import Act, Kind, Operation, Rule, StoreServer
+from tests.support.waiting import wait_until
 
 RACERS = 16
 
@@ -210,10 +210,7 @@ def test_a_long_log_is_kept_in_parts_and_not_written_over_and_over(server: Store
 def test_what_is_appended_appears_without_a_flush(remote_prefix: str) -> None:
     objects, others = open_objects(remote_prefix), open_objects(remote_prefix)
     objects.append("log.txt", b"here\n")
-    limit = time.monotonic() + 30
-    while others.read_log("log.txt") != b"here\n":
-        assert time.monotonic() < limit
-        time.sleep(0.1)
+    wait_until(lambda: others.read_log("log.txt") == b"here\n")
 
 
 def test_a_log_waits_while_the_store_is_away(server: StoreServer, remote_prefix: str) -> None:

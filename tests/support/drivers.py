@@ -5,10 +5,8 @@ A driver may believe to be on another machine, have a clock that is off, and hol
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -19,10 +17,10 @@ from typing import Any, Self
 import psutil
 
 from marin.store.layout import LOCKS
+from tests.support.line_server import ROOT, LineServer
+from tests.support.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parents[2]
 EXPIRY = 2.0  # seconds, where a test cannot wait for a minute
-PATIENCE = 120.0  # seconds; a driver that takes longer fails the test
 
 SERVER = """
 import json, os, signal, sys
@@ -57,11 +55,13 @@ for child in children:
 @dataclass(frozen=True, kw_only=True)
 class Where:
     """host: name of its machine, "" for this one. clock: seconds that its wall clock is ahead. hasty: its leases beat
-    often, and one that stands still for EXPIRY seconds is dead to it. ignores: signals, as its shell told it."""
+    often, and one that stands still for EXPIRY seconds is dead to it. patient: one is only after a day. ignores:
+    signals, as its shell told it."""
 
     host: str = ""
     clock: float = 0.0
     hasty: bool = False
+    patient: bool = False
     ignores: tuple[signal.Signals, ...] = ()
 
 
@@ -88,10 +88,12 @@ def become(asked: dict[str, Any]) -> None:
         socket.gethostname = lambda: where.host
     if where.clock:
         shift_clock(where.clock)
-    if where.hasty:
-        import marin.store.lease
+    import marin.store.lease
 
+    if where.hasty:
         marin.store.lease.EXPIRY, marin.store.lease.BEAT_EVERY = EXPIRY, EXPIRY / 8
+    if where.patient:
+        marin.store.lease.EXPIRY = 86_400.0
 
 
 def pause(pid: int) -> None:
@@ -143,19 +145,18 @@ class Driver:
         return self.code is not None
 
     def wait(self) -> int:
-        limit = time.monotonic() + PATIENCE
-        while not self.ended():
-            assert time.monotonic() < limit, f"it did not end:\n{self.said()}"
-            time.sleep(0.02)
+        wait_until(self.ended, lambda: f"it did not end:\n{self.said()}")
         assert self.code is not None
         return self.code
 
     def until_said(self, words: str) -> None:
-        limit = time.monotonic() + PATIENCE
-        while words not in self.said():
-            assert not self.ended(), f"it ended with {self.code}:\n{self.said()}"
-            assert time.monotonic() < limit, f"it did not say {words!r}:\n{self.said()}"
-            time.sleep(0.02)
+        def said() -> bool:
+            if words in self.said():
+                return True
+            assert not self.ended() or words in self.said(), f"it ended with {self.code}:\n{self.said()}"
+            return False
+
+        wait_until(said, lambda: f"it did not say {words!r}:\n{self.said()}")
 
 
 class Drivers:
@@ -165,23 +166,11 @@ class Drivers:
         self.count = 0
 
     def __enter__(self) -> Self:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-            cwd=ROOT,
-        )
+        self._server = LineServer([sys.executable, "-c", SERVER])
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        self._server.close()
 
     def start(self, file: Path, prefix: str, *arguments: str, where: Where = HERE) -> Driver:
         """``python FILE --prefix PREFIX --backend inline ARGUMENT…``"""
@@ -197,8 +186,4 @@ class Drivers:
         return Driver(self, self.ask(request), out)
 
     def ask(self, request: dict[str, Any]) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        return self._server.ask(request)

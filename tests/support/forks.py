@@ -5,9 +5,7 @@ Many times faster than new interpreters, so that a table of many rows can be run
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.line_server import ROOT, LineServer
 
 
 @dataclass(frozen=True)
@@ -36,26 +34,14 @@ class Forks:
     """A server that forks for each command; use it as a context. modules: imported once for all, beside the engine."""
 
     def __init__(self, *modules: str) -> None:
-        self._modules = modules
+        self._server = LineServer([sys.executable, "-m", "tests.support.fork_server", *modules])
 
     def __enter__(self) -> Self:
         self._folder = TemporaryDirectory()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fork_server", *self._modules],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            cwd=ROOT,
-        )
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._server.close()
         self._folder.cleanup()
 
     def marin(
@@ -107,9 +93,5 @@ class Forks:
             "environment": dict(environment),
             "reader_gone": reader_gone,
         }
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
+        code: int = self._server.ask(job)
         return Ended(code, out.read_text(), err.read_text())

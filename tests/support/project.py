@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.forks import Ended, Forks
+from tests.support.line_server import ROOT
+from tests.support.waiting import wait_until
 
 EXPERIMENT = '''
 """Does it run?"""
@@ -63,7 +64,6 @@ def ending(times: int = 2) -> str:
 def unrelated() -> int:
     return 1
 '''
-ROOT = Path(__file__).resolve().parents[2]
 MARIN = str(Path(sys.executable).with_name("marin"))
 
 
@@ -137,12 +137,8 @@ class Project:
         self.words.write_text(source.replace(old, new))
 
 
-def wait_for(path: Path, seconds: float = 240.0) -> None:
-    """seconds: after which it counts as never; a Ray starts in five, or in minutes where others need the machine."""
-    limit = time.monotonic() + seconds
-    while not path.exists():
-        assert time.monotonic() < limit, f"{path} did not appear"
-        time.sleep(0.02)
+def wait_for(path: Path) -> None:
+    wait_until(path.exists, lambda: f"{path} did not appear")
 
 
 SLOW_STEP = EXPERIMENT.replace(

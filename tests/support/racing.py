@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 from marin.store.files.verify import Check
 from marin.store.record import Record
 from marin.store.store import Store
 from tests.support.drivers import Driver
+from tests.support.waiting import wait_until
 
 EXPERIMENT = '''
 """Who is first?"""
@@ -96,13 +96,17 @@ class Race:
         """Whatever becomes of the gate, this process goes on waiting."""
         (self.folder / f"gate-{pid}").touch()
 
-    def wait_until_began(self, label: str, times: int = 1, seconds: float = 30.0) -> int:
+    def wait_until_began(self, label: str, times: int = 1) -> int:
         """The process that began it last."""
-        limit = time.monotonic() + seconds
-        while len(found := [pid for name, pid in self.began() if name == label]) < times:
-            assert time.monotonic() < limit, "".join(out.read_text() for out in self.folder.glob("said-*.txt"))
-            time.sleep(0.02)
-        return found[-1]
+
+        def pids() -> list[int]:
+            return [pid for name, pid in self.began() if name == label]
+
+        def said() -> str:
+            return "".join(out.read_text() for out in self.folder.glob("said-*.txt"))
+
+        wait_until(lambda: len(pids()) >= times, said)
+        return pids()[-1]
 
 
 def records(prefix: str) -> list[Record]:

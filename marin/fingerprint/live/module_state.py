@@ -70,7 +70,9 @@ class _Describer:
         """A class by its attributes, those inside of it by theirs."""
         self.lines[place] = f"class {cls.__module__}.{cls.__qualname__} of {cls.__bases__!r}"
         attributes = list(vars(cls).items())
-        left_out = _PLANNED if issubclass(cls, ExecutorStep) else _REMEMBERED if issubclass(cls, Enum) else frozenset()
+        left_out = (
+            _PLANNED if issubclass(cls, ExecutorStep) else _REMEMBERED if issubclass(cls, Enum) else frozenset[str]()
+        )
         for name, value in attributes:
             if name in left_out:
                 continue

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.support.faults.hook import Strike
-from tests.support.project import ROOT
+from tests.support.line_server import LineServer
 
 
 @dataclass
@@ -30,15 +26,9 @@ class Strikes:
     def __init__(self, folder: Path, file: Path, *first: str, environment: Mapping[str, str] | None = None) -> None:
         """first: arguments of the run that imports what all need."""
         self.folder, self.file, self.synced = folder, file, folder / "synced"
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.faults.server", str(file), *first],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **(environment or {})},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._answer() == {}
+        command = [sys.executable, "-m", "tests.support.faults.server", str(file), *first]
+        self.server = LineServer(command, environment, first=1)
+        self.server.start()
 
     def strike(
         self,
@@ -65,14 +55,8 @@ class Strikes:
             "at": at,
             "error": error,
         }
-        assert self.server.stdin is not None
-        self.server.stdin.write(json.dumps(request) + "\n")
-        self.server.stdin.flush()
-        return Ended(self._answer()["status"], said.read_text(), log.read_text().splitlines())
+        status: int = self.server.ask(request)["status"]
+        return Ended(status, said.read_text(), log.read_text().splitlines())
 
     def close(self) -> None:
-        self.server.communicate()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self.server.stdout is not None
-        return json.loads(self.server.stdout.readline())
+        self.server.close()

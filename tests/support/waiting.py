@@ -1,0 +1,16 @@
+"""Waiting for what happens, never for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 300.0  # seconds, after which it counts as never: a busy machine takes many times as long as a quiet one
+
+
+def wait_until(happened: Callable[[], object], why: Callable[[], str] = lambda: "it did not happen") -> None:
+    """why: what the failure says."""
+    limit = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < limit, why()
+        time.sleep(0.02)
