@@ -1,5 +1,6 @@
 """The table of experiments: ``./py -m experiments.table > experiments/README.md``."""
 
+import functools
 import importlib
 import re
 import sys
@@ -69,20 +70,24 @@ class Entry:
         )
 
 
+@functools.cache
+def entry(name: str) -> Entry:
+    """Of ``experiments/<name>.py``."""
+    build = importlib.import_module(f"experiments.{name}").build
+    return Entry(name, build(Scale.FULL), build(Scale.REHEARSAL))
+
+
 def entries() -> list[Entry]:
     """Every experiment of the folder, in the order of its run and of the steps that it looks at."""
-    found: list[Entry] = []
-    for path in sorted(FOLDER.glob("exp*.py")):
-        build = importlib.import_module(f"experiments.{path.stem}").build
-        found.append(Entry(path.stem, build(Scale.FULL), build(Scale.REHEARSAL)))
+    found = [entry(path.stem) for path in FOLDER.glob("exp*.py")]
     return sorted(found, key=lambda entry: (entry.family, _sums(entry.trainings)[0], entry.name))
 
 
 def page() -> str:
     every = entries()
     owners: dict[Train, int] = {}
-    for entry in every:
-        for run in entry.trainings:
+    for each in every:
+        for run in each.trainings:
             owners[run] = owners.get(run, 0) + 1
     held = kept()
     parts = [HEAD.format(measured=_measured(list(held.values())))]

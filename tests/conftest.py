@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import functools
 import os
+import random
 import re
 import shutil
 import signal
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
+from tests.parts import CHECK, SLOW, part
 from tests.support.clusters import RayCluster, ray_cluster
 from tests.support.drivers import Drivers
 from tests.support.servers import Kind, StoreServer, environment_set
+
+_TEMPORARY, _FAILED = pytest.StashKey[str](), pytest.StashKey[bool]()
 
 # Started in the background or by nohup, the tests would be deaf to these, and so would what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -28,13 +35,57 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def pytest_configure() -> None:
-    """One thread a training is faster for models so small, also beside other tests."""
+# The first, unless --hypothesis-profile names the other. Its examples are the same every time. In both, how long one
+# takes is the machine's business, and no run looks at what another one drew.
+hypothesis.settings.register_profile(
+    "check", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile(
+    "stress", print_blob=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("check")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--order", type=int, default=None, metavar="SEED", help="in a random order, to see that none matters"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One thread a training is faster for models so small, also beside other tests.
+
+    Everything that tests and what they start put into the temporary folder goes with the run: what an earlier one left
+    there is not seen, and nothing of this one stays but what failed.
+    """
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    if not hasattr(config, "workerinput"):
+        folder = Path(tempfile.gettempdir(), f"marin-tests-{os.getuid()}")
+        folder.mkdir(exist_ok=True)
+        tempfile.tempdir = os.environ["TMPDIR"] = config.stash[_TEMPORARY] = tempfile.mkdtemp(dir=folder, prefix="")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if folder := config.stash.get(_TEMPORARY, None):
+        if config.stash.get(_FAILED, False):
+            print(f"what the failed tests wrote: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    session.config.stash[_FAILED] = exitstatus != pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How to repeat what failed with random examples."""
+    seed = config.getoption("--hypothesis-seed")
+    for report in terminalreporter.getreports("failed") if seed else ():
+        terminalreporter.write_line(f"repeat it: ./check --stress --seed {seed} {report.nodeid!r}")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _bytecode() -> None:
     """What tests start keeps the bytecode of what it imports: a Ray that compiles its own takes 40 s of a core, not 11.
 
     But none of what tests write: they edit files again within a second, which Python does not notice. A file stands
@@ -42,32 +93,38 @@ def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "bytecode")))
-    written = tmp_path_factory.getbasetemp()
-    written = next((parent for parent in written.parents if parent.name.startswith("pytest-of-")), written)
-    place = Path(prefix, written.relative_to("/"))
-    if place.is_dir():
-        shutil.rmtree(place, ignore_errors=True)
+    place = Path(prefix, Path(tempfile.gettempdir()).parent.relative_to("/"))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.touch()
 
 
-# Files of the slow part that take a minute and more, longest first. None of them uses JAX in its own process.
+# Files that take longest, longest first. Those of the slow part use no JAX in their own process, or start with it.
 LONGEST = (
-    *("test_rehearsal.py", "test_gangs.py", "test_crashes.py", "test_commands.py", "test_microanneal_command.py"),
-    *("test_ray.py", "test_preempted.py", "test_objects.py", "test_ray_errors.py", "test_ray_clusters.py"),
+    *("test_two_promises.py", "test_rehearsal.py", "test_gangs.py", "test_crashes.py", "test_commands.py"),
+    *("test_microanneal_command.py", "test_ray.py", "test_preempted.py", "test_objects.py", "test_ray_errors.py"),
+    *("test_ray_clusters.py", "test_processes.py", "test_cli.py", "test_views.py", "test_outside.py"),
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest first, so that no process works on alone at the end; but what starts Ray or forks before what
-    gives a process JAX, which has threads."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what is not of the check, and puts what takes longest first, so that no process works on alone at the end;
+    but what starts Ray or forks before what gives a process JAX, which has threads."""
+    for item in items:
+        if (belongs := part(item.nodeid, is_slow=item.get_closest_marker(SLOW) is not None)) != CHECK:
+            item.add_marker(belongs)
+        elif item.get_closest_marker(SLOW):
+            raise pytest.UsageError(
+                f"tests/parts.py puts {item.nodeid} into the check, and its mark into the slow part"
+            )
 
-    def place(item: pytest.Item) -> tuple[int, bool, bool]:
-        name, folder = item.path.name, item.path.parent.name
-        longest = LONGEST.index(name) if name in LONGEST else len(LONGEST)
-        return longest, not _forks(item.path), folder not in ("stories", "training")
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        name = item.path.name
+        return LONGEST.index(name) if name in LONGEST else len(LONGEST), not _forks(item.path)
 
     items.sort(key=place)
+    if (seed := config.getoption("--order")) is not None:
+        random.Random(seed).shuffle(items)
 
 
 @functools.cache

@@ -58,9 +58,10 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
     """
     started = time.monotonic()
     find_buckets()
-    trainer = _trainer(spec)
+    captured = _Captured()
+    trainer = _trainer(spec, captured)
     with trainer:
-        run = _Run(spec, trainer, emit)
+        run = _Run(spec, trainer, captured, emit)
         state, log = run.prepare()
         emit("begin", step=int(state.step), seconds=time.monotonic() - started)
         with tracking(spec.tracked, to_json(spec), lambda text: emit("note", text=text)) as track:
@@ -104,10 +105,7 @@ class _Captured(Tracker):
     def finish(self) -> None: ...
 
 
-CAPTURED = _Captured()
-
-
-def _trainer(spec: TrainingSpec) -> Trainer:
+def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
     # Warns of every static field of a model when it reads a checkpoint.
     logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
     for name, setting in DEFAULT_JAX_CONFIG.items():
@@ -131,7 +129,7 @@ def _trainer(spec: TrainingSpec) -> Trainer:
         mesh=mesh_config(spec.tensor),
     )
     join(spec.process)
-    levanter.tracker.set_global_tracker(CAPTURED)
+    levanter.tracker.set_global_tracker(captured)
 
     def loss(model: Any, *inputs: Any, key: Any = None, **_: Any) -> Any:
         (example,) = inputs
@@ -141,8 +139,8 @@ def _trainer(spec: TrainingSpec) -> Trainer:
 
 
 class _Run:
-    def __init__(self, spec: TrainingSpec, trainer: Trainer, emit: Emit) -> None:
-        self._spec, self._trainer, self._emit = spec, trainer, emit
+    def __init__(self, spec: TrainingSpec, trainer: Trainer, captured: _Captured, emit: Emit) -> None:
+        self._spec, self._trainer, self._captured, self._emit = spec, trainer, captured, emit
         self._state_directory = Directory(spec.state)
         self._saving = Saving(self._state_directory / "checkpoints", spec.keep_steps, emit)
         self._leads = jax.process_index() == 0
@@ -238,7 +236,7 @@ class _Run:
 
     def _row(self, info: Any, seconds: float, paused: float) -> dict[str, Any]:
         """seconds: since the row before. paused: of those, for looking at the weights and saving."""
-        values, spec = CAPTURED.values, self._spec
+        values, spec = self._captured.values, self._spec
         step = info.step
         row: dict[str, Any] = {
             "step": step,

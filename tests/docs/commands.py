@@ -67,9 +67,10 @@ def is_command(line: str) -> bool:
     return bool(words := program_and_rest(line)) and words[0] in PROGRAMS
 
 
-def program_and_rest(line: str) -> list[str]:
+def program_and_rest(line: str) -> tuple[str, str]:
     """Without what is set for it alone, and without the place of an environment's programs."""
-    return re.sub(r"^(?:[A-Z_]+=\S+ )*(?:\S*\.venv/bin/)?", "", line).split(maxsplit=1)
+    name, _, rest = re.sub(r"^(?:[A-Z_]+=\S+ )*(?:\S*\.venv/bin/)?", "", line).partition(" ")
+    return name, rest.strip()
 
 
 def commands(page: Path) -> list[Command]:

@@ -186,20 +186,23 @@ def with_tokenizer(lab: Lab) -> None:
     assert ended.code == 0, ended.said
 
 
+def checks(*arguments: str) -> dict[str, tuple[str, str]]:
+    return {f"./check {each}".rstrip(): (CHECKS, f"bash -n {ROOT}/check") for each in arguments}
+
+
 TABLE: dict[str, Page] = {
     "README.md": Page(
         fills={**TRUE, "./py -m marin new ../": "marin new ../"},
         instead={
-            "./check --all": (CHECKS, f"bash -n {ROOT}/check"),
+            **checks(""),
             f"uv run {MANTIS}": (REGISTRY, ""),
             ".venv/bin/marin plan|run|explain|status|verify …": ("five in one", f"marin plan {MANTIS}"),
         },
     ),
     "CONTRIBUTING.md": Page(
         instead={
-            "./check --fast": (CHECKS, f"bash -n {ROOT}/check"),
-            "./check --all": (CHECKS, f"bash -n {ROOT}/check"),
-            "./check tests/store -k lease": (CHECKS, f"bash -n {ROOT}/check"),
+            **checks("--fast", "--slow", "--stress", "--stress --minutes 60", "--order 7", "tests/store -k lease"),
+            "./py --upgrade": (REGISTRY, ""),
             "./py -m experiments.table > experiments/README.md": (
                 "tests/experiments/test_every_experiment.py says whether the table is today's",
                 "",

@@ -14,14 +14,17 @@ from marin.training.readings import Reading
 from marin_operators.compare import Compare
 from marin_operators.compare_trainings import CompareTrainings
 
-ENTRIES = {entry.name: entry for entry in table.entries()}
-RACCOON = ENTRIES["exp898_raccoon"]
+NAMES = sorted(path.stem for path in table.FOLDER.glob("exp*.py"))
 TOOK = Took(seconds=90, version="0", day="2026-11-23", revision="abc", cores=2, load=(0.1, 2.0))
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+def raccoon() -> table.Entry:
+    return table.entry("exp898_raccoon")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_says_which_rows_of_its_reports_answer_it(name: str) -> None:
-    results = ENTRIES[name].rehearsal.results
+    results = table.entry(name).rehearsal.results
     for result, rows in ANSWERED_BY[name].items():
         step = results[result]
         if isinstance(step, CompareTrainings):
@@ -33,7 +36,7 @@ def test_every_experiment_says_which_rows_of_its_reports_answer_it(name: str) ->
 def test_what_is_kept_is_of_experiments_whose_arms_differ() -> None:
     """Arms that are the same to the last bit answer nothing: what they differ in did not happen."""
     kept = rehearsed.kept()
-    assert kept.keys() <= ENTRIES.keys()
+    assert kept.keys() <= set(NAMES)
     signed = {name: re.findall(r"[+−]\d[\d.e]*", each) for name, one in kept.items() for each in one.answers.values()}
     assert [name for name, found in signed.items() if found and set(found) == {"+0"}] == []
 
@@ -79,19 +82,19 @@ def test_a_verdict_is_told_in_its_own_words() -> None:
 
 
 def test_an_answer_of_another_version_is_marked_in_the_table() -> None:
-    today = {identity: "loss: +1 (+.5 … +1.5)*." for identity in asked("exp898_raccoon", RACCOON.rehearsal)}
-    assert table.answer(RACCOON, Rehearsal(answers=today)) == "loss: +1 (+.5 … +1.5)\\*."
-    older = table.answer(RACCOON, Rehearsal(answers={"0123456789ab": "loss: +1."}))
+    today = {identity: "loss: +1 (+.5 … +1.5)*." for identity in asked("exp898_raccoon", raccoon().rehearsal)}
+    assert table.answer(raccoon(), Rehearsal(answers=today)) == "loss: +1 (+.5 … +1.5)\\*."
+    older = table.answer(raccoon(), Rehearsal(answers={"0123456789ab": "loss: +1."}))
     assert older == f"{table.OLDER}loss: +1."
-    assert table.answer(RACCOON, None) == "never measured"
-    assert table.answer(ENTRIES["exp600_kestrel"], Rehearsal(answers=today)).startswith(table.OLDER)
+    assert table.answer(raccoon(), None) == "never measured"
+    assert table.answer(table.entry("exp600_kestrel"), Rehearsal(answers=today)).startswith(table.OLDER)
 
 
 def test_a_duration_of_another_version_is_marked_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one whose answer is today's: an experiment may have got another result beside it."""
     monkeypatch.setattr(rehearsed, "KEPT", tmp_path / "rehearsed.json")
-    now = TOOK.model_copy(update={"version": version_of(RACCOON.rehearsal), "seconds": 60.0})
-    rehearsed.KEPT.write_bytes(rehearsed.REHEARSALS.dump_json({RACCOON.name: Rehearsal(shared=now, alone=TOOK)}))
+    now = TOOK.model_copy(update={"version": version_of(raccoon().rehearsal), "seconds": 60.0})
+    rehearsed.KEPT.write_bytes(rehearsed.REHEARSALS.dump_json({raccoon().name: Rehearsal(shared=now, alone=TOOK)}))
     assert (
         "steps; alone 1 min 30 s (load 0.1 to 2, an earlier version); after others 1 min 0 s (load 0.1 to 2) |"
         in table.page()

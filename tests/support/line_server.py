@@ -14,8 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class LineServer:
-    """Starts when it is first asked, if not before. One that does not answer before the test's time is over is killed with all its
-    children, and the next test gets a new one."""
+    """Starts when it is first asked, if not before.
+
+    One that does not answer before the test's time is over is killed with its children; the next test gets a new one.
+    """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None, first: int = 0) -> None:
         """first: lines that it says of itself, before any answer."""

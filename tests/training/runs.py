@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import pytest
 
 from marin.data.token_store import write_token_store
+from marin.errors import NonFiniteLoss
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
+from marin.training.main import LOCK
+from marin.training.metrics import TIMINGS
 from marin.training.model import Llama, ModelShape, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
-from marin.training.process import Listeners, News, Timings
+from marin.training.process import Listeners, News, Timings, run_training
 from marin.training.schedule import Schedule
 from marin.training.spec import Source, TrainingSpec, to_json
 
@@ -72,6 +80,68 @@ def train_here(spec: TrainingSpec, **listeners: Any) -> Timings:
         news = News(Listeners(**listeners))
         train(spec, news.hear)
     return news.timings
+
+
+@dataclasses.dataclass
+class Runs:
+    """folder: of one module's runs. spec: of the one that went well, which is complete."""
+
+    folder: Path
+    spec: TrainingSpec
+
+    def named(self, name: str, **changes: Any) -> TrainingSpec:
+        """The good run's specification with a state of its own."""
+        return dataclasses.replace(self.spec, state=str(self.folder / name / "state"), **changes)
+
+    def continued(self, name: str, **changes: Any) -> TrainingSpec:
+        """One that begins with all that the good run left."""
+        spec = self.named(name, **changes)
+        shutil.copytree(self.spec.state, spec.state)
+        return spec
+
+    def rows(self, spec: TrainingSpec) -> list[dict[str, Any]]:
+        """Metrics without the timings."""
+        rows = strict_rows(Directory(spec.state))
+        return [{name: held for name, held in row.items() if name not in TIMINGS} for row in rows]
+
+    def train(self, spec: TrainingSpec, **listeners: Any) -> Timings:
+        return train_here(spec, **listeners)
+
+    def train_apart(self, spec: TrainingSpec, **listeners: Any) -> Timings:
+        return run_training(spec, Path(spec.state).parent / "training.log", Listeners(**listeners))
+
+    def checkpoint(self, spec: TrainingSpec, step: int) -> Directory:
+        return checkpoint.step_directory(Directory(spec.state) / "checkpoints", step)
+
+    def diverging(self, spec: TrainingSpec, **recipe: Any) -> str:
+        """What the run says that must stop; nothing of it is announced, and its metrics are JSON."""
+        optimizer = dataclasses.replace(spec.optimizer, **recipe)
+        saved: list[int] = []
+        before = checkpoint.complete_steps(Directory(spec.state) / "checkpoints")
+        with pytest.raises(NonFiniteLoss) as stopped:
+            self.train(dataclasses.replace(spec, optimizer=optimizer), checkpoint=saved.append)
+        assert set(saved) <= set(before)
+        assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == before
+        assert strict_rows(Directory(spec.state))[-1]["non_finite"]
+        return str(stopped.value)
+
+
+def kill_trainer(spec: TrainingSpec) -> None:
+    os.kill(int((Path(spec.state) / LOCK).read_text()), signal.SIGKILL)
+
+
+def resumes_of(spec: TrainingSpec) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Directory(spec.state).read_text("resumes.jsonl").splitlines()]
+
+
+def strict_rows(directory: Directory) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, read as JSON is defined: without NaN and Infinity."""
+
+    def refuse(word: str) -> NoReturn:
+        raise AssertionError(f"{word} is not JSON")
+
+    text = directory.read_text("metrics.jsonl")
+    return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
 
 
 def waiting_for(spec: TrainingSpec, where: Path) -> subprocess.Popen[str]:

@@ -7,55 +7,27 @@ import json
 import os
 import select
 import shutil
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from marin.data.mixture import BatchSchedule
-from marin.errors import ProcessLost, UnreadableCheckpoint
+from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.main import LOCK
-from marin.training.metrics import TIMINGS, read_metrics
 from marin.training.optimizer import ClipUpdateNorm, Muon
-from marin.training.process import Listeners, Timings, compiled_folder, run_training
+from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Rewarmup, Schedule
 from marin.training.spec import Start, StartMode, TrainingSpec
 from marin.training.transfer import stored_shapes
-from tests.training.runs import QWEN3, small_spec, train_here, waiting_for
+from tests.training.runs import QWEN3, Runs, resumes_of, small_spec, waiting_for
 
 pytestmark = pytest.mark.slow
 
 BATCH = {0: 8, 5: 6, 7: 8}
 END, KEPT = 16, 12
-
-
-@dataclasses.dataclass
-class Runs:
-    """folder: of this module's runs. spec: of the uninterrupted one, which is complete."""
-
-    folder: Path
-    spec: TrainingSpec
-
-    def named(self, name: str, **changes: Any) -> TrainingSpec:
-        """The uninterrupted run's specification with a state of its own."""
-        return dataclasses.replace(self.spec, state=str(self.folder / name / "state"), **changes)
-
-    def rows(self, spec: TrainingSpec) -> list[dict[str, Any]]:
-        """Metrics without the timings."""
-        rows = read_metrics(Directory(spec.state))
-        return [{name: held for name, held in row.items() if name not in TIMINGS} for row in rows]
-
-    def train(self, spec: TrainingSpec, **listeners: Any) -> Timings:
-        return train_here(spec, **listeners)
-
-    def train_apart(self, spec: TrainingSpec, **listeners: Any) -> Timings:
-        return run_training(spec, Path(spec.state).parent / "training.log", Listeners(**listeners))
-
-    def checkpoint(self, spec: TrainingSpec, step: int) -> Directory:
-        return checkpoint.step_directory(Directory(spec.state) / "checkpoints", step)
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +41,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     made = Runs(folder, spec)
     made.train(spec)
     return made
-
-
-def kill_trainer(spec: TrainingSpec) -> None:
-    os.kill(int((Path(spec.state) / LOCK).read_text()), signal.SIGKILL)
 
 
 def damage(directory: Directory) -> None:
@@ -108,25 +76,6 @@ def test_the_last_two_and_the_kept_checkpoints_are_there(runs: Runs) -> None:
     assert checkpoint.complete_steps(Directory(runs.spec.state) / "checkpoints") == [12, 16]
     facts = checkpoint.read_facts(runs.checkpoint(runs.spec, 12))
     assert (facts.step, facts.averaged, facts.loss) == (12, True, runs.rows(runs.spec)[11]["loss"])
-
-
-def test_killed_and_resumed_the_run_is_bit_identical(runs: Runs) -> None:
-    spec = runs.named("killed")
-
-    def kill(done: int, _: float) -> None:
-        if done == 6:
-            kill_trainer(spec)
-
-    with pytest.raises(ProcessLost, match="killed by signal 9"):
-        runs.train_apart(spec, step=kill)
-    assert checkpoint.complete_steps(Directory(spec.state) / "checkpoints") == [4]
-    assert runs.train_apart(spec).began_at == 4
-    assert runs.rows(spec) == runs.rows(runs.spec)
-    assert resumes_of(spec) == [{"step": 4, "changed": {}}]
-
-
-def resumes_of(spec: TrainingSpec) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Directory(spec.state).read_text("resumes.jsonl").splitlines()]
 
 
 def test_a_resume_says_what_is_not_as_it_was(runs: Runs) -> None:
