@@ -394,7 +394,7 @@ def test_a_local_copy_of_a_remote_input_that_was_damaged_is_not_read(remote_pref
         return Store(remote_prefix).output(record_of(remote_prefix, reader)).read_text("text.txt")
 
     assert read(1) == f"{SOURCE.text} 1"
-    (copy,) = (tmp_path / "copies").rglob("text.txt")
+    (copy,) = Path(os.environ["MARIN_CACHE"]).rglob("text.txt")
     flip(copy)
     assert read(2) == f"{SOURCE.text} 2"
     assert copy.read_text() == SOURCE.text

@@ -1,6 +1,7 @@
 """The same experiments on every kind of store: a disk, memory, Google Cloud Storage and S3."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -269,19 +270,18 @@ def test_an_input_is_downloaded_once_and_checked(server: StoreServer, remote_pre
         _ = damaged.path
 
 
-def test_local_copies_are_bounded_and_what_is_in_use_stays(
-    remote_prefix: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_local_copies_are_bounded_and_what_is_in_use_stays(remote_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [Write(text=letter * 600_000, label=letter) for letter in "abc"]
     made = run(remote_prefix, **{step.label: step for step in steps})
     store = Store(remote_prefix)
     outputs = [store.output(record_of(made, step)) for step in steps]
     monkeypatch.setenv("MARIN_CACHE_GIB", str(1_500_000 / 2**30))
     kept = outputs[0].path
-    (tmp_path / "copies" / ("0" * 64)).mkdir()  # left by a process that ended
-    (tmp_path / "copies" / ("0" * 64) / "big").write_bytes(bytes(800_000))
+    left = Path(os.environ["MARIN_CACHE"], "0" * 64)
+    left.mkdir()  # by a process that ended
+    (left / "big").write_bytes(bytes(800_000))
     assert (outputs[1].path / "text.txt").stat().st_size == 600_000
-    assert not (tmp_path / "copies" / ("0" * 64)).exists()
+    assert not left.exists()
     assert (kept / "text.txt").exists()
     with pytest.raises(StoreFull, match="MARIN_CACHE_GIB"):
         _ = outputs[2].path
