@@ -124,7 +124,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     items.sort(key=place)
     if (seed := config.getoption("--order")) is not None:
-        random.Random(seed).shuffle(items)
+        draw = random.Random(seed)
+        files = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}
+        # File by file: what the tests of one share would else be made again for each.
+        items.sort(key=lambda item: (files[item.path], draw.random()))
 
 
 @functools.cache

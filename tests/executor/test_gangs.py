@@ -31,6 +31,7 @@ from marin_operators.train import Train
 from tests.support.clusters import free_ports
 from tests.support.project import wait_for
 from tests.support.toy import Blob, planned, run
+from tests.support.waiting import is_gone, wait_until
 from tests.training.runs import LLAMA, QWEN3, SEQ_LEN, VOCABULARY, random_checkpoint
 from tests.training.test_several_chips import LENGTH, answers, must_agree
 
@@ -128,6 +129,7 @@ class Meet(ExecutorStep[Blob], op="toy-meet"):
                 os.kill(os.getpid(), signal.SIGKILL)
             node = ray.get_runtime_context().get_node_id()
             gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
+            (folder / f"process-{host.number}").write_text(str(os.getpid()))
             (folder / f"there-{host.number}").write_text(f"{node} {host.meeting} {sorted(host.environment)} {gpus}")
             wait_for(folder / "go")
 
@@ -320,12 +322,14 @@ def test_a_machine_that_is_taken_away_counts_as_no_failure_and_another_slice_wil
 
     def take_away() -> None:
         wait_for(tmp_path / "taken/there-1")
+        process = int((tmp_path / "taken/process-1").read_text())
         cluster.cluster.remove_node(cluster.wide[1], allow_graceful=False)
+        wait_until(lambda: is_gone(process))  # its node's, which may have gone on until then
         (tmp_path / "taken/go").touch()
 
     thread = threading.Thread(target=take_away)
     thread.start()
     done, told = run_on(cluster.address, str(tmp_path / "store"), end=step)
     thread.join()
-    assert [event for event, _ in told] == ["preempted"]
+    assert [event for event, _ in told] == ["preempted"], done.results[step].error
     assert met(done, step) == (2, "2 × v4-8")

@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-import psutil
 import pytest
 
 from marin.fingerprint.live.fresh_process import NotImported, Question, ask
 from tests.cli.test_cli import Command
 from tests.support.project import Project
+from tests.support.waiting import is_gone
 
 LIB = """
 from dataclasses import dataclass
@@ -384,11 +384,3 @@ def test_a_module_that_a_new_process_cannot_import_holds_up_nothing(tmp_path, mo
         assert bad == {"bad": {"X": {"": "1"}}}
         assert is_gone(int((tmp_path / "child").read_text()))
     assert good == {"good": {"X": {"": "1"}}}
-
-
-def is_gone(pid: int) -> bool:
-    """Killed; whether its entry is still there is up to whoever inherits orphans."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True

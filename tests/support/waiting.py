@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import psutil
+
 PATIENCE = 300.0  # seconds, after which it counts as never: a busy machine takes many times as long as a quiet one
 
 
@@ -14,3 +16,11 @@ def wait_until(happened: Callable[[], object], why: Callable[[], str] = lambda: 
     while not happened():
         assert time.monotonic() < limit, why()
         time.sleep(0.02)
+
+
+def is_gone(pid: int) -> bool:
+    """Killed; whether its entry is still there is up to whoever inherits orphans."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
