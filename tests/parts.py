@@ -30,7 +30,7 @@ RULES = [
     (r"plan/test_outside.*is_named_and_stops\[(folder|web page|s3)\]", CHECK),
     (r"store/test_stores.*(everything_runs_once|verify_finds|milestones_are|tools_that_need)", CHECK),
     (r"cli/test_next_command.*\[store-file\]", CHECK),
-    (r"cli/test_new.*(is_an_experiment_an|it_plans_as_it_is\[marin run-rehearsal|change_of_its_operator)", CHECK),
+    (r"cli/test_new.*(is_an_experiment_an|it_plans_as_it_is\[marin run-rehearsal)", CHECK),
     (r"cli/test_wheel.*(every_name|every_file)", CHECK),
     (r"plan/test_drift_table.*\[(helper|constant), same module|\[helper, other module|\[comment", CHECK),
     (r"plan/test_drift_table.*\[(body|version|input|field)", CHECK),
@@ -43,7 +43,8 @@ RULES = [
     # Commands and projects in new interpreters, and many rows of one table.
     (r"cli/test_(new|wheel|site|next_command|cli_diff)\.py", SLOW),
     (r"cli/test_every_command.*(what_there_is\[|reader|no_store)", SLOW),
-    (r"cli/test_habits.*on_ray_holds|cli/test_completion.*every_kind|cli/test_extras.*commands_name", SLOW),
+    (r"cli/test_habits.*on_ray_holds|cli/test_completion.*(every_kind|nothing_fits)", SLOW),
+    (r"cli/test_extras.*(commands_name|that_it_needs)", SLOW),
     (r"cli/test_gc_command.*both_scales|cli/test_mirror_command.*the_way_is_said", SLOW),
     (r"docs/test_commands.*page_run|experiments/test_howto.*(shares_by_tokens|judges_opinion|text_is_cleaned)", SLOW),
     (r"experiments/test_rehearsed.*(durations_are|another_version)", SLOW),
