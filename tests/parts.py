@@ -17,7 +17,7 @@ RULES = [
     (r"stories/test_gc_processes.*experiments_and_gc_at_once", STRESS),
     (r"executor/test_(late|random_graphs|ray_private|ray_node_death)\.py", STRESS),
     (r"executor/test_signals.*(SIGHUP|SIGTERM|object_store|ignored)", STRESS),
-    (r"executor/test_ray\.py.*(killed|kill_9|dies)|executor/test_ray_errors.*dies_under", STRESS),
+    (r"executor/test_ray\.py.*(killed|kill_9|dies)|executor/test_(ray_errors.*dies_under|gangs.*taken_away)", STRESS),
     (r"executor/test_shards.*(kill|cut|torn)|executor/test_other_drivers.*at_one_moment", STRESS),
     (r"upkeep/test_gc\.py.*(any_history|refuses_to_delete)", STRESS),
     (r"upkeep/test_adopt.*(killed_in_the_middle|at_one_moment)|upkeep/test_mirror.*two_at_once", STRESS),
