@@ -3,7 +3,7 @@
     ./py benchmarks/full_walk.py [experiments/exp1295_llama.py] [--keep FOLDER]
 
 The graph and the code path are those of ``--scale full``: only what docs/full-scale.md calls a smaller full plan is
-different (marin_operators/shrunk.py). Where a lab has the hub, a bucket and TPU slices, here a local server speaks the
+different (operators/shrunk.py). Where a lab has the hub, a bucket and TPU slices, here a local server speaks the
 hub's protocol, another one serves the listings, an emulator of Google's storage holds the store, and nodes of one Ray
 cluster on this machine say that they are hosts of slices, four JAX devices each. Once, the process of a second host is
 killed (kill -9). Prints the plan, the results, what is left to run then, and how long each operator took; ends with the
@@ -28,11 +28,11 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from infra.hardware import tpu
 from marin import Experiment, Resources, Scale
 from marin.store.inventory import read_inventory
 from marin.store.store import open_store
-from marin_infra.hardware import tpu
-from marin_operators.shrunk import Listing, Shrink, shrunk
+from operators.shrunk import Listing, Shrink, shrunk
 from tests.support.servers import Kind, StoreServer, environment_set
 from tests.support.small_hub import VOCABULARY, SmallHub, small_hub
 
@@ -54,7 +54,7 @@ from benchmarks.full_walk import small
 from {module} import build as full
 from marin import Experiment, Scale, executor_main
 from marin.data.http_file import HttpFile
-from marin_operators.shrunk import Listing
+from operators.shrunk import Listing
 
 LISTINGS = {listings!r}
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from experiments import exp977_deeper_starling, exp1529_mantis
 from marin import Scale
-from marin_operators.train import Train
+from operators.train import Train
 
 RUNS = {
     "Marin 8B": (exp977_deeper_starling, ("8b-",)),

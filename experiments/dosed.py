@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiments.pipeline import Pipeline, TokenMix
+from infra.hardware import tpu
 from marin import BatchSchedule, Checkpoint, ExecutorStep, Items, Resources, Scale, Stages, Tokens, blend, mixture
 from marin.training.model import Llama, ModelShape
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
-from marin_datasets import gsm8k
-from marin_datasets.rehearsal.math_problems import ProblemDocuments
-from marin_datasets.rehearsal.problem_forms import Form
-from marin_infra.hardware import tpu
-from marin_operators.evaluate import Evaluate
-from marin_operators.exposure import Exposure
-from marin_operators.sample import Sample
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Fork, Train, order_of
+from operators.datasets import gsm8k
+from operators.datasets.rehearsal.math_problems import ProblemDocuments
+from operators.datasets.rehearsal.problem_forms import Form
+from operators.evaluate import Evaluate
+from operators.exposure import Exposure
+from operators.sample import Sample
+from operators.tokenize import Tokenize
+from operators.train import Fork, Train, order_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,16 +15,16 @@ from dataclasses import replace
 
 from experiments.marin_8b import DEEPER_END, Marin8B
 from experiments.pipeline import Pipeline, TokenMix
+from infra.hardware import tpu
 from marin import CPU, BatchSchedule, ExecutorStep, Experiment, Scale, Stages, Tokens, blend, executor_main, mixture
 from marin.training.schedule import Schedule
-from marin_datasets import gsm8k
-from marin_datasets.chats import SETS, TEMPLATES
-from marin_datasets.mixtures import PHOENIX, SFT
-from marin_infra.hardware import tpu
-from marin_operators.compare import Compare
-from marin_operators.start import Fork, OptimizerState
-from marin_operators.tokenize_chats import TokenizeChats
-from marin_operators.train import Train
+from operators.compare import Compare
+from operators.datasets import gsm8k
+from operators.datasets.chats import SETS, TEMPLATES
+from operators.datasets.mixtures import PHOENIX, SFT
+from operators.start import Fork, OptimizerState
+from operators.tokenize_chats import TokenizeChats
+from operators.train import Train
 
 # Steps; those of the warmup, then the rate is constant; batch; tokens of a sequence, enough for a chat.
 SIZES = {Scale.FULL: (10_228, 306, 128, 4096), Scale.REHEARSAL: (24, 2, 8, 384)}

@@ -16,8 +16,8 @@ from experiments.marin_32b import CLIP_LOST, QK_NORM_FROM, Marin32B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.readings import Reading
-from marin_datasets import catalogue, gsm8k
-from marin_operators.compare_trainings import CompareTrainings
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import catalogue, gsm8k
 
 
 def build(scale: Scale) -> Experiment:

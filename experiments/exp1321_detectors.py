@@ -12,9 +12,9 @@ Issue: https://github.com/marin-community/marin/issues/1321
 from experiments.dosed import Dosed
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
-from marin_datasets import catalogue, gsm8k
-from marin_operators.dose_response import DoseResponse
-from marin_operators.shuffle_power import ShufflePower, Source
+from operators.datasets import catalogue, gsm8k
+from operators.dose_response import DoseResponse
+from operators.shuffle_power import ShufflePower, Source
 
 DOSES, SEEDS = (0, 1, 4, 16, 64), (0, 1, 2)
 SOURCES = {

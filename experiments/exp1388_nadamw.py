@@ -16,9 +16,9 @@ from marin import Experiment, Scale, executor_main
 from marin.training.optimizer import NAdamW
 from marin.training.readings import Reading
 from marin.training.schedule import Decay, Schedule, Shape
-from marin_datasets import catalogue, gsm8k
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import catalogue, gsm8k
 
 
 def build(scale: Scale) -> Experiment:

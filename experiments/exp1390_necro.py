@@ -18,10 +18,10 @@ from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.optimizer import Adam, ClipUpdateNorm
 from marin.training.readings import Reading
-from marin_datasets import catalogue, gsm8k
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
-from marin_operators.start import Fork
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import catalogue, gsm8k
+from operators.start import Fork
 
 SIGMA = {Scale.FULL: 2.0, Scale.REHEARSAL: 0.5}
 

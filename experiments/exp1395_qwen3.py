@@ -15,10 +15,10 @@ from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.model import Architecture
 from marin.training.readings import Reading
-from marin_datasets import catalogue, gsm8k
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
-from marin_operators.train import Fork
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import catalogue, gsm8k
+from operators.train import Fork
 
 END = 160_000  # optimizer steps
 

@@ -12,11 +12,11 @@ Issue: https://github.com/marin-community/marin/issues/1529
 from experiments.marin_32b import Marin32B
 from experiments.pipeline import Pipeline, TokenMix
 from marin import Experiment, Scale, Shuffle, blend, executor_main
-from marin_datasets import catalogue, gsm8k, math
-from marin_operators.compare import Compare
-from marin_operators.contamination_evidence import ContaminationEvidence
-from marin_operators.shuffle_evidence import ShuffleEvidence
-from marin_operators.train import Fork, Train, order_of
+from operators.compare import Compare
+from operators.contamination_evidence import ContaminationEvidence
+from operators.datasets import catalogue, gsm8k, math
+from operators.shuffle_evidence import ShuffleEvidence
+from operators.train import Fork, Train, order_of
 
 START, PYTHON_FROM, END = 160_000, 174_000, 192_000  # optimizer steps
 MATH = ("proofpile_2", "finemath-3-plus", *math.MEGAMATH)  # Mantis' mathematics, pretraining's included

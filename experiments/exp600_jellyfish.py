@@ -13,8 +13,8 @@ Issue: https://github.com/marin-community/marin/issues/600
 from experiments.marin_8b import OCELOT_END, Marin8B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
-from marin_datasets import gsm8k, mixtures
-from marin_operators.compare import Compare
+from operators.compare import Compare
+from operators.datasets import gsm8k, mixtures
 
 
 def build(scale: Scale) -> Experiment:

@@ -13,9 +13,9 @@ from experiments.marin_8b import BEFORE_LAST_DECAY, KESTREL_END, Marin8B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.readings import Reading
-from marin_datasets import gsm8k
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import gsm8k
 
 
 def build(scale: Scale) -> Experiment:

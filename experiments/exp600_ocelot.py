@@ -14,11 +14,11 @@ from experiments.marin_8b import OCELOT_END, PHOENIX_FROM, Marin8B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.readings import Reading
-from marin_datasets import gsm8k
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
-from marin_operators.evaluate import Weights
-from marin_operators.train import Train
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import gsm8k
+from operators.evaluate import Weights
+from operators.train import Train
 
 WEIGHTS, AVERAGED = "held_out/micro_loss", "held_out_ema/micro_loss"
 

@@ -14,11 +14,11 @@ from experiments.marin_8b import JELLYFISH_LAST, REWARMED, Marin8B, published_un
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
 from marin.training.readings import Reading
-from marin_datasets import gsm8k
-from marin_datasets.mixtures import PHOENIX, PHOENIX_ALONE_FROM, PHOENIX_FROM
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
-from marin_operators.start import Fork
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import gsm8k
+from operators.datasets.mixtures import PHOENIX, PHOENIX_ALONE_FROM, PHOENIX_FROM
+from operators.start import Fork
 
 HELD_OUT = "held_out/micro_loss"
 

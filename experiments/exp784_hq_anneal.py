@@ -12,7 +12,7 @@ Issue: https://github.com/marin-community/marin/issues/784
 
 from experiments.microanneal_8b import HQ, SETS, microannealed
 from marin import Experiment, Scale, executor_main, mixture
-from marin_datasets.mixtures import microannealing
+from operators.datasets.mixtures import microannealing
 
 TOKENS = 50e9
 

@@ -14,7 +14,7 @@ Issue: https://github.com/marin-community/marin/issues/820
 
 from experiments.microanneal_8b import HQ, microannealed
 from marin import Experiment, Scale, executor_main
-from marin_datasets.mixtures import microannealing
+from operators.datasets.mixtures import microannealing
 
 TOKENS = 8.4e9
 

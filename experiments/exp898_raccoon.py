@@ -16,16 +16,16 @@ from dataclasses import replace
 
 from experiments.marin_8b import JELLYFISH_LAST, OCELOT, Marin8B
 from experiments.pipeline import Pipeline
+from infra.hardware import tpu
 from marin import Experiment, Scale, executor_main
 from marin.training.optimizer import Adam
 from marin.training.readings import Reading
 from marin.training.schedule import Decay, Schedule
-from marin_datasets import gsm8k
-from marin_infra.hardware import tpu
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
-from marin_operators.start import Fork, OptimizerState
-from marin_operators.train import Train
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import gsm8k
+from operators.start import Fork, OptimizerState
+from operators.train import Train
 
 SOFT, SOFTER_FROM, BETWEEN, END = 820_000, 829_992, 830_000, 840_000  # optimizer steps
 RATES = (1.7e-4, 1.7e-5, 1e-6)  # at 820,000, 830,000 and 840,000

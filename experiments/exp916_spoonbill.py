@@ -15,17 +15,17 @@ from dataclasses import replace
 
 from experiments.marin_8b import JELLYFISH_LAST, OCELOT, STARLING, Marin8B, published_until
 from experiments.pipeline import Pipeline
+from infra.hardware import tpu
 from marin import Experiment, Scale, executor_main
 from marin.training.optimizer import Adam
 from marin.training.readings import Reading
 from marin.training.schedule import Decay, Schedule
-from marin_datasets import gsm8k
-from marin_datasets.mixtures import SPOONBILL
-from marin_infra.hardware import tpu
-from marin_operators.compare import Compare
-from marin_operators.compare_trainings import CompareTrainings
-from marin_operators.start import Fork
-from marin_operators.train import Train
+from operators.compare import Compare
+from operators.compare_trainings import CompareTrainings
+from operators.datasets import gsm8k
+from operators.datasets.mixtures import SPOONBILL
+from operators.start import Fork
+from operators.train import Train
 
 SPOONBILL_FROM, FOCUSED_FROM, DEEPER_FROM, BETWEEN, END = 820_000, 824_524, 829_947, 830_000, 840_000  # optimizer steps
 RATES = (1.7e-4, 2.75e-5, 2.75e-6)  # at 820,000, 830,000 and 840,000

@@ -11,8 +11,8 @@ Issue: https://github.com/marin-community/marin/issues/977
 from experiments.marin_8b import Marin8B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
-from marin_datasets import gsm8k
-from marin_operators.compare import Compare
+from operators.compare import Compare
+from operators.datasets import gsm8k
 
 PUBLISHED = ("Marin 8B Base (Deeper Starling)", "Llama 3.1 8B Base", "OLMo 2 7B Base")
 

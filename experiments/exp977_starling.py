@@ -15,9 +15,9 @@ Issue: https://github.com/marin-community/marin/issues/977
 from experiments.marin_8b import Marin8B
 from experiments.pipeline import Pipeline
 from marin import Experiment, Scale, executor_main
-from marin_datasets import gsm8k
-from marin_datasets.mixtures import STARLING_FROM
-from marin_operators.compare import Compare
+from operators.compare import Compare
+from operators.datasets import gsm8k
+from operators.datasets.mixtures import STARLING_FROM
 
 
 def build(scale: Scale) -> Experiment:

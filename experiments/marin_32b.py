@@ -7,16 +7,16 @@ https://marin.readthedocs.io/en/latest/reports/marin-32b-retro/
 from dataclasses import dataclass, replace
 
 from experiments.pipeline import Pipeline, TokenMix
+from infra.hardware import tpu
 from marin import CPU, BatchSchedule, Checkpoint, ExecutorStep, Items, Resources, Scale, Shuffle, Stages, Tokens
 from marin.training.model import Architecture, Llama3Rope, ModelShape, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam, Muon, Optimizer
 from marin.training.schedule import Decay, Rewarmup, Schedule
-from marin_datasets import gsm8k, held_out
-from marin_infra.hardware import tpu
-from marin_operators.evaluate import Evaluate, Weights
-from marin_operators.exposure import Exposure
-from marin_operators.phases import Phase, PhasedRun, phased
-from marin_operators.train import Fork, Milestone, OptimizerState, Train, WarmStart, order_of
+from operators.datasets import gsm8k, held_out
+from operators.evaluate import Evaluate, Weights
+from operators.exposure import Exposure
+from operators.phases import Phase, PhasedRun, phased
+from operators.train import Fork, Milestone, OptimizerState, Train, WarmStart, order_of
 
 PLANNED = 1_000_000  # optimizer steps; never reached
 WARMUP = PLANNED // 100

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from experiments import suites
 from experiments.pipeline import Pipeline, TokenMix
+from infra.hardware import tpu
 from marin import (
     CPU,
     BatchSchedule,
@@ -31,16 +32,15 @@ from marin import (
 from marin.training.model import Llama, Llama3Rope, ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Cycles, Decay, Rewarmup, Schedule, Shape
-from marin_datasets import held_out, mixtures, paloma
-from marin_datasets.mixtures import JELLYFISH_FROM, PHOENIX_ALONE_FROM, PHOENIX_FROM, STARLING_FROM
-from marin_infra.hardware import tpu
-from marin_operators.evaluate import Evaluate, Weights
-from marin_operators.evaluate_tasks import EvaluateTasks
-from marin_operators.format_gaps import FormatGaps
-from marin_operators.paragraphs import Paragraphs
-from marin_operators.start import Fork
-from marin_operators.train import Milestone, Train
-from marin_operators.watch import Watch
+from operators.datasets import held_out, mixtures, paloma
+from operators.datasets.mixtures import JELLYFISH_FROM, PHOENIX_ALONE_FROM, PHOENIX_FROM, STARLING_FROM
+from operators.evaluate import Evaluate, Weights
+from operators.evaluate_tasks import EvaluateTasks
+from operators.format_gaps import FormatGaps
+from operators.paragraphs import Paragraphs
+from operators.start import Fork
+from operators.train import Milestone, Train
+from operators.watch import Watch
 
 # Optimizer steps. A checkpoint was not always taken at the end of a run: the next one began with an earlier step.
 KESTREL_END, OCELOT_END, JELLYFISH_LAST, STARLING_END, STARLING_LAST, DEEPER_END = (

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from experiments.marin_8b import BEFORE_LAST_DECAY, Marin8B
 from experiments.pipeline import Pipeline
 from marin import Mixture, Scale, mixture
-from marin_datasets import gsm8k, mixtures
-from marin_datasets.catalogue import corpus
-from marin_operators.microanneal import Microanneal
+from operators.datasets import gsm8k, mixtures
+from operators.datasets.catalogue import corpus
+from operators.microanneal import Microanneal
 
 # Of Dolma. FLAN is none of them, and StackExchange and Wikipedia were in the whole only.
 SETS = ("algebraic-stack", "arxiv", "megawika", "open-web-math", "pes2o")

@@ -10,16 +10,16 @@ from typing import cast
 from marin import Documents, ExecutorStep, Items, Mixture, Scale, Tokenizer, Tokens, mixture
 from marin.errors import BadField
 from marin.text.presets import REFERENCE
-from marin_datasets.catalogue import PRETRAIN, corpus
-from marin_datasets.rehearsal.python_text import PydocPages
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.exact_dedup import ExactDedup
-from marin_operators.extract import Extract
-from marin_operators.filter import Filter
-from marin_operators.near_dedup import NearDedup
-from marin_operators.pretrained_tokenizer import PretrainedTokenizer
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.datasets.catalogue import PRETRAIN, corpus
+from operators.datasets.rehearsal.python_text import PydocPages
+from operators.decontaminate import Decontaminate
+from operators.exact_dedup import ExactDedup
+from operators.extract import Extract
+from operators.filter import Filter
+from operators.near_dedup import NearDedup
+from operators.pretrained_tokenizer import PretrainedTokenizer
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 
 # Entries; Llama 3's with its special tokens.
 VOCABULARY = {Scale.FULL: 128_256, Scale.REHEARSAL: 2048}

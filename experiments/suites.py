@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from marin import CPU, Checkpoint, ExecutorStep, RawFiles, Resources, Tokenizer
 from marin.errors import BadField
 from marin.evaluation.harness_task import HarnessTask
-from marin_operators.download import HuggingFace
-from marin_operators.evaluate import Weights
-from marin_operators.evaluate_tasks import EvaluateTasks
+from operators.download import HuggingFace
+from operators.evaluate import Weights
+from operators.evaluate_tasks import EvaluateTasks
 
 # Commits as public evaluation code pins them: marin-community/marin (experiments/eval_datasets.py), inspect_evals and
 # lighteval name the same ones. A dataset that is not here has no published commit: give revisions={…}.

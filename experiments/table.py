@@ -11,7 +11,7 @@ from experiments.rehearsed import Rehearsal, asked, kept, version_of
 from marin import Experiment, Scale
 from marin.plan.cost.plan_cost import training_of
 from marin.store.numbers import counted, write_count, write_duration
-from marin_operators.train import Train
+from operators.train import Train
 
 FOLDER = Path(__file__).parent
 HEAD = """# Experiments

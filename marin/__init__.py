@@ -34,6 +34,7 @@ from marin.steps.artifact import Artifact
 from marin.steps.experiment import Experiment
 from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime, after_use, unless_read
+from marin.steps.our_packages import must_be_found
 from marin.steps.pinned import Pinned
 from marin.steps.reaches import reaches
 from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
@@ -43,6 +44,7 @@ from marin.steps.value import execution, since, value
 from marin.store.files.directory import Directory
 
 install()  # before the modules of a project are imported: they may read files while they are
+must_be_found()
 
 __all__ = [
     "CPU",

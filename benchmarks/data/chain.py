@@ -42,15 +42,15 @@ from pathlib import Path
 from marin import Experiment, Scale, executor_main
 from marin.text.presets import PROSE
 from marin.text.published import C4, FineWeb, GopherQuality, GopherRepetition, Published
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.download import FsspecFiles
-from marin_operators.exact_dedup import ExactDedup
-from marin_operators.filter import Filter
-from marin_operators.near_dedup import NearDedup
-from marin_operators.pretrained_tokenizer import FolderTokenizer
-from marin_operators.read_suite import ReadSuite
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
+from operators.decontaminate import Decontaminate
+from operators.download import FsspecFiles
+from operators.exact_dedup import ExactDedup
+from operators.filter import Filter
+from operators.near_dedup import NearDedup
+from operators.pretrained_tokenizer import FolderTokenizer
+from operators.read_suite import ReadSuite
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
 
 FOLDER, SHARED = Path({folder!r}), Path({shared!r})
 RULES = Published((GopherRepetition(), GopherQuality(), C4(ended=False), FineWeb()))

@@ -33,7 +33,7 @@ from marin.data.dropped import read_dropped
 from marin.store.files.directory import Directory
 from marin.text.near_rule import NearDuplicates
 from marin.text.normalize import light_words
-from marin_operators.near_dedup import NearDedup
+from operators.near_dedup import NearDedup
 
 EDITS = (1000, 300, 100, 60, 40, 25, 15, 8)  # one word in so many
 ORIGINALS, EXCERPTS, LEAST_WORDS = 320, 30, 300

@@ -29,8 +29,8 @@ from marin.evaluation.stock_tasks import evaluate_task, loaded_task
 from marin.training.export import export
 from marin.training.model import Precision, Qwen3
 from marin.training.scoring import load_model
-from tests.marin_operators.stock_data import arc, dataset, gsm8k, put
-from tests.marin_operators.test_export import written_checkpoint, written_tokenizer
+from tests.operators.stock_data import arc, dataset, gsm8k, put
+from tests.operators.test_export import written_checkpoint, written_tokenizer
 
 SHAPE = Qwen3(hidden=128, intermediate=512, layers=4, heads=4, kv_heads=2, seq_len=2048)
 TASKS = [HarnessTask("gsm8k", "gsm8k", "openai/gsm8k", 3), HarnessTask("arc_easy", "arc", "allenai/ai2_arc", 10)]

@@ -29,8 +29,8 @@ from marin.evaluation.questions import AnsweredModel, Answers, answers_of, quest
 from marin.evaluation.stock_tasks import evaluate_task, loaded_task
 from marin.training.scoring import load_model
 from tests.experiments.suite_data import settings_of
-from tests.marin_operators.stock_data import put, repository
-from tests.marin_operators.test_export import written_checkpoint, written_tokenizer
+from tests.operators.stock_data import put, repository
+from tests.operators.test_export import written_checkpoint, written_tokenizer
 
 ITEMS = 14_042
 TASK = MMLU["mmlu"]

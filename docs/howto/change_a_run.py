@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
+from infra.hardware import tpu
 from marin import BatchSchedule, Experiment, Resources, Scale, Stages, executor_main, mixture
 from marin.training.model import Llama
 from marin.training.optimizer import Adam, ClipUpdateNorm, SkipBadSteps
 from marin.training.schedule import Schedule
-from marin_infra.hardware import tpu
-from marin_operators.phases import Phase, PhasedRun, phased
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Fork, Train
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.phases import Phase, PhasedRun, phased
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Fork, Train
+from operators.train_tokenizer import TrainTokenizer
 
 MACHINES = {Scale.REHEARSAL: Resources(), Scale.FULL: tpu("v5p-1024", slices=2)}
 HIDDEN = {Scale.REHEARSAL: 32, Scale.FULL: 1024}  # each chip of a slice holds an equal part

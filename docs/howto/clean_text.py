@@ -8,9 +8,9 @@ from marin.text.language import WrittenIn
 from marin.text.presets import PROSE
 from marin.text.published import FINEWEB_RECIPE, GopherQuality, Published
 from marin.text.quality import Characters, Quality, View
-from marin_operators.datatrove import Datatrove
-from marin_operators.filter import Filter
-from marin_operators.text_files import TextFiles
+from operators.datatrove import Datatrove
+from operators.filter import Filter
+from operators.text_files import TextFiles
 
 
 @value("exp4/few_links")

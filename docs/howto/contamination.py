@@ -1,10 +1,10 @@
 """Exp 7: what does our crawl hold of the suite that we report?"""
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.download import FsspecFiles
-from marin_operators.read_suite import ReadSuite
-from marin_operators.text_files import TextFiles
+from operators.decontaminate import Decontaminate
+from operators.download import FsspecFiles
+from operators.read_suite import ReadSuite
+from operators.text_files import TextFiles
 
 
 def build(scale: Scale) -> Experiment:

@@ -1,7 +1,7 @@
 """Exp 4: what do we get of a dataset on the hub?"""
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.download import HuggingFace, Keep, ReadDocuments
+from operators.download import HuggingFace, Keep, ReadDocuments
 
 files = HuggingFace(
     repo="HuggingFaceTB/finemath",

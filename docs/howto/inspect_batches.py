@@ -7,12 +7,12 @@ from marin.data.order_spec import order_of
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_operators.inspect import Inspect
-from marin_operators.split import Part, Split
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.inspect import Inspect
+from operators.split import Part, Split
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
 
 
 def build(scale: Scale) -> Experiment:

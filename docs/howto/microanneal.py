@@ -9,14 +9,14 @@ from marin import BatchSchedule, Experiment, Scale, Stages, blend, executor_main
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
-from marin_datasets import gsm8k
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.evaluate import Evaluate
-from marin_operators.microanneal import Microanneal
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.datasets import gsm8k
+from operators.decontaminate import Decontaminate
+from operators.evaluate import Evaluate
+from operators.microanneal import Microanneal
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
 
 STEPS = {Scale.REHEARSAL: 20, Scale.FULL: 20_000}
 TOKENS = {Scale.REHEARSAL: 6 * 16 * 32, Scale.FULL: 6_000 * 16 * 32}

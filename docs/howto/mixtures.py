@@ -13,10 +13,10 @@ from marin import (
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
 
 STEPS = {Scale.REHEARSAL: 8, Scale.FULL: 12_000}
 

@@ -1,10 +1,10 @@
 """Exp 3: how many tokens does each tokenizer make of the same text?"""
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.pretrained_tokenizer import FolderTokenizer, PretrainedTokenizer
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.pretrained_tokenizer import FolderTokenizer, PretrainedTokenizer
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 
 # a folder that holds tokenizer.json and tokenizer_config.json, as save_pretrained of transformers writes them
 mine = FolderTokenizer(path="/data/my_tokenizer", label="mine")

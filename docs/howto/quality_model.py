@@ -1,10 +1,10 @@
 """Exp 6: does a model trained on a judge's opinion of some pages find the good ones among all?"""
 
 from marin import Experiment, Scale, executor_main, value
-from marin_operators.label import Label
-from marin_operators.quality_model import Score, Select, TrainClassifier
-from marin_operators.sample import Sample
-from marin_operators.text_files import TextFiles
+from operators.label import Label
+from operators.quality_model import Score, Select, TrainClassifier
+from operators.sample import Sample
+from operators.text_files import TextFiles
 
 
 @value("exp6/explains")

@@ -4,11 +4,11 @@ from marin import BatchSchedule, Experiment, Scale, Stages, executor_main, mixtu
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
-from marin_operators.watch import Watch
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
+from operators.watch import Watch
 
 
 def build(scale: Scale) -> Experiment:

@@ -1,14 +1,14 @@
 """Exp 6: how fast does a small Llama learn our text?"""
 
+from infra.hardware import tpu
 from marin import BatchSchedule, Experiment, Resources, Scale, Stages, executor_main, mixture
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_infra.hardware import tpu
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
 
 MACHINES = {Scale.REHEARSAL: Resources(), Scale.FULL: tpu("v4-2048")}  # or tpu("v5p-512", slices=4)
 BATCH = {Scale.REHEARSAL: 4, Scale.FULL: 4096}  # sequences, as many for each of the 1,024 chips

@@ -26,7 +26,7 @@ from marin.report.typed import marin
 def command(definition: Path | None, cpus: float | None, dashboard_port: int | None) -> int:
     """Start a Ray cluster on this machine, to be kept: loopback only, with a token.
 
-    With DEFINITION (a file for Ray's cluster launcher, such as `python -m marin_infra` prints), that one: `ray up`.
+    With DEFINITION (a file for Ray's cluster launcher, such as `python -m infra` prints), that one: `ray up`.
     """
     if definition is not None:
         return Exit.FAILED if ray("up", "--yes", str(definition)) else Exit.OK

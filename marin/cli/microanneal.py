@@ -32,7 +32,7 @@ Decision: the verdict on each candidate, from tasks.
 """
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.new_candidates import Candidate, microanneal_of
+from operators.new_candidates import Candidate, microanneal_of
 
 from {module} import build as origin
 

@@ -20,7 +20,7 @@ NAME = "my_project"  # what the files call the project
 RENAMED = {"gitignore": ".gitignore"}  # here its name would hide files of marin's
 EXPERIMENT = "new_experiment.py"  # what another experiment begins as
 SHARED = "own_text.py"  # of a project's package: what experiments build on
-TAKEN = {"experiment", "store", "tests", "text"}
+TAKEN = {"experiment", "experiments", "infra", "operators", "store", "tests", "text"}
 LEGAL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 

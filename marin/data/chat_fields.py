@@ -18,7 +18,7 @@ ROLES = {"human": "user", "gpt": "assistant", **{role: role for role in ("system
 
 
 class Fields(Protocol):
-    """Of marin_operators.read_chats."""
+    """Of operators.read_chats."""
 
     @property
     def turns(self) -> str: ...

@@ -23,6 +23,7 @@ from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.moved import as_before
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.registers import Registers
+from marin.fingerprint.renamed import named_before
 from marin.fingerprint.source.module import Module, Target
 from marin.fingerprint.source.references import Trait
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
@@ -89,8 +90,9 @@ class Closures:
         """A unit without and with annotations and docstrings: which of them counts depends on what reaches it. Then
         as older fingerprints have these."""
         now = [self._part(key, False), self._part(key, True)]
-        before = [(as_before(part.text), part.unit) for part in now]
-        return [*now, *(Part(text, digest(text.encode())[:DIGITS], unit) for text, unit in before)]
+        forms = [(form, part.unit) for part in now for form in (part.text, as_before(part.text))]
+        forms += [(named_before(form), unit) for form, unit in forms]
+        return [*now, *(Part(text, digest(text.encode())[:DIGITS], unit) for text, unit in dict(forms).items())]
 
     def field_annotations(self, key: Key) -> list[Key]:
         """Local classes named in the annotations of a step class's fields, other steps left out."""

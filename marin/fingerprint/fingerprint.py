@@ -12,6 +12,7 @@ import msgspec
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.moved import as_before, match, since_fields
+from marin.fingerprint.renamed import named_today
 from marin.steps.value import digest
 from marin.store.documents import BadDocument, Document
 
@@ -20,7 +21,7 @@ from marin.store.documents import BadDocument, Document
 class CodeFingerprint:
     """What code built an output.
 
-    units: digest by qualified name ("marin_operators.tokenize.Tokenize"). packages: version by
+    units: digest by qualified name ("operators.tokenize.Tokenize"). packages: version by
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
     loaded: modules of the project that are imported. environment: names of variables that are asked for, see
@@ -62,7 +63,9 @@ class CodeFingerprint:
             stored = _StoredCode.from_plain(data)
         except BadDocument as error:
             raise CorruptRecord(f"this {type(data).__name__} is no code fingerprint: {error}") from error
-        return cls(stored.units, stored.packages, stored.opaque, stored.sources)
+        units = {named_today(name): unit for name, unit in stored.units.items()}
+        sources = {named_today(name): named_today(text) for name, text in stored.sources.items()}
+        return cls(units, stored.packages, stored.opaque, sources)
 
 
 class _StoredCode(Document, frozen=True, kw_only=True):

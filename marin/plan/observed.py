@@ -27,6 +27,7 @@ from marin.fingerprint.observation.environment import ANYTHING, SET
 from marin.fingerprint.observation.observation import Observation, Scope, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
+from marin.fingerprint.renamed import path_today
 from marin.steps.step import ExecutorStep
 from marin.store.files.checksums import content_digests, memory_file
 from marin.store.process import this_process
@@ -143,7 +144,7 @@ class Places:
     def path(self, name: str) -> str:
         if os.path.isabs(name):
             return name
-        candidates = [os.path.join(root, name) for root in self._roots]
+        candidates = [os.path.join(root, each) for each in (name, path_today(name)) for root in self._roots]
         return next((each for each in candidates if os.path.lexists(_fixed(each))), candidates[0])
 
 

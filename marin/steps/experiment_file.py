@@ -18,6 +18,7 @@ from typing import cast
 from marin.errors import ExperimentError, MarinError, missing_dependency
 from marin.steps.experiment import Experiment
 from marin.steps.import_hints import described
+from marin.steps.our_packages import must_be_found
 from marin.steps.scale import Scale
 
 type Build = Callable[[Scale], Experiment]
@@ -75,6 +76,7 @@ def load_module(source: Path) -> ModuleType:
         package = package.parent
     if str(package) not in sys.path:
         sys.path.insert(0, str(package))
+        must_be_found()
     module = importlib.import_module(name)
     if module.__file__ is None or not source.samefile(module.__file__):
         raise ExperimentError(f"{source}: Python already has a module {name!r} ({module.__file__}); rename the file")

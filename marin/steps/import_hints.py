@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from traceback import TracebackException
 
-OURS = ("marin", "marin_datasets", "marin_infra", "marin_operators")
+from marin.steps.our_packages import BESIDE, RENAMED
+
+OURS = ("marin", *BESIDE)
 
 
 def described(error: Exception, source: Path) -> str:
@@ -31,11 +33,14 @@ def _module_hint(name: str, source: Path) -> str:
             return (
                 f"; it lies in {folder}, where Python does not look: move {source.name} there, or set PYTHONPATH to it"
             )
-    for part in parts:
-        if f"marin_{part}" in OURS:
-            return f"; did you mean marin_{part}?"
+    if parts[0] in RENAMED:
+        return f"; it is called {RENAMED[parts[0]]} now"
+    if "datasets" in parts:
+        return "; did you mean operators.datasets?"
     parent, _, last = name.rpartition(".")
-    package = sys.modules.get(parent)
-    modules = [found.name for found in pkgutil.iter_modules(package.__path__)] if package is not None else OURS
-    near = difflib.get_close_matches(last, modules, n=1)
-    return f"; did you mean {'.'.join(filter(None, (parent, near[0])))}?" if near else ""
+    path = getattr(sys.modules.get(parent), "__path__", None)
+    if path is None:  # the top of it is not found
+        near = ".".join([*difflib.get_close_matches(parts[0], OURS, n=1), *parts[1:]])
+        return f"; did you mean {near}?" if near.split(".")[0] in OURS else ""
+    near = difflib.get_close_matches(last, [found.name for found in pkgutil.iter_modules(path)], n=1)
+    return f"; did you mean {parent}.{near[0]}?" if near else ""

@@ -220,7 +220,7 @@ class Context(Protocol):
 
         work: a top-level function that writes its item's files below the directory it is given, under names that no
         other item's have, and returns a ``kind``: a class or type that JSON can say. The files are the output's when
-        all are done. by: who makes them instead of tasks of the cluster (marin_operators.on_hosts).
+        all are done. by: who makes them instead of tasks of the cluster (operators.on_hosts).
         """
         ...
 

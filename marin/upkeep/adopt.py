@@ -172,9 +172,7 @@ def _read_here(given: str, store: Store) -> Generator[tuple[str, Directory]]:
     if "://" in given and not given.startswith("file://"):
         source = given.rstrip("/")
         if source.startswith(("http://", "https://")):
-            raise BadField(
-                f"{source}: a web address is fetched by a step, see marin_operators.download; adopt copies files"
-            )
+            raise BadField(f"{source}: a web address is fetched by a step, see operators.download; adopt copies files")
         _refuse_inside(store, source, store.prefix)
         with tempfile.TemporaryDirectory(prefix="marin-adopt-") as folder:
             _download(source, Path(folder))

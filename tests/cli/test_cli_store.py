@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from marin import Checkpoint, Context, Documents, ExecutorStep
 from marin.cli.commands import main
 from marin.data.documents import Document, write_documents
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli import Command
 from tests.support.project import Project, gated, wait_for
 from tests.support.toy import Fail, Write, run

@@ -37,7 +37,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BASE = {required(line) for line in PYPROJECT["dependencies"]} | {"markupsafe"}  # jinja2 brings that
 
 
-OWN = ("marin", "marin_operators", "marin_infra", "marin_datasets", "experiments")
+OWN = ("marin", "operators", "infra", "experiments")
 KNOWN = {*OWN, *sys.stdlib_module_names, *(name.replace("-", "_") for name in BASE)}
 IMPORTS = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)  # finds some prose too
 

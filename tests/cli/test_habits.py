@@ -11,7 +11,7 @@ import pytest
 
 from marin.cli.exits import Exit
 from marin.store.files.checksums import cache_folder
-from tests.marin_operators.servers import HubServer, serving
+from tests.operators.servers import HubServer, serving
 from tests.support.project import ROOT, Project
 
 MARIN = Path(sys.executable).with_name("marin")
@@ -132,7 +132,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PRIVATE = f"""
 'Does a private dataset come?'
 from marin import Experiment, executor_main
-from marin_operators.download import HuggingFace
+from operators.download import HuggingFace
 
 
 def build(scale):

@@ -35,8 +35,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         evaluated.replace("/data/text", str(folder / "text"))
         .replace('{"held out": held_out}', f'{{"held out": held_out, "asked": TextFiles(path="{folder}/asked")}}')
         .replace(
-            "from marin_operators.train_tokenizer",
-            "from marin_operators.watch import Watch\nfrom marin_operators.train_tokenizer",
+            "from operators.train_tokenizer",
+            "from operators.watch import Watch\nfrom operators.train_tokenizer",
         )
     )
     prefix = str(folder / "store")

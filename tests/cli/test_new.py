@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -63,11 +64,25 @@ def test_it_plans_as_it_is(made: Path, scale: str, way: str) -> None:
     assert "dry run: nothing was started" in said
 
 
-@pytest.mark.parametrize("decoy", ["experiments", "operators", "infra", "datasets", "project", "text", "data"])
+@pytest.mark.parametrize("decoy", ["experiments", "datasets", "project", "text", "data"])
 def test_a_package_of_ones_own_hides_nothing(study: Path, decoy: str) -> None:
     (study / decoy).mkdir(exist_ok=True)
     (study / decoy / "__init__.py").write_text(f"raise RuntimeError('this {decoy} is somebody else s')\n")
     assert "13 steps: 13 run" in marin(study, "run", EXPERIMENT, "--dry-run")
+
+
+@pytest.mark.parametrize("program", [("marin", "run"), ("python",), ("python", "-m", "marin", "run")])
+def test_a_folder_that_hides_marins_own_is_named_at_the_start(study: Path, program: tuple[str, ...]) -> None:
+    command = [str(MARIN.with_name(program[0])), *program[1:], EXPERIMENT, "--dry-run"]
+    for decoy in ("infra", "operators"):
+        (study / decoy).mkdir()
+        told(study, *command)  # only data: Python goes on to marin's
+        (study / decoy / "__init__.py").touch()
+        done = subprocess.run(command, cwd=study, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert f"ExperimentError: {study / decoy} hides the package '{decoy}' that comes with marin (" in done.stderr
+        assert f"Rename it, say to my_{decoy}, also where it is imported" in done.stderr.splitlines()[-1]
+        (study / decoy / "__init__.py").unlink()
 
 
 def test_what_it_says_to_type_next_works(tmp_path: Path) -> None:
@@ -158,6 +173,7 @@ def test_a_repository_around_it_is_not_touched(tmp_path: Path) -> None:
         ("pyarrow", "Python or marin has something of that name"),
         ("marin", "Python or marin has something of that name"),
         ("tests", "Python or marin has something of that name"),
+        ("operators", "Python or marin has something of that name"),
     ],
 )
 def test_a_name_that_cannot_be_says_which_can(tmp_path: Path, name: str, says: str) -> None:

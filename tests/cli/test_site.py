@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import marin_operators
+import operators
 from marin import ExecutorStep
 from tests.support.project import ROOT
 
@@ -34,7 +34,7 @@ def test_every_page_is_in_the_menu(site: Path) -> None:
 
 def test_the_reference_has_every_operator_with_its_fields(site: Path) -> None:
     page = (site / "reference/operators/index.html").read_text()
-    for module in pkgutil.iter_modules(marin_operators.__path__, "marin_operators."):
+    for module in pkgutil.iter_modules(operators.__path__, "operators."):
         for name, cls in vars(importlib.import_module(module.name)).items():
             if isinstance(cls, type) and issubclass(cls, ExecutorStep) and cls.__module__ == module.name:
                 if name == "Milestone":  # made by Train.at

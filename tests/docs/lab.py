@@ -21,7 +21,7 @@ MARIN = re.compile(r"(?:(?:\S*\.venv/bin/)?marin|(?:\./py|python) -m marin)(?!\w
 PYTHON = re.compile(r"(?:\./py|python) (?=\S+\.py)")
 SET = re.compile(r"([A-Z_]+)=([^\s']+) ")
 
-PACKAGES = ("marin", "marin_operators", "marin_datasets", "marin_infra")  # what a checkout has of them
+PACKAGES = ("marin", "operators", "infra")  # what a checkout has of them
 STEPS = '''
 """A checkpoint of tokens, in no time."""
 import json
@@ -47,12 +47,12 @@ Question: do all commands of the documentation run?
 from lib.steps import Train
 from marin import Experiment, Scale, executor_main
 from marin.text.presets import CODE, PROSE
-from marin_datasets import held_out
-from marin_datasets.rehearsal.math_problems import Bundle
-from marin_operators.exact_dedup import ExactDedup
-from marin_operators.filter import Filter
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.datasets import held_out
+from operators.datasets.rehearsal.math_problems import Bundle
+from operators.exact_dedup import ExactDedup
+from operators.filter import Filter
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 
 
 def build(scale: Scale) -> Experiment:
@@ -81,7 +81,7 @@ OWN = '''
 from pathlib import Path
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.download import FsspecFiles, ReadDocuments
+from operators.download import FsspecFiles, ReadDocuments
 
 
 def build(scale: Scale) -> Experiment:

@@ -30,7 +30,7 @@ ACCOUNT = "asks for an account elsewhere"
 CHECKS = "is all of these tests"
 KEPT = "of a cluster that is kept; tests/cli/test_cluster_commands.py keeps one"
 LOGS = "of a cluster that is kept; tests/cli/test_submit_command.py reads the logs of a job"
-CONTAINER = "asks for a container, or a cluster of them; tests/marin_infra/test_cluster_definitions.py reads the files"
+CONTAINER = "asks for a container, or a cluster of them; tests/infra/test_cluster_definitions.py reads the files"
 CLUSTER = "of this whole machine; howto/ray.md runs on a cluster of the test's own"
 COOLDOWN = "takes a checkpoint; tests/cli/test_microanneal_command.py trains one"
 ANNEAL = "marin microanneal --checkpoint run@16 --candidate ~/new_text"
@@ -179,7 +179,7 @@ def with_tokenizer(lab: Lab) -> None:
     shutil.copytree(trained, lab.folder / "mine", ignore=shutil.ignore_patterns(".marin"))
     step = f"FolderTokenizer(path={str(lab.folder / 'mine')!r}, label='mine')"
     (lab.folder / "exp8_tokenizer.py").write_text(
-        "from marin import Experiment\nfrom marin_operators.pretrained_tokenizer import FolderTokenizer\n\n\n"
+        "from marin import Experiment\nfrom operators.pretrained_tokenizer import FolderTokenizer\n\n\n"
         f"def build(scale):\n    return Experiment(issue=8, question='?', results={{'tokenizer': {step}}})\n"
     )
     ended = lab.run("marin run exp8_tokenizer.py --backend inline")
@@ -444,7 +444,7 @@ GIVEN = {name(page): found for page in PAGES if (found := commands(page))}
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    with Forks("marin_datasets.held_out", "marin_operators.filter", "marin_operators.train_tokenizer") as server:
+    with Forks("operators.datasets.held_out", "operators.filter", "operators.train_tokenizer") as server:
         yield server
 
 

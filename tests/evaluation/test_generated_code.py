@@ -14,7 +14,7 @@ from marin.evaluation.harness_task import HarnessTask
 from marin.evaluation.questions import AnsweredModel, Answers, questions_in_parts
 from marin.evaluation.stock_tasks import evaluate_task, loaded_task, numbers_of
 from marin.store.files.directory import Directory
-from tests.marin_operators.stock_data import dataset
+from tests.operators.stock_data import dataset
 
 TEST = "def check(candidate):\n    assert candidate(2, 3) == 5\n"
 PROBLEMS: list[dict[str, Any]] = [

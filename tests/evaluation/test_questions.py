@@ -20,7 +20,7 @@ from marin.evaluation.questions import AnsweredModel, Answers, answers_of, quest
 from marin.evaluation.stock_tasks import Answered, evaluate_task, loaded_task, numbers_of
 from marin.store.files.directory import Directory
 from tests.evaluation.models import Bytes
-from tests.marin_operators.stock_data import ARC, FILES, GSM8K, arc, dataset
+from tests.operators.stock_data import ARC, FILES, GSM8K, arc, dataset
 
 
 class Odd:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from infra.hardware import gpu, tpu
 from marin import BatchSchedule, Context, Directory, ExecutorStep, Host, Mixture, Resources, Stages, Tokens, execution
 from marin.errors import PlanError
 from marin.executor.run_results import Event, Run
@@ -25,9 +26,8 @@ from marin.training.hanging import FEWEST
 from marin.training.metrics import TIMINGS, read_metrics
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_infra.hardware import gpu, tpu
-from marin_operators.on_hosts import with_all_chips
-from marin_operators.train import Train
+from operators.on_hosts import with_all_chips
+from operators.train import Train
 from tests.support.clusters import free_ports
 from tests.support.project import wait_for
 from tests.support.toy import Blob, planned, run

@@ -136,7 +136,7 @@ import numpy as np
 from marin import BatchSchedule, Context, Experiment, ExecutorStep, Mixture, Scale, Stages, Tokens, executor_main
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_operators.train import Train
+from operators.train import Train
 from tests.training.runs import LLAMA, SEQ_LEN, VOCABULARY
 
 

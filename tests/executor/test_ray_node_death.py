@@ -21,10 +21,10 @@ EXPERIMENT = '''
 from pathlib import Path
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.download import FsspecFiles, ReadDocuments
-from marin_operators.exact_dedup import ExactDedup
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.download import FsspecFiles, ReadDocuments
+from operators.exact_dedup import ExactDedup
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 
 TEXT = Path(__file__).parent / "text"
 

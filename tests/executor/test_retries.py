@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from infra.hardware import tpu
 from marin import Context, ExecutorStep
 from marin.errors import PlanError, Preempted, ProcessLost
 from marin.executor.retries import LIMIT
-from marin_infra.hardware import tpu
 from tests.support.toy import Blob, run, statuses
 
 

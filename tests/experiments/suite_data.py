@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from marin.evaluation.harness_task import HarnessTask
-from tests.marin_operators.stock_data import arc, gsm8k, put, repository
+from tests.operators.stock_data import arc, gsm8k, put, repository
 
 type Rows = list[dict[str, Any]]
 COUNT = 12  # of a split: ten examples and an item

@@ -8,8 +8,8 @@ from experiments.dosed import SIZES
 from experiments.exp1321_detectors import DOSES, SEEDS, build
 from marin.data.mixture import Stages
 from marin.steps.scale import Scale
-from marin_operators.dose_response import DoseResponse
-from marin_operators.train import Train
+from operators.dose_response import DoseResponse
+from operators.train import Train
 
 
 @pytest.mark.parametrize("scale", Scale)

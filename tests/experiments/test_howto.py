@@ -26,12 +26,12 @@ from marin.store.files.directory import Directory
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_operators.download import FsspecFiles
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
-from tests.marin_operators.servers import HubServer, serving
+from operators.download import FsspecFiles
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
+from tests.operators.servers import HubServer, serving
 from tests.support.new_project import marin, new_project, told
 from tests.support.project import ROOT
 
@@ -41,7 +41,7 @@ BUILT = {
     "evaluate",
     "fine-tune",
     "quality-model",
-}  # they show more; tests/marin_operators runs what they name
+}  # they show more; tests/operators runs what they name
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ import pytest
 
 from experiments import exp1380_muon, exp1388_nadamw, exp1390_necro
 from experiments.exp1529_mantis import build
+from infra.hardware import tpu
 from marin import BatchSchedule, Scale
 from marin.data.stage_draws import stage_draws
 from marin.training.optimizer import Adam, ClipUpdateNorm, Muon, NewtonSchulz, SkipBadSteps
 from marin.training.schedule import Schedule
-from marin_infra.hardware import tpu
-from marin_operators.evaluate import Evaluate, Weights
-from marin_operators.phases import PhasedRun
-from marin_operators.train import Fork, OptimizerState, Train, WarmStart
+from operators.evaluate import Evaluate, Weights
+from operators.phases import PhasedRun
+from operators.train import Fork, OptimizerState, Train, WarmStart
 from tests.support.project import ROOT
 
 RUNS = {step.label: step for step in build(Scale.FULL).steps() if isinstance(step, Train)}

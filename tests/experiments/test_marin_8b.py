@@ -14,8 +14,8 @@ from marin import Experiment, Scale
 from marin.data.draw_table import draw_table
 from marin.data.stage_draws import stage_draws
 from marin.training.course import phase
-from marin_datasets import gsm8k
-from marin_operators.train import Fork, OptimizerState, Train
+from operators.datasets import gsm8k
+from operators.train import Fork, OptimizerState, Train
 
 
 def trainings(scale: Scale) -> dict[str, Train]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from marin import Experiment, Scale
-from marin_operators.judge import Judge
-from marin_operators.train import Train
+from operators.judge import Judge
+from operators.train import Train
 
 
 def judge(name: str, scale: Scale) -> Judge:

@@ -16,8 +16,8 @@ from experiments.exp1529_mantis import build
 from marin.steps.scale import Scale
 from marin.store.store import Store, open_store
 from marin.training.checkpoint import complete_steps
-from marin_datasets.rehearsal.python_text import PydocPages
-from marin_operators.train import Train
+from operators.datasets.rehearsal.python_text import PydocPages
+from operators.train import Train
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -59,7 +59,7 @@ def cut_off(prefix: str) -> list[dict[str, str]]:
     """
     program = """
 import sys
-from marin_datasets.rehearsal.python_text import PydocPages
+from operators.datasets.rehearsal.python_text import PydocPages
 PydocPages.version += 1
 from experiments.exp1529_mantis import build
 from marin.cli.experiment_main import executor_main

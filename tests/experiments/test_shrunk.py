@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from benchmarks.full_walk import MACHINES
+from infra.hardware import tpu
 from marin import Experiment, Scale
 from marin.data.http_file import HttpFile
 from marin.errors import BadField
 from marin.training.model import Architecture
-from marin_infra.hardware import tpu
-from marin_operators.download import HttpIndex, HuggingFace
-from marin_operators.evaluate import Evaluate
-from marin_operators.pretrained_tokenizer import PretrainedTokenizer
-from marin_operators.shrunk import Listing, Shrink, shrunk
-from marin_operators.train import Train
+from operators.download import HttpIndex, HuggingFace
+from operators.evaluate import Evaluate
+from operators.pretrained_tokenizer import PretrainedTokenizer
+from operators.shrunk import Listing, Shrink, shrunk
+from operators.train import Train
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Shrink(

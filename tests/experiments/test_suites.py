@@ -14,10 +14,10 @@ from marin.evaluation.harness_task import HarnessTask
 from marin.evaluation.published_models import TASKS_8B, TASKS_32B
 from marin.evaluation.results import read_results
 from marin.store.files.directory import Directory
-from marin_operators.download import HuggingFace
+from operators.download import HuggingFace
 from tests.experiments.suite_data import settings_of, write_data
-from tests.marin_operators.running import Given
-from tests.marin_operators.test_train import PRETRAIN
+from tests.operators.running import Given
+from tests.operators.test_train import PRETRAIN
 
 SUITES = {"base_8b": suites.BASE_8B, "base_32b": suites.BASE_32B}
 TASKS = sorted({task for suite in SUITES.values() for task in suite.values()}, key=lambda task: (task.name, task.shots))

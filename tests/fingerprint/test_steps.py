@@ -215,7 +215,7 @@ CONTRACT = frozenset(
 
 def engine_imports(path: Path) -> set[str]:
     """Modules of marin, the library left out, that a file imports when it runs."""
-    module = parse(path.read_bytes(), "marin_operators.x", path, is_package=False)
+    module = parse(path.read_bytes(), "operators.x", path, is_package=False)
     nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, (ast.Import, ast.ImportFrom))]
     targets = [target for node in nodes for target in module.loaded_by(node)]
     named = {target.module.removeprefix("marin.") for target in targets if target.module.startswith("marin.")}
@@ -225,7 +225,7 @@ def engine_imports(path: Path) -> set[str]:
 def test_operators_and_library_use_only_the_contract_of_the_engine():
     """What they call elsewhere in marin would not be in the fingerprint."""
     root = Path(sys.modules["marin"].__file__ or "").parent
-    files = [*(root.parent / "marin_operators").glob("**/*.py")]
+    files = [*(root.parent / "operators").glob("**/*.py")]
     files += [path for part in LIBRARY for path in (root / part).glob("**/*.py")]
     assert len(files) > len(LIBRARY)
     beyond = {str(path.relative_to(root.parent)): engine_imports(path) - CONTRACT for path in files}

@@ -1,8 +1,8 @@
-"""The check that tests of operators make (tests.marin_operators.running) does see a function that was missed."""
+"""The check that tests of operators make (tests.operators.running) does see a function that was missed."""
 
 from marin.text.normalize import light
-from marin_datasets.rehearsal.math_problems import GenerateItems
-from marin_datasets.rehearsal.problems import Split
+from operators.datasets.rehearsal.math_problems import GenerateItems
+from operators.datasets.rehearsal.problems import Split
 from tests.fingerprint.traced import executed, unseen
 
 

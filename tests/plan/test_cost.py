@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.hardware import tpu
 from marin.errors import BadField
 from marin.steps.resources import MFU, training_cost
 from marin.store.numbers import write_chip_hours, write_flops, write_tokens
-from marin_infra.hardware import tpu
 
 V4_2048 = tpu("v4-2048").accelerator
 assert V4_2048 is not None

@@ -8,7 +8,7 @@ import pytest
 
 from marin.errors import InputError
 from marin.plan.offline import must_not_need_hub
-from marin_operators.download import HuggingFace
+from operators.download import HuggingFace
 from tests.support.toy import Write, planned
 
 SUITE = HuggingFace(repo="cais/mmlu", revision="c30699e8356da336a370243923dbaf21066bb9fe", label="mmlu")

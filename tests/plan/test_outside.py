@@ -13,7 +13,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from tests.marin_operators.servers import PageServer, serving
+from tests.operators.servers import PageServer, serving
 from tests.support.forks import Ended, Forks
 
 EXPERIMENT = '''
@@ -23,7 +23,7 @@ from pathlib import Path
 from marin import Context, ExecutorStep
 from marin.steps.experiment import Experiment
 from marin.steps.scale import Scale
-from marin_operators.download import FsspecFiles
+from operators.download import FsspecFiles
 from tests.support.toy import Blob
 
 URL = Path(__file__).with_name("url").read_text()
@@ -59,7 +59,7 @@ class Place:
 @pytest.fixture(scope="module")
 def forks(_gs: object, _s3: object) -> Iterator[Forks]:
     """Its processes know where the object stores are."""
-    with Forks("aiohttp", "gcsfs", "s3fs", "marin_operators.download", "sqlite3") as server:
+    with Forks("aiohttp", "gcsfs", "s3fs", "operators.download", "sqlite3") as server:
         yield server
 
 

@@ -16,16 +16,16 @@ from marin.report.audit import audit_plans
 from marin.report.terminal import print_plan
 from marin.steps.scale import Scale
 from marin.text.presets import PROSE
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.evaluate import Evaluate
-from marin_operators.evaluate_tasks import EvaluateTasks
-from marin_operators.filter import Filter
-from marin_operators.read_suite import ReadSuite
-from marin_operators.start import WarmStart
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from tests.marin_operators.running import Given
-from tests.marin_operators.test_train import PRETRAIN
+from operators.decontaminate import Decontaminate
+from operators.evaluate import Evaluate
+from operators.evaluate_tasks import EvaluateTasks
+from operators.filter import Filter
+from operators.read_suite import ReadSuite
+from operators.start import WarmStart
+from operators.tokenize import Tokenize
+from operators.train import Train
+from tests.operators.running import Given
+from tests.operators.test_train import PRETRAIN
 from tests.support.toy import experiment, planned
 from tests.training.runs import SEQ_LEN
 

@@ -18,11 +18,11 @@ from marin.evaluation.items import Item, write_items
 from marin.store.files.directory import Directory
 from marin.store.store import Store
 from marin.upkeep.adopt import adopt
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.download import FsspecFiles
-from marin_operators.read_suite import ReadSuite
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.decontaminate import Decontaminate
+from operators.download import FsspecFiles
+from operators.read_suite import ReadSuite
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 from tests.support.aging import tree
 from tests.support.toy import execute, planned, record_of, run, runs_otherwise
 from tests.text.test_disguises import problems, shown

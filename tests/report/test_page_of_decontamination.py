@@ -11,10 +11,10 @@ import pytest
 from marin.report.page.page import page_name, write_page
 from marin.steps.scale import Scale
 from marin.store.store import Store
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.download import FsspecFiles
-from marin_operators.exact_dedup import ExactDedup
-from marin_operators.read_suite import ReadSuite
+from operators.decontaminate import Decontaminate
+from operators.download import FsspecFiles
+from operators.exact_dedup import ExactDedup
+from operators.read_suite import ReadSuite
 from tests.report.reading import Reading
 from tests.report.test_contamination import ITEMS, PLAIN, PROBLEMS, Pages
 from tests.support.toy import Write, record_of, run

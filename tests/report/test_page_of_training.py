@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from infra.hardware import gpu
 from marin import BatchSchedule, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
 from marin.report.page.content import describe, render
 from marin.report.page.drawing import tables
@@ -14,7 +15,6 @@ from marin.steps.scale import Scale
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
 from marin.training.spec import PROFILE
-from marin_infra.hardware import gpu
 from tests.report.reading import Reading
 from tests.support.toy import checkpoint, run
 from tests.training.test_health import rows as healthy_rows

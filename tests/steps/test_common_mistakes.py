@@ -4,6 +4,7 @@
 
 import pytest
 
+from infra.hardware import tpu
 from marin import BatchSchedule, Experiment, Mixture, Pinned, Resources, Shuffle, Stages, after_use, blend, mixture
 from marin.data.http_file import HttpFile
 from marin.errors import MarinError
@@ -11,17 +12,16 @@ from marin.text.presets import PROSE
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
-from marin_infra.hardware import tpu
-from marin_operators.compare import Compare
-from marin_operators.download import FsspecFiles, HttpFiles, HuggingFace
-from marin_operators.evaluate import Evaluate
-from marin_operators.filter import Filter
-from marin_operators.pretrained_tokenizer import PretrainedTokenizer
-from marin_operators.split import Part, Split
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Fork, OptimizerState, Train, WarmStart
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.compare import Compare
+from operators.download import FsspecFiles, HttpFiles, HuggingFace
+from operators.evaluate import Evaluate
+from operators.filter import Filter
+from operators.pretrained_tokenizer import PretrainedTokenizer
+from operators.split import Part, Split
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Fork, OptimizerState, Train, WarmStart
+from operators.train_tokenizer import TrainTokenizer
 
 text = TextFiles(path="/text")
 tokenizer = TrainTokenizer(documents=(text,), vocabulary=300)

@@ -18,10 +18,10 @@ from marin.steps.experiment import Experiment
 from marin.steps.pinned import Pinned
 from marin.steps.scale import Scale
 from marin.store.store import Store
-from marin_datasets import catalogue
-from marin_operators.filter import Filter
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.datasets import catalogue
+from operators.filter import Filter
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 from tests.support.aging import rewrite_record
 from tests.support.project import EXPERIMENT, Project
 from tests.support.toy import Blob, Color, Count, Write, artifact_of, planned, ran, run
@@ -189,7 +189,7 @@ def experiment_of(**fields: Any) -> Experiment:
 
 def train_with(**fields: Any) -> Any:
     from experiments.exp1529_mantis import build
-    from marin_operators.train import Train
+    from operators.train import Train
 
     train = next(step for step in build(Scale.REHEARSAL).steps() if isinstance(step, Train))
     return dataclasses.replace(train, **fields)

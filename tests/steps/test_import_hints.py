@@ -12,13 +12,13 @@ from marin.steps.experiment_file import load_build
 MISTAKES = {
     "from marin import Experimnt": "did you mean Experiment?",
     "from marin import Shuffle; Shuffle.FEISTL": "Did you mean: 'FEISTEL'?",
-    "from marin_operators.filter import Filtr": "did you mean Filter?",
+    "from operators.filter import Filtr": "did you mean Filter?",
     "length = 1; lenght": "Did you mean: 'length'?",
-    "import marin_operators.filtr": "did you mean marin_operators.filter?",
-    "import marin_operator": "did you mean marin_operators?",
-    "from operators.filter import Filter": "did you mean marin_operators?",
-    "from experiments.datasets import catalogue": "did you mean marin_datasets?",
-    "import marinn.text": "No module named 'marinn'",
+    "import operators.filtr": "did you mean operators.filter?",
+    "import operator.filter": "did you mean operators.filter?",
+    "from marin_operators.filter import Filter": "it is called operators now",
+    "from experiments.datasets import catalogue": "did you mean operators.datasets?",
+    "import marinn.text": "did you mean marin?",
 }
 
 

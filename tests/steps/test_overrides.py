@@ -13,8 +13,8 @@ from marin import Experiment, Scale
 from marin.errors import BadField
 from marin.steps.overrides import with_changes
 from marin.training.optimizer import Muon
-from marin_operators.evaluate import Evaluate
-from marin_operators.train import Train
+from operators.evaluate import Evaluate
+from operators.train import Train
 
 WRITTEN = build(Scale.REHEARSAL)
 

@@ -9,7 +9,7 @@ from marin.errors import BadPrefix, UnencodableValue
 from marin.store import redaction
 from marin.store.redaction import redacted
 from marin.store.store import Store
-from marin_operators.download import FsspecFiles
+from operators.download import FsspecFiles
 from tests.support.project import MARIN, Project
 from tests.support.toy import Write
 

@@ -15,15 +15,15 @@ import pytest
 from marin.data.http_file import HttpFile
 from marin.store.files.verify import Check
 from marin.store.store import Store
-from marin_operators.download import FsspecFiles, HttpFiles
-from tests.marin_operators.servers import FileServer, serving
+from operators.download import FsspecFiles, HttpFiles
+from tests.operators.servers import FileServer, serving
 from tests.support.toy import record_of, run
 
 FILES = {f"/part-{number}.bin": bytes([number]) * 300_000 for number in range(4)}
 PROGRAM = """
 import sys
 from marin.data.http_file import HttpFile
-from marin_operators.download import HttpFiles
+from operators.download import HttpFiles
 from tests.support.toy import run
 prefix, *files = sys.argv[1:]
 step = HttpFiles(files=tuple(HttpFile(*file.split()) for file in files), label="parts")

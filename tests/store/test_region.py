@@ -15,7 +15,7 @@ from marin.plan.plan import Plan
 from marin.steps.resources import Resources
 from marin.store.objects.s3 import is_amazon
 from marin.store.region import Region, bucket_region, parse_region
-from marin_operators.download import FsspecFiles
+from operators.download import FsspecFiles
 from tests.cli.test_cli import Command
 from tests.support.project import Project
 from tests.support.servers import Act, Kind, Operation, Rule, StoreServer

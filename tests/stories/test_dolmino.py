@@ -11,11 +11,11 @@ from marin.store.lineage import Output, read_lineage
 from marin.store.record import Record
 from marin.store.revocation import revoke, revoked
 from marin.store.store import Store
-from marin_datasets.rehearsal.math_problems import Bundle, GenerateItems, ProblemDocuments
-from marin_datasets.rehearsal.problem_forms import Form
-from marin_datasets.rehearsal.problems import Split
-from marin_operators.tokenize import Tokenize
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.datasets.rehearsal.math_problems import Bundle, GenerateItems, ProblemDocuments
+from operators.datasets.rehearsal.problem_forms import Form
+from operators.datasets.rehearsal.problems import Split
+from operators.tokenize import Tokenize
+from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli import DRIFT, Command
 from tests.support.project import Project
 from tests.support.toy import execute, planned, ran, run

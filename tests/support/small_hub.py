@@ -32,15 +32,15 @@ from marin.data.tokenizer import train_bpe
 from marin.text.presets import CODE, PROSE
 from marin.text.published import Published
 from marin.text.quality import Quality
-from marin_datasets.rehearsal.docstrings import DocstringForm, docstrings, write_docstrings
-from marin_datasets.rehearsal.installation import reference_sections, standard_library
-from marin_datasets.rehearsal.problem_forms import Form, write_problem
-from marin_datasets.rehearsal.problems import Split, generate_items
-from marin_operators.download import HttpIndex, HuggingFace, ReadDocuments, ReadItems
-from marin_operators.filter import Filter
-from marin_operators.pretrained_tokenizer import PretrainedTokenizer
-from marin_operators.shrunk import Listing
-from tests.marin_operators.servers import FileServer, HubServer, serving
+from operators.datasets.rehearsal.docstrings import DocstringForm, docstrings, write_docstrings
+from operators.datasets.rehearsal.installation import reference_sections, standard_library
+from operators.datasets.rehearsal.problem_forms import Form, write_problem
+from operators.datasets.rehearsal.problems import Split, generate_items
+from operators.download import HttpIndex, HuggingFace, ReadDocuments, ReadItems
+from operators.filter import Filter
+from operators.pretrained_tokenizer import PretrainedTokenizer
+from operators.shrunk import Listing
+from tests.operators.servers import FileServer, HubServer, serving
 
 FILES = 3  # that fit each pattern
 BYTES = 100_000  # of text in each, before it is compressed

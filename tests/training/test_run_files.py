@@ -148,7 +148,7 @@ def test_a_trainer_whose_parent_is_another_process_does_nothing(tmp_path: Path) 
 
 
 def test_importing_the_configuration_is_light() -> None:
-    code = "import sys, marin_operators.train; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, operators.train; print(json.dumps(sorted(sys.modules)))"
     loaded = json.loads(
         subprocess.run([sys.executable, "-c", "import json;" + code], capture_output=True, check=True).stdout
     )

@@ -22,8 +22,8 @@ from marin.training.metrics import TIMINGS, read_metrics
 from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Schedule
 from marin.training.spec import TrainingSpec, Watched
-from marin_operators.watch import Watch
-from tests.marin_operators.running import Given
+from operators.watch import Watch
+from tests.operators.running import Given
 from tests.training.runs import SEQ_LEN, VOCABULARY, small_spec, train_here
 
 

@@ -23,8 +23,8 @@ from marin.store.lineage import Output, read_lineage
 from marin.store.revocation import revoke, revoked, withdraw
 from marin.store.store import Store
 from marin.upkeep.adopt import Adopted, adopt
-from marin_datasets.rehearsal.math_problems import GenerateItems
-from marin_datasets.rehearsal.problems import Split
+from operators.datasets.rehearsal.math_problems import GenerateItems
+from operators.datasets.rehearsal.problems import Split
 from tests.cli.test_cli import DRIFT, EXPERIMENT_ERROR, FAILED, Command
 from tests.store.test_lineage import family
 from tests.stories.test_dolmino import CLEAN, DOLMINO, TOKENIZER

@@ -7,8 +7,8 @@ Decision: bits per byte of the held-out tenth.
 
 from marin import Experiment, Scale, executor_main
 from marin.text.presets import PROSE
-from marin_operators.compare import Compare
-from marin_operators.filter import Filter
+from operators.compare import Compare
+from operators.filter import Filter
 
 from my_project.own_text import REPOSITORY, OwnText
 

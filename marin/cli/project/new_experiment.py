@@ -6,7 +6,7 @@ Decision: bits per byte of the held-out tenth, with intervals over seeds.
 """
 
 from marin import Experiment, Scale, executor_main
-from marin_operators.compare import Compare
+from operators.compare import Compare
 
 from my_project.own_text import REPOSITORY, OwnText
 

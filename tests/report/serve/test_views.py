@@ -27,13 +27,13 @@ from marin.text.presets import SHORT
 from marin.training.checkpoint import METRICS, Facts, complete, step_directory
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
-from marin_operators.decontaminate import Decontaminate
-from marin_operators.exact_dedup import ExactDedup
-from marin_operators.filter import Filter
-from marin_operators.near_dedup import NearDedup
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train, artifact_of
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.decontaminate import Decontaminate
+from operators.exact_dedup import ExactDedup
+from operators.filter import Filter
+from operators.near_dedup import NearDedup
+from operators.tokenize import Tokenize
+from operators.train import Train, artifact_of
+from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli_store import Learnt
 from tests.report.serve.browsing import Browser, served
 from tests.support.project import Project, gated, wait_for

@@ -6,12 +6,12 @@ from marin import BatchSchedule, Documents, ExecutorStep, Scale, Stages, mixture
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
-from marin_operators.evaluate import Evaluate
-from marin_operators.split import Part, Split
-from marin_operators.text_files import TextFiles
-from marin_operators.tokenize import Tokenize
-from marin_operators.train import Train
-from marin_operators.train_tokenizer import TrainTokenizer
+from operators.evaluate import Evaluate
+from operators.split import Part, Split
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Train
+from operators.train_tokenizer import TrainTokenizer
 
 from my_project.drop_short import DropShort
 

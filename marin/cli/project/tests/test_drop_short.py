@@ -6,7 +6,7 @@ import pytest
 from marin.data.documents import read_documents
 from marin.errors import BadField
 from marin.executor.make_here import make_here
-from marin_operators.text_files import TextFiles
+from operators.text_files import TextFiles
 
 from my_project.drop_short import DropShort
 

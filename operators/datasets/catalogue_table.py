@@ -1,0 +1,126 @@
+"""The catalogue as a page: ``./py -m operators.datasets.catalogue_table > docs/reference/datasets.md``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from marin import ExecutorStep
+from marin.store.numbers import write_count
+from operators.datasets import paloma
+from operators.datasets.catalogue import CORPORA
+from operators.datasets.chats import SETS
+from operators.datasets.corpus import Corpus, Hub
+from operators.datasets.rehearsal.math_problems import Bundle, ProblemDocuments
+from operators.datasets.rehearsal.python_text import Docstrings, LanguageReference, PydocPages, StandardLibraryCode
+
+HEAD = """# Datasets
+
+Every dataset that the retrospectives of Marin 8B and 32B name, as [operators/datasets](../../operators/datasets) has
+it, which this page is made from by operators.datasets.catalogue_table. What no public source says is said to be
+unknown.
+
+"What is read" is what a run at full scale reads: a repository of the Hugging Face hub, or a publisher's listing, at a
+commit or checksum, and which of its files. "Tokens" are as published, mostly counted with Llama 3's tokenizer. "Weight"
+is the one that the runs wrote, in trillions of tokens, Nemotron-CC's in TiB.
+
+"""
+SOURCES = "| source | kind of text | tokens | weight | licence | known contamination | what is read | in a rehearsal |"
+CHATS = """
+## Chats that the 8B was fine-tuned on
+
+Weighted by how many there are. The runs' code states the first digits of each commit, and the hub finds the one that
+begins so. A rehearsal has worked problems as chats in place of each.
+
+| set | repository | commit | files | chats | licence |
+|---|---|---|---|---|---|
+"""
+PALOMA = f"""
+## Paloma
+
+Held-out text, scored in bits per byte by source: {paloma.REPOSITORY} @ {paloma.REVISION}… (gated; no more digits are
+public), `SOURCE/val/val*.jsonl.gz` of each. Licence: {paloma.LICENCE}.
+
+| source | in the paper | in a rehearsal |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    sources = [SOURCES, "|---|---|---|---|---|---|---|---|", *map(_source, CORPORA.values())]
+    differs = [f"- `{name}`: {each.published}." for name, each in CORPORA.items() if each.published]
+    chats = [
+        f"| `{each.name}` | {each.repo} | {each.revision}… | {_files(each.files)} | {each.chats:,} | {each.licence} |"
+        for each in SETS.values()
+    ]
+    notes = ["", "## Where the runs read something else", "", *differs]
+    held_out = [f"| `{name}` | {each.called} | {_paragraphs(each)} |" for name, each in paloma.SOURCES.items()]
+    parts = [
+        HEAD,
+        "\n".join([*sources, *notes]),
+        "\n",
+        CHATS,
+        "\n".join(chats),
+        "\n",
+        PALOMA,
+        "\n".join(held_out),
+        "\n",
+    ]
+    return "".join(parts)
+
+
+def stand_in(raw: ExecutorStep[Any]) -> str:
+    """What is read in a rehearsal, in words."""
+    match raw:
+        case PydocPages():
+            return f"pydoc's pages of the standard library, {_share(raw)}"
+        case StandardLibraryCode():
+            return f"code of the standard library, {_share(raw)}"
+        case Docstrings():
+            return f"docstrings of the standard library as {raw.form.value}, {_share(raw)}"
+        case LanguageReference():
+            return f"Python's language reference, {_share(raw)}"
+        case ProblemDocuments():
+            return f"worked problems as {raw.form.value.replace('_', ' ')}"
+        case Bundle():
+            return "; ".join(dict.fromkeys(stand_in(part) for part in raw.parts))
+        case _:
+            return raw.name
+
+
+def _paragraphs(source: paloma.Source) -> str:
+    spaced = ", each with a space at its end" if source.ending else ""
+    return f"paragraphs of held-out {source.stand_in}{spaced}" if source.stand_in else "left out"
+
+
+def _files(patterns: tuple[str, ...]) -> str:
+    return ", ".join(f"`{pattern}`" for pattern in patterns)
+
+
+def _share(raw: PydocPages | StandardLibraryCode | Docstrings | LanguageReference) -> str:
+    return f"{raw.share.stop - raw.share.start} of {raw.share.of}"
+
+
+def _source(each: Corpus) -> str:
+    full = each.full
+    if isinstance(full, Hub):
+        where = f"{full.repo} @ {full.revision[:12] if full.revision else 'no public commit'}"
+    else:
+        where = f"{full.index.url} (SHA-256 {full.index.sha256[:12]}…)"
+    files = _files(full.patterns) + "".join(f", without `{pattern}`" for pattern in full.excludes)
+    tokens = "unknown" if each.tokens is None else write_count(round(each.tokens))
+    cells = (
+        f"`{each.name}`",
+        each.kind,
+        tokens,
+        f"{each.weight:g}",
+        each.licence,
+        each.contamination,
+        f"{where}: {files}",
+        stand_in(each.rehearsal),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

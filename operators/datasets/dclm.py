@@ -1,0 +1,27 @@
+"""DCLM-Baseline: Common Crawl, filtered by a model. https://arxiv.org/abs/2406.11794"""
+
+from __future__ import annotations
+
+from marin.text.presets import WEB
+from operators.datasets.corpus import Corpus, Hub, by_name
+from operators.datasets.rehearsal.python_text import PydocPages
+from operators.datasets.shares import modules
+
+CORPORA = by_name(
+    Corpus(
+        name="dclm_baseline",
+        weight=3.8,
+        tokens=3.8e12,  # of GPT-NeoX's tokenizer
+        licence="CC BY 4.0",
+        kind="web pages, English",
+        contamination="benchmark questions are in it, says the 8B's retrospective; which and how many, it does not",
+        full=Hub(
+            repo="mlfoundations/dclm-baseline-1.0",
+            revision="a3b142c183aebe5af344955ae20836eb34dcf69b",
+            patterns=("global-shard_*/local-shard_*/*.jsonl.zst",),
+        ),
+        rehearsal=PydocPages(share=modules("dclm_baseline"), label="dclm_baseline"),
+        published="a cache that the run read held only a part of it until 2025-02-11, says a comment in its code",
+        rules=WEB,
+    ),
+)

@@ -1,0 +1,194 @@
+"""Evaluate: how well one checkpoint predicts held-out text and solves items, in every prompt format."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from marin import Checkpoint, Context, Directory, Documents, ExecutorStep, Items, Resources, Scores, Tokenizer, value
+from marin.errors import BadField
+from marin.evaluation.formats import Format
+from operators.machines import must_hold_weights
+from operators.on_hosts import with_all_chips
+from operators.tokenize import Tokenize
+from operators.tokenize_chats import TokenizeChats
+from operators.train import trained_by
+
+if TYPE_CHECKING:
+    from marin.evaluation.suite import Outcome
+
+
+@value("evaluated_weights")
+class Weights(Enum):
+    """LAST: as the last optimizer step left them. AVERAGED: their moving average, where the checkpoint keeps one."""
+
+    _value_: str
+    LAST = "last"
+    AVERAGED = "averaged"
+
+
+class Evaluate(ExecutorStep[Scores], op="evaluate", version=1, isolated=True):
+    """Scores of a checkpoint: bits per byte by domain; for items, gold and final-answer bits per byte and accuracy.
+
+    domains: held-out documents by name. tasks: items by name, scored by likelihood and as a choice among
+    ``choices`` candidate solutions. references: items by name, scored by likelihood only. formats: prompt formats
+    of both. The bounds take the first documents and items: documents cut to bytes_per_document, bytes_per_domain
+    in all, items_per_task. window, stride (tokens): what the model sees at a time, and how far that moves over
+    a longer text; a window may not exceed the sequences that the checkpoint was trained on. batch: windows computed at
+    once. With an accelerator all its chips, on all hosts, hold a part each of the weights and score some windows.
+    """
+
+    checkpoint: ExecutorStep[Checkpoint]
+    tokenizer: ExecutorStep[Tokenizer]
+    domains: Mapping[str, ExecutorStep[Documents]] = field(default_factory=dict[str, ExecutorStep[Documents]])
+    tasks: Mapping[str, ExecutorStep[Items]] = field(default_factory=dict[str, ExecutorStep[Items]])
+    references: Mapping[str, ExecutorStep[Items]] = field(default_factory=dict[str, ExecutorStep[Items]])
+    formats: tuple[Format, ...] = (Format.LM_EVAL, Format.OLMES)
+    choices: int = 4
+    bytes_per_document: int = 4_000
+    bytes_per_domain: int = 40_000
+    items_per_task: int = 128
+    # An average over 200 steps (decay .995) holds mostly early weights in a run of 192: LAST unless runs are long.
+    weights: Weights = Weights.LAST
+    window: int = 128
+    stride: int = 96
+    batch: int = 64
+
+    def check(self) -> None:
+        if not self.domains and not self.tasks and not self.references:
+            raise BadField("Evaluate has nothing to score: give domains, tasks or references")
+        if both := sorted(self.tasks.keys() & self.references.keys()):
+            raise BadField(f"Evaluate: {', '.join(both)} is both a task and a reference; use two names")
+        if (self.tasks or self.references) and not self.formats:
+            raise BadField("Evaluate.formats is empty; wanted at least one prompt format for the items")
+        if not 1 <= self.stride < self.window:
+            raise BadField(f"Evaluate: stride {self.stride} and window {self.window}; wanted 1 <= stride < window")
+        must_be_its_tokenizer("Evaluate", self.checkpoint, self.tokenizer)
+        must_fit_chips("Evaluate", self.checkpoint, self.resources)
+        training = trained_by(self.checkpoint)
+        if training is not None and self.window > training.seq_len:
+            raise BadField(
+                f"Evaluate: window is {self.window} tokens, {training.called()} trains on sequences of "
+                f"{training.seq_len}; wanted at most as many"
+            )
+        for name in ("choices", "bytes_per_document", "bytes_per_domain", "items_per_task", "batch"):
+            if getattr(self, name) < 1:
+                raise BadField(f"Evaluate.{name} is {getattr(self, name)}; wanted at least 1")
+
+    def evaluated_on(self) -> tuple[ExecutorStep[Any], ...]:
+        return tuple(self.tasks.values())
+
+    def run(self, ctx: Context) -> Scores:
+        import itertools
+        import json
+
+        from marin.evaluation.results import SCORES_FILE, write_results
+        from marin.training.checkpoint import read_facts
+
+        if ctx.accelerator is not None:
+            facts = read_facts(ctx[self.checkpoint].directory)
+            must_hold_weights(self.name, facts.model, facts.vocabulary, ctx.accelerator)
+        done = itertools.count(1)
+
+        def hear(event: str, *, name: str = "") -> None:
+            if event == "scored":
+                ctx.progress(next(done), len(self.domains) + 1, "parts", name)
+
+        asked = _Asked(
+            checkpoint=ctx[self.checkpoint].directory,
+            tokenizer=ctx[self.tokenizer].directory,
+            averaged=self.weights is Weights.AVERAGED,
+            domains={name: ctx[step].directory for name, step in self.domains.items()},
+            tasks=tuple(
+                (name, ctx[step].directory, choices)
+                for group, choices in ((self.tasks, self.choices), (self.references, 1))
+                for name, step in sorted(group.items())
+            ),
+            formats=self.formats,
+            bytes_per_document=self.bytes_per_document,
+            bytes_per_domain=self.bytes_per_domain,
+            items_per_task=self.items_per_task,
+            window=self.window,
+            stride=self.stride,
+            batch=self.batch,
+        )
+        outcome, counts = with_all_chips(ctx, functools.partial(_score, asked), hear)
+        write_results(ctx.out, outcome.results)
+        scores = {"metrics": dict(outcome.metrics), "stderr": dict(outcome.stderr), **counts}
+        ctx.out.write_text(SCORES_FILE, json.dumps(scores, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        return Scores(metrics=dict(outcome.metrics))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What an evaluation asks, and of what; fields as Evaluate's. tasks: name, where its items are, choices."""
+
+    checkpoint: Directory
+    tokenizer: Directory
+    averaged: bool
+    domains: Mapping[str, Directory]
+    tasks: tuple[tuple[str, Directory, int], ...]
+    formats: tuple[Format, ...]
+    bytes_per_document: int
+    bytes_per_domain: int
+    items_per_task: int
+    window: int
+    stride: int
+    batch: int
+
+
+def _score(asked: _Asked, tell: Callable[..., None]) -> tuple[Outcome, dict[str, dict[str, int]]]:
+    """The outcome, and how many documents and items there were. Tells "scored" of each domain, and of all tasks, and
+    "worked" of each batch."""
+    from marin.data.documents import read_documents
+    from marin.evaluation.encoder import OffsetEncoder
+    from marin.evaluation.excerpt import excerpt
+    from marin.evaluation.items import read_items
+    from marin.evaluation.scoring import Scoring
+    from marin.evaluation.suite import TaskItems, evaluate_checkpoint
+    from marin.training.scoring import load_model
+
+    domains = {
+        name: list(excerpt(read_documents(where), asked.bytes_per_document, asked.bytes_per_domain))
+        for name, where in asked.domains.items()
+    }
+    tasks = [
+        TaskItems(name, read_items(where)[: asked.items_per_task], choices) for name, where, choices in asked.tasks
+    ]
+    model = load_model(
+        asked.checkpoint,
+        averaged=asked.averaged,
+        batch_tokens=asked.batch * asked.window,
+        worked=lambda: tell("worked"),
+    )
+    scoring = Scoring(model, OffsetEncoder(asked.tokenizer), asked.window, asked.stride)
+    outcome = evaluate_checkpoint(scoring, domains, tasks, asked.formats, lambda name: tell("scored", name=name))
+    counts = {
+        "documents": {name: len(held) for name, held in domains.items()},
+        "items": {task.name: len(task.items) for task in tasks},
+    }
+    return outcome, counts
+
+
+def must_fit_chips(operator: str, checkpoint: ExecutorStep[Checkpoint], resources: Resources) -> None:
+    """Raises BadField for a model whose weights are larger than the chips', as far as its training is a step."""
+    training = trained_by(checkpoint)
+    if training is not None:
+        for accelerator in resources.accelerators:
+            must_hold_weights(operator, training.model, training.vocabulary, accelerator)
+
+
+def must_be_its_tokenizer(
+    operator: str, checkpoint: ExecutorStep[Checkpoint], tokenizer: ExecutorStep[Tokenizer]
+) -> None:
+    """Raises BadField for another one than made the tokens of the checkpoint's training, as far as those are steps."""
+    training = trained_by(checkpoint)
+    for source in training.data.sources if training is not None else ():
+        if isinstance(source, Tokenize | TokenizeChats) and source.tokenizer != tokenizer:
+            raise BadField(
+                f"{operator}: the tokenizer is {tokenizer.name}, but the checkpoint's training reads {source.name}, "
+                f"made by {source.tokenizer.name}; evaluate with that"
+            )

@@ -1,0 +1,164 @@
+"""EvaluateTasks: a checkpoint on tasks of lm-evaluation-harness as they are, from data that was downloaded before."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from marin import Checkpoint, Context, Directory, ExecutorStep, RawFiles, Scores, Tokenizer
+from marin.data.chosen_files import matches
+from marin.errors import BadField, TokenizerMismatch
+from marin.evaluation.harness_task import HarnessTask
+from operators.download import HuggingFace
+from operators.evaluate import Weights, must_be_its_tokenizer, must_fit_chips
+from operators.machines import must_hold_weights
+from operators.on_hosts import shards_with_all_chips
+
+if TYPE_CHECKING:
+    from marin.evaluation.harness_model import HarnessModel
+    from marin.evaluation.questions import Answers, Question
+    from marin.evaluation.stock_tasks import Numbers
+
+
+class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=2, isolated=True):
+    """Metrics ``<name>/<metric>`` of a checkpoint, as lm-evaluation-harness computes them; each item's own are kept.
+
+    tasks: by the names under which they stand in the results. data: the files of each dataset, by its repository, as
+    the hub has them, README.md included, which says which files are of which split; the hub is not asked.
+    max_new_tokens: of an answer, less than a task asks for; for models with short sequences. items: the first of each
+    task only, None for all: numbers of fewer items are nobody else's. separated: whether every prompt stands after the
+    separator of documents, as text does in training (the harness's own ``hf`` model puts what the tokenizer puts
+    there). run_generated_code: allows tasks that run what the model writes (HumanEval), see
+    marin.evaluation.generated_code for what keeps such a program in bounds, and what does not.
+
+    Output: ``scores.json``; for each name a folder with the harness's own ``results_….json`` and ``samples_….jsonl``.
+    Questions are answered 256 items at a time, each part a task of the cluster, and what is answered stays so; with an
+    accelerator its hosts answer one part after the other together, each chip with a part of the weights. All tasks are
+    loaded, and their items counted, before the model is. Raises NothingScored, InputError for data that a task does not
+    find, TokenizerMismatch.
+    """
+
+    checkpoint: ExecutorStep[Checkpoint]
+    tokenizer: ExecutorStep[Tokenizer]
+    tasks: Mapping[str, HarnessTask]
+    data: Mapping[str, ExecutorStep[RawFiles]]
+    weights: Weights = Weights.LAST
+    separated: bool = True
+    max_new_tokens: int | None = None
+    items: int | None = None
+    run_generated_code: bool = False
+
+    def check(self) -> None:
+        if not self.tasks:
+            raise BadField("EvaluateTasks.tasks is empty; wanted at least one task")
+        missing = {task.dataset: name for name, task in self.tasks.items() if task.dataset not in self.data}
+        if missing:
+            each = ", ".join(f"{dataset} (of {name})" for dataset, name in sorted(missing.items()))
+            raise BadField(
+                f"EvaluateTasks: no data for {each}; evaluation does not use the network: give "
+                "data={repository: HuggingFace(repo=…, revision=…)}"
+            )
+        for repo, step in sorted(self.data.items()):
+            if isinstance(step, HuggingFace) and not matches("README.md", step.patterns):
+                raise BadField(
+                    f"EvaluateTasks: {step.name} does not download README.md, which says which files of {repo} are of "
+                    f'which split; it has patterns {list(step.patterns)}: add "README.md"'
+                )
+        programs = sorted(name for name, task in self.tasks.items() if task.runs_code)
+        if programs and not self.run_generated_code:
+            raise BadField(
+                f"EvaluateTasks: {', '.join(programs)} would run, on your machines, code that the model writes; leave "
+                "it out, or say run_generated_code=True and run it where no credentials lie"
+            )
+        for field in ("max_new_tokens", "items"):
+            held = getattr(self, field)
+            if held is not None and held < 1:
+                raise BadField(f"EvaluateTasks.{field} is {held}; wanted at least 1, or None")
+        must_be_its_tokenizer("EvaluateTasks", self.checkpoint, self.tokenizer)
+        must_fit_chips("EvaluateTasks", self.checkpoint, self.resources)
+
+    def evaluated_on(self) -> tuple[ExecutorStep[Any], ...]:
+        return tuple(self.data[task.dataset] for task in self.tasks.values())
+
+    def run(self, ctx: Context) -> Scores:
+        import json
+
+        from marin.evaluation.questions import AnsweredModel, Answers, questions_in_parts
+        from marin.evaluation.results import SCORES_FILE
+        from marin.evaluation.stock_tasks import evaluate_task, loaded_task, numbers_of, write_answered
+        from marin.training.checkpoint import read_facts
+
+        checkpoint, tokenizer = ctx[self.checkpoint].directory, ctx[self.tokenizer]
+        facts = read_facts(checkpoint)
+        if ctx.accelerator is not None:
+            must_hold_weights(self.name, facts.model, facts.vocabulary, ctx.accelerator)
+        if tokenizer.vocabulary > facts.vocabulary:
+            raise TokenizerMismatch(
+                f"{self.name}: {self.tokenizer.name} has {tokenizer.vocabulary:,} entries, {self.checkpoint.name} a "
+                f"vocabulary of {facts.vocabulary:,}; evaluate with the tokenizer that it was trained with"
+            )
+        asked: dict[str, list[list[Question]]] = {}
+        for name, task in sorted(self.tasks.items()):
+            with loaded_task(task, ctx[self.data[task.dataset]].directory.path) as loaded:
+                ctx.log(f"{name}: {sum(len(one.eval_docs) for one in loaded['tasks'].values()):,} items")
+                asked[name] = questions_in_parts(loaded, self.items)
+        model = _Model(
+            checkpoint=checkpoint,
+            tokenizer=tokenizer.directory,
+            averaged=self.weights is Weights.AVERAGED,
+            separated=self.separated,
+            max_new_tokens=self.max_new_tokens,
+        )
+        work = [(model, part) for parts in asked.values() for part in parts]
+        answers = iter(ctx.write_shards(_answer, work, Answers, by=shards_with_all_chips(ctx)))
+        settings = {"separated": self.separated, "max_new_tokens": self.max_new_tokens, "averaged": model.averaged}
+        found: dict[str, Numbers] = {}
+        for name, parts in asked.items():
+            task, replies = self.tasks[name], AnsweredModel(parts, [next(answers) for _ in parts])
+            with loaded_task(task, ctx[self.data[task.dataset]].directory.path) as loaded:
+                answered = evaluate_task(replies, task, loaded, self.items)
+            held = {"model": "marin", "model_args": settings, "limit": self.items}
+            write_answered(ctx.out / name, task, answered, held)
+            found[name] = numbers_of(task, answered)
+        metrics = {f"{name}/{key}": held for name, one in found.items() for key, held in one.metrics.items()}
+        scores = {
+            "metrics": metrics,
+            "stderr": {f"{name}/{key}": held for name, one in found.items() for key, held in one.stderr.items()},
+            "items": {name: one.items for name, one in found.items()},
+        }
+        ctx.out.write_text(SCORES_FILE, json.dumps(scores, indent=1, sort_keys=True, allow_nan=False) + "\n")
+        return Scores(metrics=metrics)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Model:
+    """The model of an evaluation."""
+
+    checkpoint: Directory
+    tokenizer: Directory
+    averaged: bool
+    separated: bool
+    max_new_tokens: int | None
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(model: _Model) -> HarnessModel:
+    """Once in each process."""
+    from marin.evaluation.encoder import OffsetEncoder
+    from marin.evaluation.harness_model import HarnessModel
+    from marin.training.scoring import load_model
+
+    return HarnessModel(
+        load_model(model.checkpoint, averaged=model.averaged),
+        OffsetEncoder(model.tokenizer),
+        separated=model.separated,
+        max_new_tokens=model.max_new_tokens,
+    )
+
+
+def _answer(work: tuple[_Model, Sequence[Question]], out: Directory) -> Answers:
+    from marin.evaluation.questions import answers_of
+
+    return answers_of(_loaded(work[0]), work[1])

@@ -1,0 +1,258 @@
+"""Microanneal: is this dataset worth including? A short cooldown of one checkpoint on each mixture, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from marin import (
+    BatchSchedule,
+    Checkpoint,
+    ExecutorStep,
+    Mix,
+    Report,
+    Resources,
+    Scores,
+    Stages,
+)
+from marin.data.batch_faults import KINDS
+from marin.data.mixture import Blended, ByTokens, Mixture, source_name
+from marin.errors import BadField
+from marin.steps.resources import training_cost
+from marin.steps.value import encode
+from marin.training.optimizer import Muon, Optimizer
+from marin.training.schedule import Decay, Schedule
+from operators.check_tasks import CheckTasks
+from operators.evaluate import Evaluate
+from operators.inspect import Inspect
+from operators.judge import Judge, Runs, asked_of
+from operators.start import Fork
+from operators.train import Milestone, Train, order_of, trained_by
+
+CONTROL = "control"
+DECAYED = 0.5  # of the peak: a checkpoint below it has been cooled down already
+EVERY_KIND = tuple(KINDS)
+
+type TokenMix = Mix[Any]  # of token stores; any, because a mixture of Tokenize alone is another type
+
+
+@dataclass(frozen=True, kw_only=True)
+class Microanneal:
+    """One run for each arm and seed, its evaluations, and a verdict on each candidate.
+
+    Every run forks from ``base`` with its optimizer state and goes from the learning rate that base was trained at to
+    zero, in a straight line. Run k of every arm reads in the order of seed k; only the mixture differs. Another seed,
+    candidate or evaluation makes new runs for that alone. ``verdict`` is the step to name as a result.
+
+    Raises BadField for a base that is too early in its training or cooled down already, for a cooldown that is too
+    short, and for candidates that are no mixtures or the control's. A mixture that would run out of some source is
+    refused by the plan. Procedure and pitfalls: Marin's 8B retrospective, "Interlude: Microannealing", issues 784, 820.
+    """
+
+    base: ExecutorStep[Checkpoint]
+    control: TokenMix  # the usual mixture
+    candidates: Mapping[str, TokenMix]
+    tokens: int  # of each run, rounded up to whole batches
+    evaluations: tuple[ExecutorStep[Scores], ...]  # of any checkpoint; each is made of every run
+    primary: tuple[str, ...]  # metrics of tasks that decide: "gsm/olmes/bpb"
+    seeds: int = 3
+    margin: float = 0.01  # smaller gains and losses do not matter, in the unit of the metrics
+    guard: Mapping[str, float] = field(default_factory=dict[str, float])  # how much metrics may lose; see Judge
+    references: Mapping[str, str] = field(default_factory=dict[str, str])  # see Judge
+    evidence: Mapping[str, ExecutorStep[Report]] = field(default_factory=dict[str, ExecutorStep[Report]])
+    earlier: tuple[Microanneal, ...] = ()  # of this family of checkpoints, for how far seeds spread
+    label: str = "microanneal"
+    parent: Train | None = None  # that made base, where base does not say so itself
+    step: int | None = None  # of base, where that is neither a milestone nor the end of parent
+    max_epochs: float = 4.0  # over a source, base's own reading included
+    allow_starved: tuple[str, ...] = ()  # of any arm
+    earliest: float = 0.5  # share of the parent's steps that base has behind it
+    shortest: float = 0.25  # tokens a parameter: 2 billion for 8 billion, which is "usually too short"
+    most_gap: float | None = None  # between the form of evaluation and batches, see Inspect; None: no bound
+    resources: Resources | None = None  # as the parent's
+
+    def __post_init__(self) -> None:
+        self._check_candidates()
+        self._check_amounts()
+        self._check_base()
+
+    @property
+    def verdict(self) -> Judge:
+        first = self.trainings[CONTROL][0]
+        chips = first.resources.accelerator
+        return Judge(
+            label=self.label,
+            control=CONTROL,
+            arms=self.scores,
+            primary=self.primary,
+            margin=self.margin,
+            guard=self.guard,
+            tokens=first.tokens_trained(),
+            references=self.references,
+            evidence=self.evidence,
+            inspections=self.inspections,
+            earlier=tuple(each.scores for each in self.earlier),
+            chip_hours=None if chips is None else training_cost(first.flops(), chips),
+        )
+
+    @cached_property
+    def mixtures(self) -> dict[str, TokenMix]:
+        return {CONTROL: self.control, **self.candidates}
+
+    @cached_property
+    def trainings(self) -> dict[str, tuple[Train, ...]]:
+        """By arm, a run for each seed."""
+        return {arm: tuple(self._run(arm, number) for number in range(self.seeds)) for arm in self.mixtures}
+
+    @cached_property
+    def scores(self) -> Runs:
+        """By arm and seed, each evaluation of its run."""
+        return {
+            arm: tuple(
+                tuple(
+                    asked_of(evaluation, run, _label(run.label, evaluation.label, len(self.evaluations)))
+                    for evaluation in self.evaluations
+                )
+                for run in runs
+            )
+            for arm, runs in self.trainings.items()
+        }
+
+    @cached_property
+    def inspections(self) -> dict[str, Inspect]:
+        """By arm, some of its first run's batches beside what it is evaluated on."""
+        asked = [each for each in self.evaluations if isinstance(each, Evaluate) and each.tasks]
+        if not asked:
+            return {}
+        return {
+            arm: Inspect(
+                label=runs[0].label,
+                order=order_of(runs[0]),
+                tokenizer=asked[0].tokenizer,
+                items={name: items for each in asked for name, items in each.tasks.items()},
+                allow=EVERY_KIND,
+                max_gap=self.most_gap,
+            )
+            for arm, runs in self.trainings.items()
+        }
+
+    @cached_property
+    def _askable(self) -> CheckTasks:
+        """Of no task, too: a training that waits for it stays what it is when the first task is added."""
+        return CheckTasks.of(self.evaluations, self.label)
+
+    @cached_property
+    def _parent(self) -> Train:
+        found = self.parent or trained_by(self.base)
+        if found is None:
+            raise BadField(
+                f"{self.label}: {self.base.name} does not say by which training it was made, so its learning rate is "
+                "not known; give parent=Train(…)"
+            )
+        return found
+
+    @property
+    def _first(self) -> int:
+        return self.base.step if isinstance(self.base, Milestone) else self.step or self._parent.end_step
+
+    @property
+    def _rate(self) -> float:
+        """The learning rate that base was trained at."""
+        return self._parent.schedule.learning_rate(self._first - 1, self._parent.optimizer.peak_lr)
+
+    def _run(self, arm: str, number: int) -> Train:
+        parent, first = self._parent, self._first
+        batch = parent.batch.batch(first - 1)
+        end = first + -(-self.tokens // (batch * parent.seq_len))
+        data = Stages({**{at: mix for at, mix in parent.data.at.items() if at < first}, first: self.mixtures[arm]})
+        names = {source_name(source) for source in data.sources}
+        return replace(
+            parent,
+            label=f"{self.label}-{arm}-{number}",
+            optimizer=_at_rate(parent.optimizer, self._rate),
+            schedule=Schedule(decay=Decay(first, end)),
+            data=data,
+            batch=BatchSchedule(
+                {**{at: size for at, size in parent.batch.at.items() if at < first}, first: batch}
+                if parent.batch.at != {0: batch}
+                else {0: batch}
+            ),
+            seed=parent.seed + number,
+            first_step=first,
+            end_step=end,
+            start=Fork(self.base),
+            max_epochs=self.max_epochs,
+            allow_starved=tuple(name for name in self.allow_starved if name in names),
+            watch=None,
+            gates=(self._askable.passed,),
+            keep_every=None,
+            keep_at=(),
+            resources=self.resources or parent.resources,
+        )
+
+    def _check_candidates(self) -> None:
+        for arm, mix in self.mixtures.items():
+            if not isinstance(mix, Mixture | ByTokens | Blended):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise BadField(
+                    f"{self.label}: {arm} is a {type(mix).__name__}; candidates differ in the mixture alone, so give a "
+                    "mixture: blend((0.7, control), (0.3, new))"
+                )
+        if not self.candidates:
+            raise BadField(f"{self.label}: there are no candidates; give at least one mixture by name")
+        if CONTROL in self.candidates:
+            raise BadField(f"{self.label}: a candidate cannot be called {CONTROL!r}; that is the usual mixture")
+        names = dict[bytes, str]()
+        for arm, mix in self.mixtures.items():
+            if (other := names.setdefault(encode(mix, arm, []), arm)) != arm:
+                raise BadField(f"{self.label}: {arm} is the mixture of {other}; every arm needs another one")
+
+        every = {source_name(source) for mix in (*self.mixtures.values(), *self._parent.data.mixtures.values())
+                 for source in mix.sources}  # fmt: skip
+        if strange := sorted(set(self.allow_starved) - every):
+            raise BadField(f"{self.label}: allow_starved names {', '.join(strange)}, which no arm reads")
+
+    def _check_amounts(self) -> None:
+        if self.seeds < 1 or self.tokens < 1:
+            raise BadField(f"{self.label}: {self.seeds} seeds of {self.tokens:,} tokens; wanted at least 1 of each")
+        if not self.evaluations:
+            raise BadField(f"{self.label}: there are no evaluations; a verdict goes by tasks, so give at least one")
+
+    def _check_base(self) -> None:
+        parent, first = self._parent, self._first
+        if first < self.earliest * parent.end_step:
+            raise BadField(
+                f"{self.label}: {self.base.name} is at step {first:,} of the {parent.end_step:,} of {parent.called()}: "
+                f"too early for a cooldown to tell of the final model; wanted {self.earliest:.0%} or more, or earliest="
+                f"{first / parent.end_step:.2g} if that is meant"
+            )
+        peak = parent.optimizer.peak_lr
+        rates = [parent.schedule.learning_rate(max(step, 0), peak) for step in (first - 2, first - 1)]
+        if rates[1] > rates[0] * (1 + 1e-9):
+            raise BadField(
+                f"{self.label}: {self.base.name} is in a warmup of its learning rate; take a checkpoint after it"
+            )
+        if rates[1] < DECAYED * peak:
+            raise BadField(
+                f"{self.label}: the learning rate of {self.base.name} has decayed to {rates[1]:.3g} of {peak:.3g}; "
+                "take a checkpoint from before its cooldown"
+            )
+        parameters = parent.model.parameters(parent.vocabulary)
+        if self.tokens < self.shortest * parameters:
+            raise BadField(
+                f"{self.label}: {self.tokens:,} tokens for {parameters:,} parameters, {self.tokens / parameters:.2g} "
+                f"a parameter: too short for tasks to show what data does; wanted {self.shortest:g} or more, that is "
+                f"{int(self.shortest * parameters):,}, or shortest={self.tokens / parameters:.2g} if that is meant"
+            )
+
+
+def _at_rate(optimizer: Optimizer, rate: float) -> Optimizer:
+    """Muon's other rate in proportion."""
+    if isinstance(optimizer, Muon):
+        return replace(optimizer, peak_lr=rate, adam_lr=optimizer.adam_lr * rate / optimizer.peak_lr)
+    return replace(optimizer, peak_lr=rate)
+
+
+def _label(run: str, evaluation: str, of: int) -> str:
+    return run if of == 1 else f"{run}-{evaluation}"

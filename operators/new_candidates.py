@@ -1,0 +1,142 @@
+"""From a dataset that is in no experiment yet to its microannealing: what `marin microanneal` writes and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from marin import Documents, ExecutorStep, Experiment, Items, Tokens, blend, mixture
+from marin.errors import BadField, UnknownStep
+from operators.decontaminate import Decontaminate
+from operators.download import HuggingFace, ReadDocuments
+from operators.evaluate import Evaluate
+from operators.evaluate_tasks import EvaluateTasks
+from operators.exact_dedup import ExactDedup
+from operators.microanneal import Microanneal
+from operators.read_suite import ReadSuite
+from operators.text_files import TextFiles
+from operators.tokenize import Tokenize
+from operators.train import Milestone, Train, trained_by
+
+type Evaluation = Evaluate | EvaluateTasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """Text: a folder, file, glob or URL as TextFiles reads it, or a dataset of the hub at one commit."""
+
+    path: str = ""
+    repo: str = ""
+    revision: str = ""
+    patterns: tuple[str, ...] = ("**/*.parquet", "**/*.jsonl*", "**/*.json")
+    text_field: str = "text"
+
+    def documents(self, label: str) -> ExecutorStep[Documents]:
+        if bool(self.path) == bool(self.repo):
+            raise BadField(f"candidate {label}: give either path or repo, with a revision")
+        if self.path:
+            return TextFiles(path=self.path, text_field=self.text_field, label=label)
+        files = HuggingFace(repo=self.repo, revision=self.revision, patterns=self.patterns, label=label)
+        return ReadDocuments(files=files, text_field=self.text_field, label=label)
+
+
+def microanneal_of(
+    origin: Experiment,
+    *,
+    checkpoint: str,
+    candidates: Mapping[str, Candidate],
+    share: float = 0.3,
+    tokens: int | None = None,
+    primary: tuple[str, ...] = (),
+    question: str | None = None,
+    label: str = "microanneal",
+    **settings: Any,
+) -> Experiment:
+    """The experiment that judges these candidates for a checkpoint of ``origin``.
+
+    checkpoint: a step of origin, by name, label or identity. The control is the mixture that its training read last.
+    share: of each candidate in it. Text of a candidate is taken through exact deduplication and decontamination against
+    the evaluation's items, and tokenized as the training's was. Evaluations are those of the checkpoint, or of the
+    first of origin that has tasks; of tasks of lm-evaluation-harness those that primary names are decontaminated
+    against, with all that is downloaded of their data. tokens: None for one a parameter. primary: () for bits per byte
+    of every task of Evaluate in its last format. settings: further fields of Microanneal.
+    Raises UnknownStep for a checkpoint that origin does not have, BadField where it lacks what a verdict needs.
+    """
+    if not 0 < share < 1:
+        raise BadField(f"{label}: the share of a candidate is {share}; wanted more than 0 and less than 1, 0.3 say")
+    base = _checkpoint(origin, checkpoint)
+    parent = trained_by(base)
+    assert parent is not None
+    step = base.step if isinstance(base, Milestone) else base.end_step
+    control = parent.data.active(step - 1)
+    evaluations = _evaluations(origin, base)
+    primary = primary or tuple(
+        f"{task}/{each.formats[-1].value}/bpb"
+        for each in evaluations
+        if isinstance(each, Evaluate)
+        for task in each.tasks
+    )
+    items = _items(evaluations, primary)
+    made = {name: _tokens(name, each, control.sources, items) for name, each in candidates.items()}
+    gates: dict[str, Any] = {"allow_starved": parent.allow_starved, "max_epochs": parent.max_epochs}
+    annealed = Microanneal(
+        base=base,
+        control=control,
+        candidates={name: blend((1 - share, control), (share, mixture({made[name]: 1.0}))) for name in made},
+        tokens=tokens or parent.model.parameters(parent.vocabulary),
+        evaluations=evaluations,
+        primary=primary,
+        label=label,
+        **gates | settings,
+    )
+    return replace(origin, question=question or origin.question, results={"verdict": annealed.verdict})
+
+
+def _checkpoint(origin: Experiment, name: str) -> Milestone | Train:
+    """Raises UnknownStep."""
+    there = [step for step in origin.steps() if isinstance(step, Milestone | Train)]
+    for step in there:
+        if name in (step.name, step.label) or (len(name) >= 12 and step.identity.startswith(name)):
+            return step
+    names = ", ".join(step.name for step in there) or "none"
+    raise UnknownStep(f"the experiment has no checkpoint called {name!r}; its checkpoints are {names}")
+
+
+def _evaluations(origin: Experiment, base: ExecutorStep[Any]) -> tuple[Evaluation, ...]:
+    """Raises BadField for an experiment without tasks."""
+    there = [step for step in origin.steps() if isinstance(step, Evaluate | EvaluateTasks) and step.tasks]
+    there.sort(key=lambda step: step.checkpoint != base)
+    if not there:
+        raise BadField(
+            "the experiment evaluates no tasks, and a verdict goes by tasks, not by loss; give one of its Evaluate "
+            "steps tasks={…}, or evaluate the checkpoint with EvaluateTasks"
+        )
+    return tuple(step for step in there if step.checkpoint == there[0].checkpoint)
+
+
+def _items(evaluations: tuple[Evaluation, ...], primary: tuple[str, ...]) -> tuple[ExecutorStep[Items], ...]:
+    """That no text of a candidate may hold. Raises BadField if nothing is named that decides."""
+    tasks = [name for each in evaluations if isinstance(each, EvaluateTasks) for name in each.tasks]
+    if not primary:
+        raise BadField(f"name what decides among {', '.join(sorted(tasks))}: primary=('{sorted(tasks)[0]}/acc',), say")
+    found: list[ExecutorStep[Items]] = []
+    for each in evaluations:
+        if isinstance(each, Evaluate):
+            found += each.tasks.values()
+            continue
+        deciding = {task.dataset for name, task in each.tasks.items() if any(m.startswith(f"{name}/") for m in primary)}
+        found += (ReadSuite(files=each.data[dataset], label=dataset) for dataset in sorted(deciding))
+    return tuple(dict.fromkeys(found))
+
+
+def _tokens(
+    name: str, candidate: Candidate, usual: tuple[ExecutorStep[Tokens], ...], items: tuple[ExecutorStep[Items], ...]
+) -> ExecutorStep[Tokens]:
+    like = next((source for source in usual if isinstance(source, Tokenize)), None)
+    if like is None:
+        raise BadField(f"candidate {name}: the training reads no Tokenize, so nobody knows how its text was tokenized")
+    clean = Decontaminate(
+        documents=ExactDedup(documents=candidate.documents(name), label=name), against=items, label=name
+    )
+    return Tokenize(documents=clean, tokenizer=like.tokenizer, bos=like.bos, label=name)

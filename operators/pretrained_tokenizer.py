@@ -1,0 +1,74 @@
+"""PretrainedTokenizer, FolderTokenizer: the tokenizer of a published model at a pinned revision, or one of your own."""
+
+from __future__ import annotations
+
+import re
+
+from marin import Context, ExecutorStep, Tokenizer, execution
+from marin.errors import BadField, InputError
+from operators.text_files import must_be_absolute
+
+
+class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
+    """tokenizer.json and tokenizer_config.json of a Hugging Face repository.
+
+    repository: "owner/name". revision: a commit, 40 hex digits; branches move and are refused.
+    vocabulary: the most entries that it has, so that a training with fewer is refused before anything is downloaded.
+    """
+
+    repository: str
+    revision: str
+    vocabulary: int | None = execution(default=None)
+
+    def check(self) -> None:
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", self.repository):
+            raise BadField(f"PretrainedTokenizer.repository is {self.repository!r}, wanted 'owner/name'")
+        if not re.fullmatch(r"[0-9a-f]{40}", self.revision):
+            raise BadField(
+                f"PretrainedTokenizer.revision is {self.revision!r}, wanted a commit of 40 hex digits: "
+                "a branch or tag can move under the experiment"
+            )
+
+    def run(self, ctx: Context) -> Tokenizer:
+        from marin.data.tokenizer import download_tokenizer
+
+        loaded = download_tokenizer(ctx.out, ctx.state, self.repository, self.revision)
+        return _as_declared(self, self.vocabulary, Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest))
+
+
+class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1):
+    """tokenizer.json and tokenizer_config.json of a folder, as ``save_pretrained`` of transformers writes them.
+
+    path: absolute, or a URL. The files are copied; one that is changed later is drift. vocabulary: as above.
+    Raises InputError if a file is missing, GarbledDocument if they are no tokenizer with an eos token.
+    """
+
+    path: str
+    vocabulary: int | None = execution(default=None)
+
+    def check(self) -> None:
+        must_be_absolute("FolderTokenizer.path", self.path)
+
+    def outside(self) -> dict[str, str]:
+        from marin.data.outside_files import outside_files
+
+        return outside_files(*self._urls())
+
+    def run(self, ctx: Context) -> Tokenizer:
+        from marin.data.outside_files import copy_file, list_files
+        from marin.data.tokenizer import load_tokenizer
+
+        for file in list_files(self._urls()):
+            copy_file(file, ctx.out, ctx.state)
+        loaded = load_tokenizer(ctx.out)
+        return _as_declared(self, self.vocabulary, Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest))
+
+    def _urls(self) -> tuple[str, ...]:
+        return tuple(f"{self.path.rstrip('/')}/{name}" for name in ("tokenizer.json", "tokenizer_config.json"))
+
+
+def _as_declared(step: ExecutorStep[Tokenizer], most: int | None, made: Tokenizer) -> Tokenizer:
+    """Raises InputError for more entries than trainings were told of."""
+    if most is not None and made.vocabulary > most:
+        raise InputError(f"{step.name}: it has {made.vocabulary:,} entries, vocabulary says {most:,}; correct that")
+    return made

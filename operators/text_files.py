@@ -1,0 +1,103 @@
+"""TextFiles: a folder of one's own text, as documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from marin import Context, Directory, Documents, ExecutorStep
+from marin.errors import BadField, InputError
+from operators.download import FsspecFiles, check_max_bad
+
+if TYPE_CHECKING:
+    from marin.data.dropped import Dropped, Sieved
+    from marin.data.outside_files import OutsideFile
+
+WHERE = re.compile(r"/|~|[a-z0-9]+://")
+SHARD_BYTES = 64 << 20  # small files share a shard
+ENDINGS = ".txt, .md, .jsonl, .json, .ndjson (each also with .gz, .zst or .zstd) and .parquet"
+
+
+class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
+    """The text of a folder, glob or URL, where it is: a document is a .txt or .md file, or a record of a JSON-lines or
+    Parquet file.
+
+    path: absolute, or a URL (``gs://…/*.jsonl.gz``); a folder is read with all folders below it. text_field: dotted
+    name of the text in records; their other fields are metadata. Files with other endings are left out and counted in
+    the artifact's ``dropped``, as are empty documents. A file that is added, removed or changed later is drift.
+    max_bad: how many records and files may be unusable, as in ReadDocuments.
+    Raises InputError if there is no file that it can read, GarbledDocument naming one that is damaged.
+    """
+
+    path: str
+    text_field: str = "text"
+    max_bad: int = 0
+
+    def check(self) -> None:
+        must_be_absolute("TextFiles.path", self.path)
+        check_max_bad("TextFiles", self.max_bad)
+
+    def outside(self) -> dict[str, str]:
+        return FsspecFiles(urls=(self.path,)).outside()
+
+    def outside_bytes(self) -> dict[str, int]:
+        return FsspecFiles(urls=(self.path,)).outside_bytes()
+
+    def run(self, ctx: Context) -> Documents:
+        from marin.data.dropped import Sieved
+        from marin.data.outside_files import list_files
+        from marin.data.raw_records import documents_of, is_readable, is_text
+
+        files = list_files((self.path,))
+        known = [file for file in files if is_readable(file.name) or is_text(file.name)]
+        if not known:
+            raise InputError(
+                f"{self.path}: none of its {len(files)} files can be read, {files[0].name} for one; wanted {ENDINGS}"
+            )
+        shards = list(_together(known))
+        work = [(shard, self.text_field, self.max_bad, at, len(shards)) for at, shard in enumerate(shards)]
+        others = len(files) - len(known)
+        return documents_of(self.name, ctx.write_shards(_read_shard, work, Sieved), others, self.max_bad, ctx.out)
+
+
+def must_be_absolute(field: str, path: str) -> None:
+    """Raises BadField, unless a path or URL means the same in every folder."""
+    if not WHERE.match(path):
+        raise BadField(
+            f"{field} is {path!r}; wanted an absolute path or a URL, because a relative one is another folder wherever "
+            "the command is given: str(Path(__file__).parent / ...) is beside the experiment"
+        )
+
+
+def _together(files: list[OutsideFile]) -> Iterator[list[OutsideFile]]:
+    """What makes one shard: neighbours, up to SHARD_BYTES."""
+    shard: list[OutsideFile] = []
+    size = 0
+    for file in files:
+        if shard and size + file.size > SHARD_BYTES:
+            yield shard
+            shard, size = [], 0
+        shard.append(file)
+        size += file.size
+    yield shard
+
+
+type _Shard = tuple[list[OutsideFile], str, int, int, int]
+
+
+def _read_shard(work: _Shard, out: Directory) -> Sieved:
+    from marin.data.documents import Document
+    from marin.data.raw_records import read_texts, write_readable
+
+    files, text_field, max_bad, index, shards = work
+
+    def texts() -> Iterator[Document | Dropped]:
+        for file in files:
+            folder, _, name = file.url.removeprefix("file://").rpartition("/")
+            for text in read_texts(Directory(folder), name, text_field=text_field, strict=max_bad == 0):
+                # Known by its name in the folder that is read, not by where that folder is.
+                yield replace(text, source=file.name) if isinstance(text, Document) else text
+
+    return write_readable(out, index, shards, texts())

@@ -1,0 +1,393 @@
+"""Train: a language model on staged mixtures, from scratch, from another architecture, or as a fork."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from marin import (
+    FOREVER,
+    BatchSchedule,
+    Checkpoint,
+    Context,
+    Directory,
+    ExecutorStep,
+    Lifetime,
+    Report,
+    Shuffle,
+    Size,
+    Stages,
+    Tokens,
+    Work,
+    execution,
+    since,
+)
+from marin.data.by_step import active_within
+from marin.data.mixture import source_name
+from marin.data.order_spec import order_of as order_of
+from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.training.model import ModelShape, Precision, Recompute
+from marin.training.optimizer import Muon, Optimizer
+from marin.training.schedule import Schedule
+from operators.machines import must_fit_memory, must_share_batches, must_split, must_spread
+from operators.on_hosts import train_on
+from operators.start import Fork, OptimizerState, WarmStart
+from operators.tokenize_chats import must_fit
+from operators.watch import Watch
+
+
+class Train(ExecutorStep[Checkpoint], op="train"):
+    """The last checkpoint of a run over the optimizer steps first_step … end_step, with metrics.jsonl.
+
+    vocabulary: rows of the embedding, at least the tokenizer's. data: stages of token stores, by step
+    of the whole run, so that a fork names its parent's stages too. block: sequences among which a
+    mixture is exact. max_epochs, allow_starved: the gates of marin.data.order. separate_documents:
+    whether attention stops at document boundaries. recompute: what the backward pass computes again.
+    watch: held-out text to score on the way. gates: reports without which it does not begin (``Inspect(…).passed``).
+    A run that is cut short goes on from its last checkpoint: of every ``checkpoint_every`` steps, and when
+    ``checkpoint_minutes`` have passed without one; only the last two of them stay. keep_every: steps between
+    checkpoints that stay for good, so that later runs can begin with ``run.at(step)``; keep_at: single such steps.
+    hang_minutes: for which it may stand still before it is killed and goes on from its last checkpoint (before its
+    first steps an hour, if that is more); None for ever.
+    tensor: chips of an accelerator that hold a part each of every head group and of the inner dimension, and work on
+    the same sequences: for batches smaller than the chips, or activations larger than one.
+
+    Output: the final checkpoint (marin.training.checkpoint); below ``kept/`` those that milestones, keep_every and
+    keep_at asked for; warm_start.json if it began from another run's: what was taken from that, what is fresh or left
+    out, and what changed in any setting; resumes.jsonl if it was cut short: the steps from which it went on, and what
+    had changed by then in machines, versions, code and settings.
+    """
+
+    model: ModelShape
+    vocabulary: int
+    optimizer: Optimizer
+    schedule: Schedule
+    data: Stages[ExecutorStep[Tokens]]
+    batch: BatchSchedule
+    seq_len: int
+    seed: int
+    block: int
+    end_step: int
+    shuffle: Shuffle = Shuffle.SPLITMIX
+    first_step: int = 0
+    start: WarmStart | Fork | None = None
+    precision: Precision = Precision.FLOAT32
+    separate_documents: bool = True
+    max_epochs: float = 4.0
+    allow_starved: tuple[str, ...] = ()
+    watch: Watch | None = since(2, default=None)
+    gates: tuple[ExecutorStep[Report], ...] = since(2, default=())
+    checkpoint_every: int = execution(default=1000)
+    checkpoint_minutes: float | None = execution(default=30.0)
+    keep_every: int | None = execution(default=None)
+    keep_at: tuple[int, ...] = execution(default=())
+    recompute: Recompute = execution(default=Recompute.NOTHING)
+    hang_minutes: float | None = execution(default=10.0)
+    tensor: int = execution(default=1)
+
+    def check(self) -> None:
+        if self.end_step <= self.first_step:
+            verb = "train" if self.start is None else "anneal"
+            raise BadField(
+                f"{self.called()}: cannot {verb} from step {self.first_step} to {self.end_step}: end must come later"
+            )
+        if self.seq_len > self.model.seq_len:
+            raise BadField(
+                f"{self.called()}: seq_len is {self.seq_len}, the model was shaped for {self.model.seq_len}; "
+                "shorten the one or lengthen the other"
+            )
+        if self.vocabulary < 2:
+            raise BadField(f"{self.called()}: vocabulary is {self.vocabulary}; wanted at least 2")
+        for name in ("checkpoint_every", "checkpoint_minutes", "keep_every", "hang_minutes"):
+            amount = getattr(self, name)
+            if amount is not None and amount <= 0:
+                raise BadField(f"{self.called()}: {name} is {amount}; wanted more than 0")
+        if self.start is None and self.first_step:
+            raise BadField(
+                f"{self.called()}: begins at step {self.first_step} with nothing to begin from; "
+                "give start=WarmStart(…) or start=Fork(…), or first_step=0"
+            )
+        if self.start is None and self.schedule.warmup >= self.end_step:
+            raise BadField(
+                f"{self.called()}: the warmup takes {self.schedule.warmup:,} steps and the run ends at step "
+                f"{self.end_step:,}, before it reaches its peak rate; shorten the one or lengthen the other"
+            )
+        if self.watch is not None:
+            self.watch.must_fit(self.called(), self.seq_len)
+        self._check_batches()
+        for tokens in self.data.sources:
+            must_fit(tokens, self.called(), self.seq_len, self.vocabulary)
+        if self.start is not None:
+            self._check_start(self.start)
+            self._check_histories(self.start)
+
+    def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
+        """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
+        label = f"{self.label}@{step}" if self.label else ""
+        return Milestone(training=self, step=step, label=label, lifetime=lifetime)
+
+    def kept_steps(self) -> tuple[int, ...]:
+        """Those that ``keep_every`` and ``keep_at`` keep; the end of the run is kept without them."""
+        every = self.keep_every or self.end_step
+        regular = range(every * (self.first_step // every + 1), self.end_step, every)
+        return tuple(sorted({*regular, *(step for step in self.keep_at if self.first_step < step < self.end_step)}))
+
+    def called(self) -> str:
+        return f"Train {self.label!r}" if self.label else "Train"
+
+    def tokens_trained(self) -> int:
+        """Tokens of this run's own steps."""
+        return self.batch.tokens(self.seq_len, self.first_step, self.end_step)
+
+    def flops(self) -> float:
+        """Floating-point operations of this run's own steps: see ModelShape.flops_per_token."""
+        return self.tokens_trained() * self.model.flops_per_token(self.vocabulary, self.seq_len)
+
+    def work(self) -> Work:
+        return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
+        """Of the last checkpoint and those that keep_every and keep_at keep."""
+        return Size(bytes=self.checkpoint_bytes() * (1 + len(self.kept_steps())))
+
+    def checkpoint_bytes(self) -> int:
+        """Float32 weights, Adam's two moments, and the moving average if there is one."""
+        copies = 3 if self.optimizer.ema is None else 4
+        # Muon keeps one moment of a matrix.
+        saved = self.model.layers * self.model.matrix_parameters() if isinstance(self.optimizer, Muon) else 0
+        return 4 * (copies * self.model.parameters(self.vocabulary) - saved)
+
+    def memory_bytes(self) -> int:
+        """Of all chips together that hold one copy: what a checkpoint has, and gradients; without activations."""
+        size = self.checkpoint_bytes() + 4 * self.model.parameters(self.vocabulary)
+        matrices = self.model.layers * self.model.matrix_parameters()
+        # Of embeddings and norms each of the chips that split a matrix has a copy, with all that belongs to a weight.
+        copied = (5 if self.optimizer.ema is not None else 4) * 4 * (self.model.parameters(self.vocabulary) - matrices)
+        return size + (self.tensor - 1) * copied
+
+    def run(self, ctx: Context) -> Checkpoint:
+        from marin.training import checkpoint
+        from marin.training.process import Listeners
+        from marin.training.spec import PROFILE
+
+        spec = self._spec(ctx)
+        saved = ctx.state / "checkpoints"
+        published: set[int] = set()
+        kept: set[int] = set()
+
+        def keep(done: int) -> None:
+            if done not in kept:
+                target = ctx.out if done == self.end_step else checkpoint.step_directory(ctx.out / "kept", done)
+                checkpoint.copy(checkpoint.step_directory(saved, done), target)
+                kept.add(done)
+
+        def on_step(done: int, loss: float) -> None:
+            ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}")
+
+        def on_checkpoint(done: int) -> None:
+            # Before it is published: a further link to its files later would look like a write to whoever reads them.
+            if done in spec.keep_steps or done == self.end_step:
+                keep(done)
+            if done in ctx.milestones and done not in published:
+                source = checkpoint.step_directory(saved, done)
+                ctx.publish(self.at(done), artifact_of(source), source)
+                published.add(done)
+
+        def on_printed(line: str) -> None:
+            ctx.log(f"trainer: {line}")
+
+        accelerator = ctx.accelerator is not None
+        listeners = Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed)
+        timings = ctx.on_hosts(
+            lambda host: train_on(host, spec=spec, accelerator=accelerator, listeners=listeners),
+            functools.partial(train_on, spec=spec, accelerator=accelerator),
+        )
+        ctx.log(
+            f"imported in {timings.imported:.1f} s, began at step {timings.began_at} {timings.prepared:.1f} s later"
+        )
+        for done in checkpoint.complete_steps(saved):
+            if done in spec.keep_steps or done == self.end_step:
+                keep(done)
+        if ctx.state.exists(PROFILE):
+            ctx.state.copy(PROFILE, ctx.out)
+        if self.start is not None:
+            ctx.out.write_text("warm_start.json", ctx.state.read_text("warm_start.json"))
+        if ctx.state.exists("resumes.jsonl"):
+            ctx.out.write_text("resumes.jsonl", ctx.state.read_text("resumes.jsonl"))
+        return artifact_of(ctx.out)
+
+    def _check_batches(self) -> None:
+        """A mixture is exact somewhere, and all machines that it may run on can take the run."""
+        sequences = self.batch.sequences_before(self.end_step)
+        if len(self.data.sources) > 1 and self.block > sequences:
+            raise BadField(
+                f"{self.called()}: block is {self.block:,} sequences, the whole run has {sequences:,}, so that its "
+                "mixture is exact nowhere; wanted at most as many"
+            )
+        active = active_within(self.batch.at, self.first_step, self.end_step)
+        must_split(self.called(), self.model, self.tensor, self.resources.accelerators)
+        for accelerator in self.resources.accelerators:
+            must_share_batches(self.called(), active, accelerator, self.tensor)
+            must_spread(self.called(), self.model, accelerator, self.tensor)
+            must_fit_memory(self.called(), self.memory_bytes(), accelerator)
+
+    def _check_start(self, start: WarmStart | Fork) -> None:
+        source = start.checkpoint
+        training = trained_by(source)
+        if training is None:
+            return
+        theirs, ours = training.model, self.model
+        if isinstance(start, WarmStart):
+            theirs = replace(theirs, architecture=ours.architecture)
+        if replace(theirs, seq_len=ours.seq_len, rope_theta=ours.rope_theta, rope=ours.rope) != ours:
+            remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
+            raise BadField(f"{self.called()}: its model is not that of {training.called()}; {remedy}")
+        if training.vocabulary != self.vocabulary:
+            raise BadField(
+                f"{self.called()}: vocabulary {self.vocabulary}, but it begins from one of {training.vocabulary}"
+            )
+        reached = source.step if isinstance(source, Milestone) else training.end_step
+        if start.optimizer_state is OptimizerState.KEPT and reached != self.first_step:
+            verb = "forks" if isinstance(start, Fork) else "starts"
+            raise BadField(
+                f"{self.called()}: begins at step {self.first_step}, but {verb} from step {reached} with the "
+                "optimizer state; begin at that step or with OptimizerState.FRESH"
+            )
+
+    def _check_histories(self, start: WarmStart | Fork) -> None:
+        """What the clip and the moments are seeded with is there to be read."""
+        if start.optimizer_state is OptimizerState.REBUILT and not 0 < start.replayed <= self.first_step:
+            raise BadField(
+                f"{self.called()}: OptimizerState.REBUILT with replayed={start.replayed}; wanted 1 to "
+                f"{self.first_step}, as many batches as there are before its first step"
+            )
+        if (source := start.clip_history) is None:
+            return
+        training = trained_by(source)
+        ours = self.optimizer.clip_update_norm
+        theirs = training.optimizer.clip_update_norm if training is not None else ours
+        if ours is None or theirs is None or ours.window != theirs.window:
+            there = f"clip_update_norm is {theirs} in {source.name}, and {ours} here"
+            raise BadField(f"{self.called()}: clip_history: {there}; wanted a clip in both, of one window")
+
+    def _spec(self, ctx: Context) -> Any:
+        from marin.training.process import compiled_folder
+        from marin.training.spec import Source, Start, StartMode, TrainingSpec
+        from marin.training.tracking import Tracked
+
+        for tokens in self.data.sources:
+            if ctx[tokens].vocabulary > self.vocabulary:
+                raise InputError(
+                    f"{self.name}: {tokens.name} has token ids up to {ctx[tokens].vocabulary - 1}, the model has a "
+                    f"vocabulary of {self.vocabulary}; raise it"
+                )
+        start = None
+        if self.start is not None:
+            kept, fresh = {
+                Fork: (StartMode.ALL, StartMode.WEIGHTS),
+                WarmStart: (StartMode.WARM_ALL, StartMode.WARM),
+            }[type(self.start)]
+            history, state = self.start.clip_history, self.start.optimizer_state
+            start = Start(
+                mode=kept if state is OptimizerState.KEPT else fresh,
+                checkpoint=ctx[self.start.checkpoint].directory.url,
+                clip_history=None if history is None else ctx[history].directory.url,
+                rebuild=self.start.replayed if state is OptimizerState.REBUILT else 0,
+            )
+        chips = ctx.accelerator
+        data = self.data.resolved({tokens: ctx[tokens].tokens for tokens in self.data.sources})
+        return TrainingSpec(
+            model=self.model,
+            vocabulary=self.vocabulary,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            precision=self.precision,
+            recompute=self.recompute,
+            sources=tuple(Source(name=source_name(t), store=ctx[t].directory.url) for t in self.data.sources),
+            stages={step: mixture.by_name() for step, mixture in data.known().items()},
+            interpolations=data.interpolations,
+            batch=dict(self.batch.at),
+            shuffle=self.shuffle.value,
+            seed=self.seed,
+            block=self.block,
+            seq_len=self.seq_len,
+            separate_documents=self.separate_documents,
+            max_epochs=self.max_epochs,
+            allow_starved=self.allow_starved,
+            first_step=self.first_step,
+            end_step=self.end_step,
+            start=start,
+            state=ctx.state.url,
+            checkpoint_every=self.checkpoint_every,
+            checkpoint_minutes=self.checkpoint_minutes,
+            keep_steps=tuple(sorted({*ctx.milestones, *self.kept_steps()})),
+            compiled=str(compiled_folder() / "programs"),
+            tracked=Tracked(tracker=ctx.tracker, name=self.label, identity=self.identity) if ctx.tracker else None,
+            watch=self.watch.lay_out(ctx, self.seq_len) if self.watch is not None else None,
+            peak_flops=chips.chips * chips.peak_flops if chips is not None else 0.0,
+            code=ctx.code,
+            profile=ctx.profile,
+            hang_minutes=self.hang_minutes,
+            tensor=self.tensor if chips is not None else 1,
+        )
+
+
+class Milestone(ExecutorStep[Checkpoint], op="milestone"):
+    """The checkpoint of a run after ``step`` optimizer steps; committed while the run goes on."""
+
+    training: Train
+    step: int
+
+    def check(self) -> None:
+        run = self.training
+        if not run.first_step < self.step <= run.end_step:
+            raise BadField(
+                f"{run.called()}.at({self.step}): the run makes the steps {run.first_step} to {run.end_step}; "
+                f"ask for a step from {run.first_step + 1} to {run.end_step}"
+            )
+
+    @property
+    def producer(self) -> Train:
+        return self.training
+
+    def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size:
+        return Size(bytes=self.training.checkpoint_bytes())
+
+    def run(self, ctx: Context) -> Checkpoint:
+        from marin.training import checkpoint
+
+        kept = ctx[self.training].directory
+        if self.step == self.training.end_step:
+            checkpoint.copy(kept, ctx.out)
+            return artifact_of(ctx.out)
+        source = checkpoint.step_directory(kept / "kept", self.step)
+        if not source.exists(checkpoint.MARKER):
+            steps = [*checkpoint.complete_steps(kept / "kept"), self.training.end_step]
+            raise UnreadableCheckpoint(
+                f"{self.name}: the finished run {self.training.name} kept no checkpoint of step {self.step}; it has "
+                f"{', '.join(map(str, steps))}. Ask for one of those, or rebuild the run with this milestone"
+            )
+        checkpoint.copy(source, ctx.out)
+        return artifact_of(ctx.out)
+
+
+def artifact_of(directory: Directory) -> Checkpoint:
+    """The artifact that describes the checkpoint in a directory. Raises UnreadableCheckpoint."""
+    from marin.training.checkpoint import read_facts
+
+    facts = read_facts(directory)
+    return Checkpoint(
+        step=facts.step,
+        tokens=facts.tokens,
+        parameters=facts.parameters,
+        architecture=facts.model.architecture.value,
+        loss=facts.loss,
+    )
+
+
+def trained_by(checkpoint: ExecutorStep[Checkpoint]) -> Train | None:
+    """The run that a checkpoint is of; None for one that came from elsewhere."""
+    training = checkpoint.training if isinstance(checkpoint, Milestone) else checkpoint
+    return training if isinstance(training, Train) else None
