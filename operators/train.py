@@ -98,11 +98,12 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 f"{self.called()}: seq_len is {self.seq_len}, the model was shaped for {self.model.seq_len}; "
                 "shorten the one or lengthen the other"
             )
-        if self.vocabulary < 2:
-            raise BadField(f"{self.called()}: vocabulary is {self.vocabulary}; wanted at least 2")
-        for name in ("checkpoint_every", "checkpoint_minutes", "keep_every", "hang_minutes"):
+        for name, least in (("vocabulary", 2), ("seq_len", 2), ("block", 1)):
+            if getattr(self, name) < least:
+                raise BadField(f"{self.called()}: {name} is {getattr(self, name)}; wanted at least {least}")
+        for name in ("max_epochs", "checkpoint_every", "checkpoint_minutes", "keep_every", "hang_minutes"):
             amount = getattr(self, name)
-            if amount is not None and amount <= 0:
+            if amount is not None and not amount > 0:
                 raise BadField(f"{self.called()}: {name} is {amount}; wanted more than 0")
         if self.start is None and self.first_step:
             raise BadField(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
@@ -39,6 +39,15 @@ def show(value: object) -> str:
         return f"{_SHOWN.repr(value)} ({type(value).__name__})"
     except Exception:  # somebody's __repr__; the class is what matters
         return f"a {type(value).__name__}"
+
+
+def no_such_field(cls: type, unknown: str, known: Collection[str]) -> str:
+    """What an error says of a field that a class does not have."""
+    import difflib
+
+    near = difflib.get_close_matches(unknown, known, n=1) or [name for name in known if unknown in name.split("_")]
+    hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
+    return f"{cls.__name__} has no field {unknown!r}; {hint}"
 
 
 def choose_member(cls: type, value: object) -> str:

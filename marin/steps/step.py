@@ -15,6 +15,7 @@ from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, 
 from marin.steps.field_types import argument_of, resolved
 from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime
+from marin.steps.misfit import no_such_field
 from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
 from marin.steps.value import execution, freeze_fields, since
 
@@ -302,12 +303,8 @@ def _wrap_init(cls: type[Any]) -> None:
             example = ", ".join(f"{name}=…" for name in names)
             raise BadField(f"{cls.__name__}: fields are given by name: {cls.__name__}({example})")
         if not given.keys() <= known.keys():
-            import difflib
-
             unknown = next(name for name in given if name not in known)
-            near = difflib.get_close_matches(unknown, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(sorted(known))}"
-            raise BadField(f"{cls.__name__} has no field {unknown!r}; {hint}")
+            raise BadField(no_such_field(cls, unknown, known))
         if not needed <= given.keys():
             raise BadField(f"{cls.__name__} needs {', '.join(sorted(needed - given.keys()))}")
         made(self, **given)

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any, Protocol, cast, dataclass_transform
 
-from marin.errors import UnencodableValue
+from marin.errors import BadField, UnencodableValue
 from marin.steps.definitions import Namespace, define
 from marin.steps.encoding import (
     ATOMS,
@@ -30,6 +30,7 @@ from marin.steps.encoding import (
 from marin.steps.encoding import digest as digest
 from marin.steps.encoding import encode as encode
 from marin.steps.field_types import CheckedField, check_field, fields_of
+from marin.steps.misfit import no_such_field
 
 
 class FrozenDict(dict[Any, Any]):
@@ -106,7 +107,19 @@ def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
             freeze_fields(self)  # it may have put something else there
 
     setattr(cls, "__post_init__", __post_init__)
-    return dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
+    made = dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
+    init, known = made.__init__, [spec.name for spec in dataclasses.fields(cast(Any, made)) if spec.init]
+
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        try:
+            init(self, *args, **given)
+        except TypeError:
+            if unknown := [name for name in given if name not in known]:
+                raise BadField(no_such_field(cls, unknown[0], known)) from None
+            raise
+
+    setattr(made, "__init__", __init__)
+    return made
 
 
 def freeze_fields(instance: object) -> None:

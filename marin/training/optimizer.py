@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 from marin.errors import BadField
@@ -124,11 +125,11 @@ def _check(recipe: Optimizer) -> None:
     name = type(recipe).__name__
     above_zero, share = ("peak_lr", "adam_lr", "eps", "iterations"), ("beta1", "beta2", "momentum")
     for field, good, wanted in (
-        *((field, getattr(recipe, field, 1) > 0, "more than 0") for field in above_zero),
+        *((field, 0 < getattr(recipe, field, 1) < math.inf, "a number above 0") for field in above_zero),
         *((field, 0 <= getattr(recipe, field, 0) < 1, "0 or more, below 1") for field in share),
-        ("weight_decay", recipe.weight_decay >= 0, "0 or more"),
+        ("weight_decay", 0 <= recipe.weight_decay < math.inf, "0 or more"),
         ("max_grad_norm", recipe.max_grad_norm is None or recipe.max_grad_norm > 0, "more than 0, or None"),
-        ("z_loss", recipe.z_loss >= 0, "0 or more"),
+        ("z_loss", 0 <= recipe.z_loss < math.inf, "0 or more"),
         ("ema", recipe.ema is None or 0 < recipe.ema < 1, "between 0 and 1, or None"),
     ):
         if not good:

@@ -50,7 +50,8 @@ def test_a_few_times_without(tmp_path: Path) -> None:
     assert len(attempts) == (LIMIT + 2) + (LIMIT + 1)
 
 
-def test_several_hosts_are_more_than_this_process(tmp_path: Path) -> None:
-    step = Dies(end=0, each=0, label="wide", resources=tpu("v4-2048"))
-    with pytest.raises(PlanError, match=r"asks for v4-2048, which is 256 hosts; --backend inline has this one process"):
+@pytest.mark.parametrize("chips", ["v4-2048", "v4-8"])
+def test_chips_are_more_than_this_process_gives(chips: str, tmp_path: Path) -> None:
+    step = Dies(end=0, each=0, label="wide", resources=tpu(chips))
+    with pytest.raises(PlanError, match=rf"wide asks for {chips}, and --backend inline gives nobody chips"):
         run(str(tmp_path / "store"), end=step)

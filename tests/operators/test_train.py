@@ -87,6 +87,10 @@ def changed(step: Train, **fields: Any) -> Train:
             "watch.window is 33 tokens, it trains on sequences of 32; wanted 2 to 32",
         ),
         ({"checkpoint_every": 0}, "checkpoint_every is 0; wanted more than 0"),
+        ({"block": 0}, "block is 0; wanted at least 1"),
+        ({"seq_len": 1}, "seq_len is 1; wanted at least 2"),
+        ({"max_epochs": -1.0}, "max_epochs is -1.0; wanted more than 0"),
+        ({"max_epochs": float("nan")}, "max_epochs is nan; wanted more than 0"),
         ({"checkpoint_minutes": -1.0}, "checkpoint_minutes is -1.0; wanted more than 0"),
         (
             {"data": Stages({0: Mixture({TokenizeChats(chats=WEB, tokenizer=WEB, seq_len=16, label="chats"): 1.0})})},

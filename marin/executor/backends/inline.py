@@ -18,7 +18,7 @@ from marin.steps.step import ExecutorStep
 
 
 class InlineBackend:
-    """Ignores resources that one host has. Steps that need a process of their own are run here all the same."""
+    """Ignores resources, but refuses accelerators. Steps that need a process of their own run here all the same."""
 
     def __init__(self) -> None:
         self.queue: deque[Job] = deque()
@@ -27,10 +27,11 @@ class InlineBackend:
         self.watcher = watcher
         for step in steps:
             accelerator = step.resources.accelerator
-            if accelerator is not None and accelerator.hosts > 1:
+            if accelerator is not None:
                 raise PlanError(
-                    f"{step.name} asks for {accelerator}, which is {accelerator.hosts:,} hosts; --backend inline has "
-                    "this one process. Give --address of a Ray cluster that has them, or ask for one host"
+                    f"{step.name} asks for {accelerator}, and --backend inline gives nobody chips: it would run on the "
+                    "processors here. Leave --backend inline out, with --address of a Ray cluster that has them, "
+                    "or run with --scale rehearsal"
                 )
 
     def submit(self, job: Job) -> None:
