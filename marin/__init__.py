@@ -3,7 +3,9 @@
 What an experiment or an operator needs is here; everything else is a submodule.
 """
 
-from marin.cli.experiment_main import executor_main
+import sys
+
+from marin.cli.experiment_main import executor_main, say_plainly
 from marin.data.artifacts import (
     Checkpoint,
     Classifier,
@@ -44,6 +46,8 @@ from marin.steps.value import execution, since, value
 from marin.store.files.directory import Directory
 
 install()  # before the modules of a project are imported: they may read files while they are
+if sys.excepthook is sys.__excepthook__:
+    sys.excepthook = say_plainly
 must_be_found()
 
 __all__ = [

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from marin.steps.experiment_file import Build
 
 
@@ -26,3 +28,25 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
 
     cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
     cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
+
+
+def say_plainly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """``sys.excepthook``: what an experiment file that Python itself runs gets wrong while it is read, as commands say
+    it, with their exit code."""
+    import sys
+
+    from marin.errors import MarinError
+
+    if not issubclass(kind, MarinError):
+        sys.__excepthook__(kind, error, trace)
+        return
+    from pathlib import Path
+
+    from marin.cli.exits import guarded
+    from marin.steps.experiment_file import explained
+
+    def again() -> int:
+        with explained(Path(getattr(sys.modules["__main__"], "__file__", None) or "-").absolute()):
+            raise error.with_traceback(trace)
+
+    sys.exit(guarded(again))

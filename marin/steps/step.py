@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, dataclass_transform
 
-from marin.errors import BadField, ExperimentError
+from marin.errors import BadField, CyclicSteps, ExperimentError
 from marin.steps.artifact import Artifact
 from marin.steps.definitions import Namespace, define, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
@@ -91,7 +91,11 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     def identity(self) -> str:
         """64 hex digits: operator, version and every identity-bearing field, dependencies by theirs."""
         found: list[ExecutorStep[Any]] = []
-        fields = encode_fields(self, type(self).__name__, found)
+        try:
+            fields = encode_fields(self, type(self).__name__, found)
+        except RecursionError as error:  # before the identities of the steps in its fields are known
+            name = f"{self.op}/{self.label}".rstrip("/")
+            raise CyclicSteps(f"steps depend on themselves: {name} → {name}") from error
         self.__dict__["dependencies"] = _each_once(found)
         return digest(b"step\0" + self.op.encode() + b"\0" + str(self.version).encode() + b"\0" + fields)
 

@@ -126,15 +126,16 @@ class Whisper(ExecutorStep[Blob], op="say"):
 def build("""
 
 
-def test_an_experiment_with_two_operators_of_one_op_never_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [["-m", "marin", "run"], []], ids=["marin run", "python"])
+def test_an_experiment_with_two_operators_of_one_op_never_starts(program: list[str], tmp_path: Path) -> None:
     project = Project(tmp_path / "project", EXPERIMENT.replace("\n\ndef build(", TWICE))
-    command = [sys.executable, "-m", "marin", "run", str(project.file), "--prefix", str(project.store)]
+    command = [sys.executable, *program, str(project.file), "--prefix", str(project.store)]
     done = subprocess.run(command, env=project.environment(), capture_output=True, text=True, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 4, said
     assert "two classes have the op 'say'" in said
-    assert re.search(r"exp1_toy\.Say \(\S*exp1_toy\.py:11\)", said)
-    assert re.search(r"exp1_toy\.Whisper \(\S*exp1_toy\.py:27\)", said)
+    assert re.search(r"(exp1_toy|__main__)\.Say \(\S*exp1_toy\.py:11\)", said)
+    assert re.search(r"(exp1_toy|__main__)\.Whisper \(\S*exp1_toy\.py:27\)", said)
     assert "Traceback" not in said
     assert not project.store.exists()
 

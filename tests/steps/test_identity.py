@@ -176,6 +176,20 @@ def test_a_forged_cycle_is_named() -> None:
         experiment(end=b)
 
 
+def test_a_step_that_holds_itself_is_named() -> None:
+    class Ouroboros(ExecutorStep[Blob], op="toy-ouroboros"):
+        held: Any = None
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "held", (self,))
+
+        def run(self, ctx: Context) -> Blob:
+            return Blob(bytes=0)
+
+    with pytest.raises(CyclicSteps, match="steps depend on themselves: toy-ouroboros/tail → toy-ouroboros/tail"):
+        Ouroboros(label="tail")
+
+
 def test_two_different_steps_may_not_claim_one_label() -> None:
     with pytest.raises(LabelClash, match="text"):
         experiment(a=Write(text="a", label="x"), b=Write(text="b", label="x"))
