@@ -129,6 +129,21 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         label = f"{self.label}@{step}" if self.label else ""
         return Milestone(training=self, step=step, label=label, lifetime=lifetime)
 
+    def goes_on_from(self) -> Train | None:
+        """The run whose optimizer steps this one goes on counting; None where it counts for itself."""
+        if self.start is None or not self.first_step:
+            return None
+        source = self.start.checkpoint
+        training = trained_by(source)
+        if training is None:
+            return None
+        return training if _reached(source, training) == self.first_step else None
+
+    def lengths(self) -> dict[int, int]:
+        """Tokens of a sequence, by the step from which on: of the runs that this one goes on from, and its own."""
+        before = self.goes_on_from()
+        return {0: self.seq_len} if before is None else {**before.lengths(), self.first_step: self.seq_len}
+
     def kept_steps(self) -> tuple[int, ...]:
         """Those that ``keep_every`` and ``keep_at`` keep; the end of the run is kept without them."""
         every = self.keep_every or self.end_step
@@ -249,12 +264,33 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             raise BadField(
                 f"{self.called()}: vocabulary {self.vocabulary}, but it begins from one of {training.vocabulary}"
             )
-        reached = source.step if isinstance(source, Milestone) else training.end_step
+        reached = _reached(source, training)
         if start.optimizer_state is OptimizerState.KEPT and reached != self.first_step:
             verb = "forks" if isinstance(start, Fork) else "starts"
             raise BadField(
                 f"{self.called()}: begins at step {self.first_step}, but {verb} from step {reached} with the "
                 "optimizer state; begin at that step or with OptimizerState.FRESH"
+            )
+        if (before := self.goes_on_from()) is not None:
+            self._check_past(before)
+
+    def _check_past(self, before: Train) -> None:
+        """It reads on where the run that it goes on from stood: what each step of that drew is known."""
+        first = self.first_step
+        for name, written in (("data", "Stages"), ("batch", "BatchSchedule")):
+            theirs, ours = getattr(before, name), getattr(self, name)
+            if {at: held for at, held in theirs.at.items() if at < first} != {
+                at: held for at, held in ours.at.items() if at < first
+            }:
+                raise BadField(
+                    f"{self.called()}: goes on from step {first:,} of {before.called()}, but its {name} says other "
+                    f"things about the steps until there, so that it would leave out text or read it twice; keep them "
+                    f"and change it from step {first:,} on: {name}={written}({{**before.{name}.at, {first}: …}})"
+                )
+        if self.block != before.block:
+            raise BadField(
+                f"{self.called()}: block is {self.block}, and {before.block} in {before.called()}, from which it goes "
+                f"on; wanted the same, or it would leave out text or read it twice"
             )
 
     def _check_histories(self, start: WarmStart | Fork) -> None:
@@ -317,6 +353,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             separate_documents=self.separate_documents,
             max_epochs=self.max_epochs,
             allow_starved=self.allow_starved,
+            lengths=self.lengths(),
             first_step=self.first_step,
             end_step=self.end_step,
             start=start,
@@ -386,6 +423,10 @@ def artifact_of(directory: Directory) -> Checkpoint:
         architecture=facts.model.architecture.value,
         loss=facts.loss,
     )
+
+
+def _reached(checkpoint: ExecutorStep[Checkpoint], training: Train) -> int:
+    return checkpoint.step if isinstance(checkpoint, Milestone) else training.end_step
 
 
 def trained_by(checkpoint: ExecutorStep[Checkpoint]) -> Train | None:

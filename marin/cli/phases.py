@@ -91,14 +91,18 @@ def _print(console: Console, phases: list[Phase], heading: str) -> None:
         for phase in phases
     ]
     print_table(console, COLUMNS, rows)
-    read = {phase.name: phase.stages[-1][1] for phase in phases}
+    by_name = {phase.name: phase for phase in phases}
     for phase in phases:
         say(console, "")
         say(console, f"{phase.name}{f', after {phase.after}' if phase.after else ''}", "bold")
+        before = by_name.get(phase.after)
+        if before is not None and not phase.counts_on:
+            say(console, "  begins with its weights, and counts steps and tokens of its own")
         for change in phase.changed:
             say(console, f"  changed: {change}")
+        left = None if before is None else before.until(phase.first) if phase.counts_on else before
         for at, shares in phase.stages:
-            if at == phase.first and phase.after and shares == read[phase.after]:
+            if left is not None and at == phase.first and shares == left.stages[-1][1]:
                 say(console, "  data as before")
                 continue
             if not shares:

@@ -42,8 +42,10 @@ def draw_table[S](
     first: int,
     end: int,
     tokens: Mapping[S, int],
+    lengths: Mapping[int, int] | None = None,
 ) -> DrawTable[S]:
     """Of the steps first … end - 1. tokens: of the sources that are counted; of all whose shares go by them.
+    lengths: see OrderSpec.
 
     What is drawn is exact at the end of each block, and within one elsewhere: the order there depends on what the
     stores hold. Raises BadField, StarvedSource for a source without a whole window.
@@ -56,14 +58,23 @@ def draw_table[S](
                 "give it more text or use a shorter seq_len"
             )
     planned = stage_draws(stages, batch, stages.sources)
-    drawn_before: dict[S, int] = dict.fromkeys(stages.sources, 0)
-    least: dict[S, int] = dict.fromkeys(stages.sources, 0)
+    drawn_before: dict[S, float] = dict.fromkeys(stages.sources, 0.0)
+    least: dict[S, float] = dict.fromkeys(stages.sources, 0.0)
     meant_in_all: dict[S, float] = dict.fromkeys(stages.sources, 0.0)
     drawn_in_all: dict[S, int] = dict.fromkeys(stages.sources, 0)
     tables: list[tuple[int, int, tuple[DrawRow, ...]]] = []
     starved: list[tuple[str, int, float, int]] = []
 
-    def row(source: S, meant: float, drawn: int, so_far: int, sequences: int) -> DrawRow:
+    def windows_of(stage: StageDraws[S], stop: int) -> dict[S, float]:
+        """Of its first so many sequences, in windows of today's length."""
+        found: dict[S, float] = dict.fromkeys(stage.sources, 0.0)
+        starts = [min(max(batch.sequences_before(at) - stage.sequence, 0), stop) for at in lengths or {0: seq_len}]
+        for held, start, end in zip((lengths or {0: seq_len}).values(), starts, [*starts[1:], stop], strict=True):
+            for source, count in _between(stage, start, end)[1].items():
+                found[source] += count * held / seq_len
+        return found
+
+    def row(source: S, meant: float, drawn: int, so_far: float, sequences: int) -> DrawRow:
         windows = tokens[source] // seq_len if source in tokens else 0
         return DrawRow(
             name=source_name(source),
@@ -78,22 +89,14 @@ def draw_table[S](
     for stage, stage_end in zip(planned, [*stages.starts[1:], end], strict=True):
         begins, ends = (min(max(stage.step, at), max(stage_end, stage.step), end) for at in (first, end))
         last = batch.sequences_before(max(min(stage_end, end), stage.step)) - stage.sequence
-        for source, count in stage.counts(last // block * block).items():
+        for source, count in windows_of(stage, last // block * block).items():
             least[source] += count
+        by_end = {source: drawn_before[source] + count for source, count in windows_of(stage, last).items()}
         if begins < ends:
             start = batch.sequences_before(begins) - stage.sequence
             meant, drawn = _between(stage, start, last)
             sure = _most(stage, start, last, block)
-            rows = [
-                row(
-                    source,
-                    meant[source],
-                    drawn[source],
-                    drawn_before[source] + stage.counts(last)[source],
-                    last - start,
-                )
-                for source in stage.sources
-            ]
+            rows = [row(source, meant[source], drawn[source], by_end[source], last - start) for source in stage.sources]
             tables.append((begins, ends, _largest_first(rows)))
             starved += [
                 (source_name(source), stage.step, share, last - start)
@@ -103,8 +106,7 @@ def draw_table[S](
             for source in stage.sources:
                 meant_in_all[source] += meant[source]
                 drawn_in_all[source] += drawn[source]
-        for source, count in stage.counts(last).items():
-            drawn_before[source] += count
+        drawn_before |= by_end
     sequences = batch.sequences_before(end) - batch.sequences_before(first)
     total = [
         row(source, meant_in_all[source], drawn_in_all[source], drawn_before[source], sequences)

@@ -358,11 +358,19 @@ class BatchSchedule:
         start = max(start for start in self.starts if self.sequences_before(start) <= sequence)
         return start + (sequence - self.sequences_before(start)) // self.at[start]
 
-    def tokens(self, seq_len: int, first: int, end: int) -> int:
-        """Tokens in the batches of optimizer steps first … end - 1."""
+    def tokens(self, seq_len: int | Mapping[int, int], first: int, end: int) -> int:
+        """Tokens in the batches of optimizer steps first … end - 1.
+
+        seq_len: of every sequence, or by the step from which on; the first of them is 0.
+        """
         if end < first:
             raise BadField(f"batch schedule: tokens from step {first} to {end}: the end must not come first")
-        return (self.sequences_before(end) - self.sequences_before(first)) * seq_len
+        lengths = seq_len if isinstance(seq_len, Mapping) else {0: seq_len}
+        return sum(
+            (self.sequences_before(min(stop, end)) - self.sequences_before(max(start, first))) * length
+            for (start, length), stop in zip(lengths.items(), [*[*lengths][1:], end], strict=True)
+            if max(start, first) < min(stop, end)
+        )
 
     def scaled(self, *, steps: int, batch: int) -> BatchSchedule:
         """A schedule for a smaller run: first steps divided by ``steps``, batches by ``batch``.

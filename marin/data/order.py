@@ -58,7 +58,8 @@ class DataOrder[S]:
 
     sequences_per_source: windows in each store. block: places among which a mixture is exact.
     keys: what each source's permutation is drawn from; by default the source itself. Give the
-    content's digest to make the order depend on nothing but content.
+    content's digest to make the order depend on nothing but content. lengths: of a sequence, as part of a window in
+    the stores, by the optimizer step from which on: other than 1 where a run that this one goes on from had others.
     Raises BadField for sources without length and shares that are not known yet, StarvedSource for an empty one.
     """
 
@@ -71,10 +72,12 @@ class DataOrder[S]:
         seed: int,
         block: int,
         keys: Mapping[S, str] | None = None,
+        lengths: Mapping[int, float] | None = None,
     ) -> None:
         if not 1 <= block <= MAX_BLOCK:
             raise BadField(f"data order: the block is {block} sequences, wanted 1 … {MAX_BLOCK}")
-        self._arguments = (stages, sequences_per_source, batch, shuffle, seed, block, keys)
+        self._arguments = (stages, sequences_per_source, batch, shuffle, seed, block, keys, lengths)
+        self._parts = {0: 1.0} if lengths is None else dict(lengths)
         self.stages, self.batch, self.shuffle, self.seed, self.block = stages, batch, shuffle, seed, block
         for source in stages.sources:
             length = sequences_per_source.get(source)
@@ -103,8 +106,8 @@ class DataOrder[S]:
 
     def redrawn(self, shuffle: Shuffle, seed: int) -> DataOrder[S]:
         """The same run under another permutation and seed."""
-        stages, lengths, batch, _, _, block, keys = self._arguments
-        return DataOrder(stages, lengths, batch, shuffle, seed, block, keys)
+        stages, windows, batch, _, _, block, keys, lengths = self._arguments
+        return DataOrder(stages, windows, batch, shuffle, seed, block, keys, lengths)
 
     def at(self, indices: NDArray[np.integer[Any]] | range) -> tuple[I64, I64]:
         """Global sequence numbers (n,) → number of the source in ``sources`` (n,), sequence in its store (n,)."""
@@ -143,7 +146,11 @@ class DataOrder[S]:
 
     def epochs(self, end_step: int) -> dict[S, float]:
         """Passes over each store when ``end_step`` steps are done, earlier stages included."""
-        drawn = self.draws_before(self.batch.sequences_before(end_step))
+        drawn = np.zeros(len(self.sources))
+        for (start, part), stop in zip(self._parts.items(), [*[*self._parts][1:], end_step], strict=True):
+            if start < end_step:
+                first, end = (self.batch.sequences_before(step) for step in (start, min(stop, end_step)))
+                drawn += part * (self.draws_before(end) - self.draws_before(first))
         return {source: float(n / length) for source, n, length in zip(self.sources, drawn, self.lengths, strict=True)}
 
     def starved(self, first_step: int, end_step: int) -> tuple[Starved, ...]:

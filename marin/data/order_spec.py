@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from marin.data.mixture import MAX_BLOCK, BatchSchedule, Shuffle, Stages, source_name
 from marin.errors import BadField
-from marin.steps.value import value
+from marin.steps.value import since, value
 
 # Experiments build specs; only run() needs what is behind them, and NumPy with it.
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ class OrderSpec[S]:
 
     first, end: optimizer steps, the end excluded. block: sequences among which a mixture is exact.
     max_epochs: passes over a source by the end (4: Muennighoff 2023, little is lost up to there).
-    allow_starved: names of sources that may get no sequence at this size.
+    allow_starved: names of sources that may get no sequence at this size. lengths: tokens of a sequence by the step
+    from which on, where the runs that this one goes on from had other ones than seq_len.
     """
 
     stages: Stages[S]
@@ -34,6 +35,7 @@ class OrderSpec[S]:
     end: int
     max_epochs: float = 4.0
     allow_starved: tuple[str, ...] = ()
+    lengths: Mapping[int, int] | None = since(2, default=None)
 
     def __post_init__(self) -> None:
         if not 0 <= self.first < self.end:
@@ -63,6 +65,7 @@ class OrderSpec[S]:
             self.seed,
             self.block,
             {source: store.meta.sha256 for source, store in held.items()},
+            {step: length / self.seq_len for step, length in (self.lengths or {0: self.seq_len}).items()},
         )
         order.check(self.first, self.end, max_epochs=self.max_epochs, allow_starved=self.allow_starved)
         return order
@@ -91,6 +94,7 @@ class Training[S](Protocol):
     def max_epochs(self) -> float: ...
     @property
     def allow_starved(self) -> tuple[str, ...]: ...
+    def lengths(self) -> dict[int, int]: ...
 
 
 def order_of[S](run: Training[S]) -> OrderSpec[S]:
@@ -106,4 +110,5 @@ def order_of[S](run: Training[S]) -> OrderSpec[S]:
         end=run.end_step,
         max_epochs=run.max_epochs,
         allow_starved=run.allow_starved,
+        lengths=lengths if {*(lengths := run.lengths()).values()} != {run.seq_len} else None,
     )

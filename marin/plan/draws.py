@@ -9,6 +9,7 @@ from marin.data.mixture import BatchSchedule, Stages
 from marin.errors import StarvedSource, TooManyEpochs
 from marin.plan.cost.sizes import Sizes
 from marin.plan.decision import Action
+from marin.plan.forks import GoesOn
 from marin.plan.plan import Plan
 from marin.steps.step import ExecutorStep
 
@@ -69,4 +70,5 @@ def _table(step: Any, sizes: Sizes, *, certain: bool) -> DrawTable[ExecutorStep[
         first=step.first_step,
         end=step.end_step,
         tokens=counted,
+        lengths=step.lengths() if isinstance(step, GoesOn) else None,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 from marin.data.by_step import active_within
@@ -12,15 +13,12 @@ from marin.data.mixture import BatchSchedule, Mix, Stages
 from marin.errors import ExperimentError
 from marin.plan.cost.sizes import Sizes, declared_sizes
 from marin.plan.draws import draws_of
-from marin.plan.missing import describe_fields, leaf_changes
+from marin.plan.forks import GoesOn, changes_between
 from marin.report.running import BARS
 from marin.steps.experiment import Experiment
 from marin.steps.step import ExecutorStep
 from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
-
-# What differs between any two phases: where they begin and end, and what they read, which has its own lines.
-OWN = frozenset({"first_step", "end_step", "start", "data"})
 
 
 @runtime_checkable
@@ -54,7 +52,27 @@ class Phase:
     guards: list[str]  # in words; those that are off are not named
     draws: DrawTable[Any] | None  # None where shares go by tokens that nobody has counted, or nothing is drawn
     after: str = ""  # name of the training whose checkpoint it begins with
+    counts_on: bool = False  # its steps go on from those of that one
     changed: list[str] = field(default_factory=list[str])  # "optimizer.max_grad_norm: 1.0 → 0.2", since that one
+
+    def until(self, step: int) -> Phase:
+        """What of it another training that begins at that step goes on from."""
+        done = (step - self.first) / (self.end - self.first)
+        if done >= 1:
+            return self
+        read = [point for point in self.read if point[0] < step]
+        read.append((step, round(_at(self.read, step))))
+        rates = [point for point in self.rates if point[0] < step - 1]
+        rates.append((step - 1, _at(self.rates, step - 1)))
+        return replace(
+            self,
+            end=step,
+            tokens=read[-1][1] - self.read[0][1],
+            rates=rates,
+            batches=[each for each in self.batches if each[0] < step],
+            read=read,
+            stages=[each for each in self.stages if each[0] < step],
+        )
 
 
 def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]:
@@ -70,33 +88,48 @@ def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]
 
 
 def lines_of(phases: Iterable[Phase]) -> list[list[Phase]]:
-    """For each training that no other goes on from, the way to it from its beginning."""
+    """For each training whose end no other counts on from, the way to it: of each, what the next one goes on from."""
     by_name = {phase.name: phase for phase in phases}
-    continued = {phase.after for phase in by_name.values()}
+    ends = {name: phase.end for name, phase in by_name.items()}
+    continued = {phase.after for phase in by_name.values() if phase.counts_on and phase.first == ends.get(phase.after)}
     found: list[list[Phase]] = []
     for phase in by_name.values():
         if phase.name not in continued:
             way = [phase]
-            while way[0].after in by_name:
-                way.insert(0, by_name[way[0].after])
+            while way[0].counts_on and way[0].after in by_name:
+                way.insert(0, by_name[way[0].after].until(way[0].first))
             found.append(way)
     return found
 
 
 def drawn(points: list[tuple[int, float]], end: int, width: int) -> str:
-    """A line of ``width`` bars from step 0 to ``end``: the highest of each stretch, against the highest of all.
+    """A line of ``width`` bars from step 0 to ``end``, against the highest value of all.
 
-    points: (step, value), ascending, joined by straight lines.
+    points: (step, value), ascending, joined by straight lines. A bar is the highest of its stretch, or the bottom of a
+    dip in it: neither a peak nor a dip is lost that is narrower than a bar.
     """
     top = max(value for _, value in points)
-    highest = [0.0] * width
-    for (left, a), (right, b) in zip(points, [*points[1:], (end, points[-1][1])], strict=True):
-        first, last = left * width // end, min(max(right - 1, left) * width // end, width - 1)
-        for cell in range(first, last + 1):
-            near, far = max(cell * end / width, left), min((cell + 1) * end / width, right)
-            ends = (a + (b - a) * (at - left) / max(right - left, 1) for at in (near, far))
-            highest[cell] = max(highest[cell], *ends)
+    highest: list[float] = []
+    for cell in range(width):
+        first, last = cell * end // width, max(cell * end // width, ((cell + 1) * end - 1) // width)
+        steps = {first, last, *(step for step, _ in points if first <= step <= last)}
+        highest.append(max(_at(points, step) for step in steps))
+    values = [value for _, value in points]
+    for before, (at, value), after in zip(values, points[1:], values[2:], strict=False):
+        if before > value <= after:
+            cell = at * width // end
+            highest[cell] = min(highest[cell], value)
     return "".join(BARS[min(int(value / top * len(BARS)), len(BARS) - 1)] if top else BARS[0] for value in highest)
+
+
+def _at(points: Sequence[tuple[int, float]], step: int) -> float:
+    """Of points that straight lines join, and that hold before the first and after the last."""
+    if step <= points[0][0]:
+        return points[0][1]
+    for (left, a), (right, b) in pairwise(points):
+        if left < step <= right:
+            return a + (b - a) * (step - left) / (right - left)
+    return points[-1][1]
 
 
 def shares_over(way: Iterable[Phase]) -> dict[str, list[tuple[int, float]]]:
@@ -115,17 +148,22 @@ def phase_of(step: ExecutorStep[Any], sizes: Sizes | None = None) -> Phase | Non
 def _phase(step: ExecutorStep[Any], run: TrainingRun, sizes: Sizes) -> Phase:
     first, end, recipe = run.first_step, run.end_step, run.optimizer
     batches = active_within(run.batch.at, first, end)
-    corners = {at for ramp in run.schedule.ramps() for at in (ramp.start, ramp.end) if first <= at < end}
+    ramps = run.schedule.ramps()
+    corners = {at for ramp in ramps for at in (ramp.start, ramp.end)}
+    # The last step before a jump: where a cycle falls and begins again at once, and where a re-warmup begins.
+    corners |= {ramp.start - 1 for earlier, ramp in pairwise(ramps) if earlier.last != ramp.first}
+    turns = {first, end - 1, *(at for at in corners if first <= at < end)}
     before = next((each for read in step.dependencies if isinstance(each := read.producer or read, TrainingRun)), None)
+    lengths = step.lengths() if isinstance(step, GoesOn) else run.seq_len
     accelerator, cpus = step.resources.accelerator, step.resources.cpus
     return Phase(
         name=step.label or step.name,
         first=first,
         end=end,
         tokens=run.batch.tokens(run.seq_len, first, end),
-        rates=[(at, run.schedule.learning_rate(at, recipe.peak_lr)) for at in sorted(corners | {first, end - 1})],
+        rates=[(at, run.schedule.learning_rate(at, recipe.peak_lr)) for at in sorted(turns)],
         batches=list(batches.items()),
-        read=[(at, run.batch.tokens(run.seq_len, 0, at)) for at in [*batches, end]],
+        read=[(at, run.batch.tokens(lengths, 0, at)) for at in [*batches, end]],
         stages=[(at, _shares(mixture, sizes)) for at, mixture in active_within(run.data.mixtures, first, end).items()],
         over=run.data.interpolations,
         draws=draws_of(step, sizes),
@@ -133,7 +171,8 @@ def _phase(step: ExecutorStep[Any], run: TrainingRun, sizes: Sizes) -> Phase:
         seq_len=run.seq_len,
         guards=_guards(recipe),
         after="" if before is None else before.label or before.name,
-        changed=[] if before is None else _changes(before, step),
+        counts_on=isinstance(step, GoesOn) and step.goes_on_from() is not None,
+        changed=[] if before is None else changes_between(before, step),
     )
 
 
@@ -152,19 +191,3 @@ def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
     if not tokens.keys() >= Stages({0: mix}).counted:
         return {}
     return dict(sorted(mix.resolved(tokens).by_name().items(), key=lambda share: -share[1]))
-
-
-def _changes(before: ExecutorStep[Any], step: ExecutorStep[Any]) -> list[str]:
-    then, now = ({k: v for k, v in describe_fields(each).items() if k not in OWN} for each in (before, step))
-    found = [
-        change
-        for name in sorted(then.keys() | now.keys())
-        for change in leaf_changes(name, then.get(name), now.get(name))
-    ]
-    return [f"{place}: {_plain(old)} → {_plain(new)}" for place, old, new in found]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(each)}" for name, each in value.items())  # pyright: ignore
-    return "none" if value is None else str(value)

@@ -14,6 +14,7 @@ from marin.executor.run_results import Run, Status
 from marin.plan.decision import shown_changes
 from marin.plan.decontamination import undecontaminated
 from marin.plan.drift import PACKAGE
+from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.table import GAP, Column, print_table, say
@@ -75,6 +76,8 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
     print_unseen(console, {note: count for note, count in notes.items() if note.startswith(UNSEEN)})
     if doubt := undecontaminated(plan.experiment.steps()).doubt:
         say(console, f"note: {doubt}", "yellow")
+    for line in what_forks_change(decision.step for decision in plan.having(Action.RUN)):
+        say(console, f"note: {line}", "yellow")
     for line in plan.not_compared:
         say(console, f"note: {line}", "yellow")
     counts = Counter(decision.action for decision in plan.decisions)

@@ -257,7 +257,7 @@ class _Run:
             row["changed"] = changed
         speed = self._schedule.batch(step) * spec.seq_len / seconds
         row |= {
-            "tokens": self._schedule.tokens(spec.seq_len, 0, step + 1),
+            "tokens": self._schedule.tokens(spec.lengths or spec.seq_len, 0, step + 1),
             "sources": self._batches.source_counts(step),
             "seconds": round(seconds, 4),
             "paused_seconds": round(paused, 4),
@@ -288,7 +288,7 @@ class _Run:
             raise self._diverged(info.step, what, float(rate_used(info.state.opt_state)))
         facts = checkpoint.Facts(
             step=step,
-            tokens=self._schedule.tokens(spec.seq_len, 0, step),
+            tokens=self._schedule.tokens(spec.lengths or spec.seq_len, 0, step),
             loss=info.loss,
             model=spec.model,
             vocabulary=spec.vocabulary,
@@ -322,6 +322,7 @@ def _batches(spec: TrainingSpec, trainer: Trainer) -> tuple[Batches, BatchSchedu
         end=spec.end_step,
         max_epochs=spec.max_epochs,
         allow_starved=spec.allow_starved,
+        lengths=spec.lengths or None,
     ).order(stores)
     in_order = [stores[name] for name in order.sources]
     eos = in_order[0].meta.eos if spec.separate_documents else None

@@ -71,7 +71,8 @@ class TrainingSpec:
 
     stages: first optimizer step → share of each source, by its name. interpolations: first optimizer step of a stage →
     steps over which it is gone over to. batch: first optimizer step → sequences. shuffle, seed, block, max_epochs,
-    allow_starved: see marin.data.order.OrderSpec.
+    allow_starved: see marin.data.order_spec.OrderSpec. lengths: first optimizer step → tokens of a sequence, of the
+    runs that this one goes on from, too; none where it was always seq_len.
     separate_documents: whether attention stops at document boundaries. Steps first_step … end_step - 1
     are trained. state: directory URL of the resumable work. checkpoint_every: steps between
     checkpoints; checkpoint_minutes: a further one when so much time has passed. keep_steps: checkpoints that stay,
@@ -104,6 +105,7 @@ class TrainingSpec:
     checkpoint_minutes: float | None = None
     max_epochs: float = 4.0
     allow_starved: tuple[str, ...] = ()
+    lengths: dict[int, int] = field(default_factory=dict[int, int])
     interpolations: dict[int, int] = field(default_factory=dict[int, int])
     start: Start | None = None
     keep_steps: tuple[int, ...] = ()
