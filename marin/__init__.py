@@ -3,9 +3,7 @@
 What an experiment or an operator needs is here; everything else is a submodule.
 """
 
-import sys
-
-from marin.cli.experiment_main import executor_main, say_plainly
+from marin.cli.experiment_main import executor_main, say_errors_plainly
 from marin.data.artifacts import (
     Checkpoint,
     Classifier,
@@ -46,8 +44,7 @@ from marin.steps.value import execution, since, value
 from marin.store.files.directory import Directory
 
 install()  # before the modules of a project are imported: they may read files while they are
-if sys.excepthook is sys.__excepthook__:
-    sys.excepthook = say_plainly
+say_errors_plainly()
 must_be_found()
 
 __all__ = [

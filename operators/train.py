@@ -34,6 +34,7 @@ from marin.training.schedule import Schedule
 from operators.machines import must_fit_memory, must_share_batches, must_split, must_spread
 from operators.on_hosts import train_on
 from operators.start import Fork, OptimizerState, WarmStart
+from operators.start_checks import must_have_histories, must_read_on
 from operators.tokenize_chats import must_fit
 from operators.watch import Watch
 
@@ -122,7 +123,8 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             must_fit(tokens, self.called(), self.seq_len, self.vocabulary)
         if self.start is not None:
             self._check_start(self.start)
-            self._check_histories(self.start)
+            history = self.start.clip_history
+            must_have_histories(self, self.start, None if history is None else trained_by(history))
 
     def at(self, step: int, *, lifetime: Lifetime = FOREVER) -> Milestone:
         """The checkpoint after ``step`` optimizer steps, there as soon as the run has reached it."""
@@ -133,11 +135,8 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         """The run whose optimizer steps this one goes on counting; None where it counts for itself."""
         if self.start is None or not self.first_step:
             return None
-        source = self.start.checkpoint
-        training = trained_by(source)
-        if training is None:
-            return None
-        return training if _reached(source, training) == self.first_step else None
+        training = trained_by(source := self.start.checkpoint)
+        return training if training is not None and _reached(source, training) == self.first_step else None
 
     def lengths(self) -> dict[int, int]:
         """Tokens of a sequence, by the step from which on: of the runs that this one goes on from, and its own."""
@@ -272,42 +271,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 "optimizer state; begin at that step or with OptimizerState.FRESH"
             )
         if (before := self.goes_on_from()) is not None:
-            self._check_past(before)
-
-    def _check_past(self, before: Train) -> None:
-        """It reads on where the run that it goes on from stood: what each step of that drew is known."""
-        first = self.first_step
-        for name, written in (("data", "Stages"), ("batch", "BatchSchedule")):
-            theirs, ours = getattr(before, name), getattr(self, name)
-            if {at: held for at, held in theirs.at.items() if at < first} != {
-                at: held for at, held in ours.at.items() if at < first
-            }:
-                raise BadField(
-                    f"{self.called()}: goes on from step {first:,} of {before.called()}, but its {name} says other "
-                    f"things about the steps until there, so that it would leave out text or read it twice; keep them "
-                    f"and change it from step {first:,} on: {name}={written}({{**before.{name}.at, {first}: …}})"
-                )
-        if self.block != before.block:
-            raise BadField(
-                f"{self.called()}: block is {self.block}, and {before.block} in {before.called()}, from which it goes "
-                f"on; wanted the same, or it would leave out text or read it twice"
-            )
-
-    def _check_histories(self, start: WarmStart | Fork) -> None:
-        """What the clip and the moments are seeded with is there to be read."""
-        if start.optimizer_state is OptimizerState.REBUILT and not 0 < start.replayed <= self.first_step:
-            raise BadField(
-                f"{self.called()}: OptimizerState.REBUILT with replayed={start.replayed}; wanted 1 to "
-                f"{self.first_step}, as many batches as there are before its first step"
-            )
-        if (source := start.clip_history) is None:
-            return
-        training = trained_by(source)
-        ours = self.optimizer.clip_update_norm
-        theirs = training.optimizer.clip_update_norm if training is not None else ours
-        if ours is None or theirs is None or ours.window != theirs.window:
-            there = f"clip_update_norm is {theirs} in {source.name}, and {ours} here"
-            raise BadField(f"{self.called()}: clip_history: {there}; wanted a clip in both, of one window")
+            must_read_on(self, before)
 
     def _spec(self, ctx: Context) -> Any:
         from marin.training.process import compiled_folder

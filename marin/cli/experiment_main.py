@@ -30,9 +30,16 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
     cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
 
 
-def say_plainly(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """``sys.excepthook``: what an experiment file that Python itself runs gets wrong while it is read, as commands say
-    it, with their exit code."""
+def say_errors_plainly() -> None:
+    """What an experiment file that Python itself runs gets wrong while it is read is said as commands say it."""
+    import sys
+
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _say
+
+
+def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """``sys.excepthook``: with their exit code, too."""
     import sys
 
     from marin.errors import MarinError

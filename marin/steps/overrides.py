@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from marin.errors import BadField, MarinError
 from marin.steps.experiment import Experiment
 from marin.steps.field_types import write_type
-from marin.steps.replacing import fields_of, replaced
+from marin.steps.replacing import Adjust, fields_of, replaced
 from marin.steps.step import ExecutorStep
 
 NEAR = 3  # names that an error offers
@@ -43,16 +43,35 @@ def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
     lines: dict[str, tuple[str, ...]] = {}
     for step in experiment.steps():  # dependencies first
         reads = {line: None for each in step.dependencies for line in lines.get(made[each].identity, ())}
-        new = replaced(step, made)
-        for change in changes:
-            if change.step == step:
-                new = cast(ExecutorStep[Any], _changed(new, change.path, change))
-                reads[change.written()] = None
-        made[step] = new
+        mine = [change for change in changes if change.step == step]
+        made[step] = new = replaced(step, made, _setting(step, mine) if mine else None)
+        reads |= {change.written(): None for change in mine}
         if reads:
             lines[new.identity] = tuple(reads)
     results = {name: made[step] for name, step in experiment.results.items()}
     return dataclasses.replace(experiment, results=results, changes=lines)
+
+
+def _setting(step: ExecutorStep[Any], changes: Iterable[Change]) -> Adjust:
+    """All changes of a step at once, with what it is made from: it is only checked with all of them."""
+
+    def adjust(holder: Any, now: Mapping[str, Any]) -> Mapping[str, Any]:
+        if holder is not step:
+            return {}
+        fields, found = fields_of(step), dict[str, Any]()
+        for change in changes:
+            name, *rest = change.path
+            if name not in fields:
+                raise _no_field(step, name, fields, change)
+            found[name] = _changed(found.get(name, now[name]), tuple(rest), change, fields[name])
+        return found
+
+    return adjust
+
+
+def _no_field(holder: Any, name: str, fields: Iterable[str], change: Change) -> BadField:
+    near, kind = difflib.get_close_matches(name, fields, n=NEAR), type(holder).__name__
+    return BadField(f"--set {change.written()}: {kind} has no field {name!r}{_or_rather(near, sorted(fields))}")
 
 
 def _parsed(experiment: Experiment, setting: str) -> Change:
@@ -106,9 +125,7 @@ def _changed(holder: Any, path: tuple[str, ...], change: Change, hint: Any = Any
     if dataclasses.is_dataclass(holder) and not isinstance(holder, type):
         fields = fields_of(holder)
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=NEAR)
-            kind = type(holder).__name__
-            raise BadField(f"--set {change.written()}: {kind} has no field {name!r}{_or_rather(near, sorted(fields))}")
+            raise _no_field(holder, name, fields, change)
         value = _changed(getattr(holder, name), rest, change, fields[name])
         return dataclasses.replace(holder, **{name: value})
     if isinstance(holder, Mapping):

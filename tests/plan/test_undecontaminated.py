@@ -49,7 +49,7 @@ def test_pinned_text_counts_as_it_is_and_a_pinned_tokenizer_is_no_text():
     for field, found in (("documents", 1), ("tokenizer", 0)):
         changed = dataclasses.replace(tokens, **{field: pin}, label="pinned")
         mixture: Any = dataclasses.replace(next(iter(stages.at.values())), weights={changed: 1.0})
-        training = dataclasses.replace(trainings[0], data=Stages({0: mixture}))
+        training = dataclasses.replace(trainings[0], data=Stages({0: mixture}), start=None, first_step=0)
         assert len(undecontaminated([training]).runs) == found, field
 
 

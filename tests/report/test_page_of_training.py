@@ -98,6 +98,7 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
 def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
     plain = arms_of(Learn, plain=1e-4)["plain"]
     guarded = replace(plain, label="guarded", optimizer=Adam(peak_lr=1e-4), resources=gpu("h100", count=8))
+    run(str(tmp_path / "store"), plain=plain, guarded=replace(guarded, resources=plain.resources))
     done = run(str(tmp_path / "store"), plain=plain, guarded=guarded)
     rows = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode()).rows
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]

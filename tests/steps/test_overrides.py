@@ -62,8 +62,7 @@ def test_a_field_is_changed_and_what_is_made_from_it_is_another_step() -> None:
         ("mantis.optimizer.clip_update_norm.window=64", "optimizer.clip_update_norm.window", 64),
         ('mantis.optimizer={"momentum": 0.9, "ema": null}', "optimizer", Muon(momentum=0.9, ema=None)),
         ("mantis.shuffle=linear", "shuffle.value", "linear"),
-        ("mantis.batch.at.0=64", "batch.at", {0: 64, 18: 30, 21: 32}),
-        ('mantis.batch.at={"0": 48}', "batch.at", {0: 48}),
+        ('mantis.batch.at={"0": 32, "18": 30, "21": 32, "160": 48}', "batch.at", {0: 32, 18: 30, 21: 32, 160: 48}),
         ("mantis.schedule.decay.end=200", "schedule.decay.end", 200),
         ("mantis.allow_starved.0=wiki", "allow_starved", ("wiki",)),
         ("mantis.checkpoint_every=7", "checkpoint_every", 7),
@@ -73,6 +72,15 @@ def test_a_value_is_read_as_its_field_is_annotated(setting: str, field: str, val
     found = operator.attrgetter(field)(trained(with_changes(WRITTEN, [setting]), "mantis"))
     assert found == value
     assert isinstance(found, type(value))
+
+
+def test_a_run_and_what_goes_on_from_it_are_changed_together() -> None:
+    """Each alone is refused: the text of its first steps would not be what was read."""
+    names = [step.label for step in WRITTEN.steps() if isinstance(step, Train)]
+    with pytest.raises(BadField, match="its batch says other things about the steps until there"):
+        with_changes(WRITTEN, [f"{names[0]}.batch.at.0=64"])
+    experiment = with_changes(WRITTEN, [f"{name}.batch.at.0=64" for name in names])
+    assert {tuple(trained(experiment, name).batch.at.items()) for name in names} == {((0, 64), (18, 30), (21, 32))}
 
 
 def test_several_are_set_and_what_cannot_change_an_output_changes_no_identity() -> None:

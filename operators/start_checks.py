@@ -1,0 +1,63 @@
+"""What a training that begins with another's checkpoint must agree with, checked when it is built."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from marin import BatchSchedule, Stages
+from marin.errors import BadField
+from marin.training.optimizer import Optimizer
+from operators.start import Fork, OptimizerState, WarmStart
+
+
+class Run(Protocol):
+    """What is looked at of a training."""
+
+    @property
+    def data(self) -> Stages[Any]: ...
+    @property
+    def batch(self) -> BatchSchedule: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def first_step(self) -> int: ...
+    @property
+    def optimizer(self) -> Optimizer: ...
+    def called(self) -> str: ...
+
+
+def must_read_on(run: Run, before: Run) -> None:
+    """It reads on where the run stood that it goes on from. Raises BadField where that drew other things before."""
+    first = run.first_step
+    for name, written in (("data", "Stages"), ("batch", "BatchSchedule")):
+        theirs, ours = (
+            {at: held for at, held in getattr(each, name).at.items() if at < first} for each in (before, run)
+        )
+        if theirs != ours:
+            raise BadField(
+                f"{run.called()}: goes on from step {first:,} of {before.called()}, but its {name} says other things "
+                "about the steps until there, so that it would leave out text or read it twice; keep them and change "
+                f"it from step {first:,} on: {name}={written}({{**before.{name}.at, {first}: …}})"
+            )
+    if run.block != before.block:
+        raise BadField(
+            f"{run.called()}: block is {run.block}, and {before.block} in {before.called()}, from which it goes on; "
+            "wanted the same, or it would leave out text or read it twice"
+        )
+
+
+def must_have_histories(run: Run, start: WarmStart | Fork, training: Run | None) -> None:
+    """What the clip and the moments are seeded with is there to be read. training: of start.clip_history, where it is
+    one of ours. Raises BadField."""
+    if start.optimizer_state is OptimizerState.REBUILT and not 0 < start.replayed <= run.first_step:
+        raise BadField(
+            f"{run.called()}: OptimizerState.REBUILT with replayed={start.replayed}; wanted 1 to {run.first_step}, as "
+            "many batches as there are before its first step"
+        )
+    if (source := start.clip_history) is None:
+        return
+    ours = run.optimizer.clip_update_norm
+    theirs = training.optimizer.clip_update_norm if training is not None else ours
+    if ours is None or theirs is None or ours.window != theirs.window:
+        there = f"clip_update_norm is {theirs} in {source.name}, and {ours} here"
+        raise BadField(f"{run.called()}: clip_history: {there}; wanted a clip in both, of one window")
