@@ -64,7 +64,7 @@ class Pipeline:
         if self.scale is Scale.FULL:
             # Marin's tokenizer is Llama 3's with another chat template, which pretraining does not use.
             return PretrainedTokenizer(
-                repository="meta-llama/Llama-3.1-8B",
+                repo="meta-llama/Llama-3.1-8B",
                 revision="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b",
                 vocabulary=self.vocabulary,
                 label="llama3",

@@ -40,7 +40,7 @@ from marin.steps.reaches import reaches
 from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
 from marin.steps.scale import Scale
 from marin.steps.step import Context, ExecutorStep
-from marin.steps.value import execution, since, value
+from marin.steps.value import execution, formerly, since, value
 from marin.store.files.directory import Directory
 
 install()  # before the modules of a project are imported: they may read files while they are
@@ -85,6 +85,7 @@ __all__ = [
     "blend",
     "execution",
     "executor_main",
+    "formerly",
     "mixture",
     "nested",
     "reaches",

@@ -156,9 +156,9 @@ def _select_shard(work: tuple[Directory, Directory, str, float | None, float | N
     def verdicts() -> Iterator[Document | Dropped]:
         for document, score in with_scores(inputs, scores, name):
             if least is not None and score < least:
-                yield Dropped(document.id, "low_score", {"score": score})
+                yield Dropped(document.id, "low_score", {"score": score}, len(document.text.encode()))
             elif below is not None and score >= below:
-                yield Dropped(document.id, "high_score", {"score": score})
+                yield Dropped(document.id, "high_score", {"score": score}, len(document.text.encode()))
             else:
                 yield document
 

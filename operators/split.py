@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from marin import Context, Directory, Documents, ExecutorStep, Size, value
-from marin.errors import BadField, OverRemoval
+from marin.errors import BadField, InputError, OverRemoval
 
 if TYPE_CHECKING:
     from marin.data.documents import Document
@@ -26,7 +26,8 @@ class Split(ExecutorStep[Documents], op="split", version=1):
     """One part of a document set. The two parts are disjoint and together everything.
 
     holdout: the share that is held out, in expectation. A text is on the same side in every set
-    that is split with this holdout and seed. Raises OverRemoval if the part would be empty.
+    that is split with this holdout and seed. Raises OverRemoval if the part would be empty, InputError if what is held
+    out is a single document: no comparison has an interval over one.
     """
 
     documents: ExecutorStep[Documents]
@@ -55,6 +56,12 @@ class Split(ExecutorStep[Documents], op="split", version=1):
             raise OverRemoval(
                 f"{self.name}: no document of {self.documents.name} is in the part {self.part.name}; with holdout "
                 f"{self.holdout} it needs more documents or another seed"
+            )
+        if documents == 1 and self.part is Part.HELD_OUT:
+            raise InputError(
+                f"{self.name}: only one of {ctx[self.documents].documents:,} documents of {self.documents.name} is held "
+                f"out, and no comparison has an interval over one; give more documents (chapters in place of books, "
+                f"say), a holdout above {self.holdout:g}, or another seed than {self.seed}"
             )
         return Documents(documents=documents, bytes=size, shards=len(names))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from marin import Context, Directory, Documents, ExecutorStep
+from marin import Context, Directory, Documents, ExecutorStep, execution
 from marin.errors import BadField, InputError
 from operators.download import FsspecFiles, check_max_bad
 
@@ -24,7 +25,8 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
     """The text of a folder, glob or URL, where it is: a document is a .txt or .md file, or a record of a JSON-lines or
     Parquet file.
 
-    path: absolute, or a URL (``gs://…/*.jsonl.gz``); a folder is read with all folders below it. text_field: dotted
+    path: absolute, a URL (``gs://…/*.jsonl.gz``), or relative to the file ``beside`` (``__file__``), so that a project
+    means the same wherever it lies; a folder is read with all folders below it. text_field: dotted
     name of the text in records; their other fields are metadata. Files with other endings are left out and counted in
     the artifact's ``dropped``, as are empty documents. A file that is added, removed or changed later is drift.
     max_bad: how many records and files may be unusable, as in ReadDocuments.
@@ -34,27 +36,40 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
     path: str
     text_field: str = "text"
     max_bad: int = 0
+    beside: str = execution(default="")
 
     def check(self) -> None:
-        must_be_absolute("TextFiles.path", self.path)
+        if not self.beside:
+            must_be_absolute("TextFiles.path", self.path)
         check_max_bad("TextFiles", self.max_bad)
 
     def outside(self) -> dict[str, str]:
-        return FsspecFiles(urls=(self.path,)).outside()
+        from marin.data.outside_files import list_files, outside_files
+
+        if self.place == self.path:
+            return outside_files(self.path)
+        return {file.name: f"{file.size:,} bytes, {file.mark}" for file in list_files((self.place,))}
 
     def outside_bytes(self) -> dict[str, int]:
-        return FsspecFiles(urls=(self.path,)).outside_bytes()
+        return FsspecFiles(urls=(self.place,)).outside_bytes()
+
+    @property
+    def place(self) -> str:
+        """Where ``path`` is on this machine."""
+        if WHERE.match(self.path):
+            return self.path
+        return os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(self.beside)), self.path))
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.dropped import Sieved
         from marin.data.outside_files import list_files
         from marin.data.raw_records import documents_of, is_readable, is_text
 
-        files = list_files((self.path,))
+        files = list_files((self.place,))
         known = [file for file in files if is_readable(file.name) or is_text(file.name)]
         if not known:
             raise InputError(
-                f"{self.path}: none of its {len(files)} files can be read, {files[0].name} for one; wanted {ENDINGS}"
+                f"{self.place}: none of its {len(files)} files can be read, {files[0].name} for one; wanted {ENDINGS}"
             )
         shards = list(_together(known))
         work = [(shard, self.text_field, self.max_bad, at, len(shards)) for at, shard in enumerate(shards)]
@@ -67,7 +82,7 @@ def must_be_absolute(field: str, path: str) -> None:
     if not WHERE.match(path):
         raise BadField(
             f"{field} is {path!r}; wanted an absolute path or a URL, because a relative one is another folder wherever "
-            "the command is given: str(Path(__file__).parent / ...) is beside the experiment"
+            "the command is given; with beside=__file__ it is relative to the file that says so"
         )
 
 

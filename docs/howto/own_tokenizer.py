@@ -11,7 +11,7 @@ mine = FolderTokenizer(path="/data/my_tokenizer", label="mine")
 
 # one of the Hugging Face hub, at a commit (its page shows the 40 digits under Files → History)
 llama3 = PretrainedTokenizer(
-    repository="meta-llama/Llama-3.1-8B", revision="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b", label="llama3"
+    repo="meta-llama/Llama-3.1-8B", revision="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b", label="llama3"
 )
 
 

@@ -43,13 +43,13 @@ def through(
 
     for block in blocks:
         _must_be_a_block(block)
-    known: dict[str, tuple[str, str]] = {}  # by number: id and source
+    known: dict[str, tuple[str, str, int]] = {}  # by number: id, source and UTF-8 bytes
     entered: list[set[str]] = [set() for _ in range(len(blocks) + 1)]
     kept_back = [_KeptBack() for _ in blocks]
 
     def given() -> Iterator[Any]:
         for number, document in enumerate(documents):
-            known[str(number)] = (document.id, document.source)
+            known[str(number)] = (document.id, document.source, len(document.text.encode()))
             yield TheirDocument(text=document.text, id=str(number), metadata=dict(document.metadata))
 
     def noted(data: Iterable[Any], number: int) -> Iterator[Any]:
@@ -63,14 +63,14 @@ def through(
             block.exclusion_writer = back
         data = noted(block.run(data, shard, shards), number + 1)
     for document in data:
-        _, source = known.get(document.id, ("", ""))
+        _, source, _ = known.get(document.id, ("", "", 0))
         yield Document(document.text, source, document.metadata)
-    for number, (id, _) in known.items():
+    for number, (id, _, size) in known.items():
         if number in entered[-1]:
             continue
         last = max(place for place, seen in enumerate(entered) if number in seen)
         block = type(blocks[last]).__name__
-        yield Dropped(id, kept_back[last].reasons.get(number) or block, {"block": block})
+        yield Dropped(id, kept_back[last].reasons.get(number) or block, {"block": block}, size)
 
 
 def _must_be_a_block(block: Any) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from marin.data.artifacts import Documents
+from marin.data.artifacts import PARTS, Documents
 from marin.data.documents import Document, read_rows, read_shard, shard_names, write_rows, write_shard
 from marin.errors import OverRemoval
 from marin.store.files.directory import Directory
@@ -23,11 +23,15 @@ SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id
 
 @dataclass(frozen=True)
 class Dropped:
-    """id: of the document (or the name of what should have become one). detail: JSON-able evidence."""
+    """id: of the document (or the name of what should have become one). detail: JSON-able evidence.
+
+    bytes: UTF-8 bytes of its text, where it had any.
+    """
 
     id: str
     reason: str
     detail: Mapping[str, Any] = field(default_factory=dict)
+    bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Sieved:
     documents: int
     bytes: int
     dropped: dict[str, int]
+    dropped_bytes: dict[str, int] = field(default_factory=dict)
 
     @property
     def seen(self) -> int:
@@ -45,8 +50,20 @@ class Sieved:
 
 def sieve(inputs: Directory, name: str, out: Directory, judge: Callable[[Document], Document | Dropped]) -> Sieved:
     """Pass one shard through judge; what stays goes to a shard of the same name, the rest to its sidecar."""
-    index, shards = int(name[6:11]), int(name[15:20])
-    return write_sieved(out, index, shards, map(judge, read_shard(inputs, name)))
+    index, shards, parts = int(name[6:11]), int(name[15:20]), 0
+
+    def judged() -> Iterator[Document | Dropped]:
+        nonlocal parts
+        for document in read_shard(inputs, name):
+            verdict, size = judge(document), len(document.text.encode())
+            if isinstance(verdict, Dropped):
+                verdict = replace(verdict, bytes=size)
+            elif verdict.text is not document.text:
+                parts += max(size - len(verdict.text.encode()), 0)
+            yield verdict
+
+    written = write_sieved(out, index, shards, judged())
+    return replace(written, dropped_bytes=written.dropped_bytes | {PARTS: parts}) if parts else written
 
 
 def write_sieved(out: Directory, index: int, shards: int, verdicts: Iterable[Document | Dropped]) -> Sieved:
@@ -63,7 +80,11 @@ def write_sieved(out: Directory, index: int, shards: int, verdicts: Iterable[Doc
     documents, size = write_shard(out, index, shards, staying())
     rows = [(drop.id, drop.reason, json.dumps(dict(drop.detail), sort_keys=True, ensure_ascii=False)) for drop in gone]
     write_rows(out / FOLDER, f"shard-{index:05d}-of-{shards:05d}.parquet", SCHEMA, rows)
-    return Sieved(documents, size, dict(sorted(Counter(drop.reason for drop in gone).items())))
+    removed = Counter[str]()
+    for drop in gone:
+        removed[drop.reason] += drop.bytes
+    counts = dict(sorted(Counter(drop.reason for drop in gone).items()))
+    return Sieved(documents, size, counts, {reason: removed[reason] for reason in counts if removed[reason]})
 
 
 def read_dropped(directory: Directory) -> Iterator[Dropped]:
@@ -76,17 +97,25 @@ def read_dropped(directory: Directory) -> Iterator[Dropped]:
 def total(parts: Iterable[Sieved]) -> Sieved:
     """All shards together; reasons by name."""
     held = list(parts)
-    dropped = Counter[str]()
+    dropped, removed = Counter[str](), Counter[str]()
     for part in held:
         dropped.update(part.dropped)
-    return Sieved(sum(part.documents for part in held), sum(part.bytes for part in held), dict(sorted(dropped.items())))
+        removed.update(part.dropped_bytes)
+    documents, size = sum(part.documents for part in held), sum(part.bytes for part in held)
+    return Sieved(documents, size, dict(sorted(dropped.items())), dict(sorted(removed.items())))
 
 
 def remaining(step: str, source: str, written: Sequence[Sieved], bound: float, out: Directory) -> Documents:
     """What a stage leaves of a source. written: of each shard. Raises OverRemoval if more than ``bound`` went."""
     sieved = total(written)
     check_removed(step, source, sieved, bound, out)
-    return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(written), dropped=sieved.dropped)
+    return Documents(
+        documents=sieved.documents,
+        bytes=sieved.bytes,
+        shards=len(written),
+        dropped=sieved.dropped,
+        dropped_bytes=sieved.dropped_bytes,
+    )
 
 
 def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Directory) -> None:

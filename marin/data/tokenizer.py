@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from marin.errors import BadField, GarbledDocument, StarvedSource, TokenizerMismatch
+from marin.errors import BadField, GarbledDocument, InputError, StarvedSource, TokenizerMismatch
 from marin.store.files.directory import Directory
 
 TOKENIZER, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BOS, EOS, PAD = "<|bos|>", "<|eos|>", "<|pad|>"
 SPECIAL = (BOS, EOS, PAD)  # ids 0, 1, 2
+# What published tokenizers call the end of a document.
+ENDS = (EOS, "</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[EOS]")
 # 256 bytes and the special tokens: below this nothing is left to learn.
 SMALLEST_VOCABULARY = 256 + len(SPECIAL)
 DOCUMENTS_PER_BATCH = 256
@@ -122,6 +124,25 @@ def load_tokenizer(directory: Directory) -> LoadedTokenizer:
     tokenizer.no_padding()
     bos = _token(tokenizer, config, "bos_token")
     return LoadedTokenizer(tokenizer, hashlib.sha256(serialised).hexdigest(), eos, bos)
+
+
+def write_config(directory: Directory, eos: str) -> str:
+    """Write the tokenizer_config.json of a tokenizer.json that came alone; returns the token that ends a document.
+
+    eos: "" for the one of ENDS that is a special token there. Raises GarbledDocument for a file that is no tokenizer,
+    InputError if it has not that token, or not just one of ENDS.
+    """
+    try:
+        tokenizer = Tokenizer.from_buffer(directory.read_bytes(TOKENIZER))
+    except Exception as error:  # the library raises bare Exception for a garbled file
+        raise GarbledDocument(f"{directory.url} is no tokenizer: {error}") from error
+    special = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+    found = [eos] if eos else [token for token in ENDS if token in special]
+    if len(found) != 1 or tokenizer.token_to_id(found[0]) is None:
+        said = f"it has no token {eos!r}" if eos else "nothing says which token ends a document"
+        raise InputError(f"{directory.url}/{TOKENIZER}: {said}; give eos=, one of {', '.join(special) or 'its tokens'}")
+    directory.write_text(CONFIG, json.dumps({"eos_token": found[0], "tokenizer_class": "PreTrainedTokenizerFast"}) + "\n")
+    return found[0]
 
 
 def _token(tokenizer: Tokenizer, config: object, name: str) -> int | None:

@@ -18,7 +18,7 @@ from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.table import GAP, Column, print_table, say
-from marin.store.numbers import counted, listed
+from marin.store.numbers import counted, listed, write_bytes
 
 COLORS = {
     Action.CACHED: "green",
@@ -41,6 +41,7 @@ ALIKE = {  # what many decisions of one kind have in common, though each names a
     Action.RECHECK: "run only if other bytes come from what they read",
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
+REMOVERS, REASONS = 8, 4  # steps that took text out, and of each the reasons, that are named
 RESULTS = 40  # lines; more are for the page
 FOLD_FROM = 4  # this many steps of one operator with one reason become one line
 NAMED = 3  # of the steps that one change stops
@@ -148,10 +149,41 @@ def print_results(console: Console, run: Run) -> None:
             headlines.append(f"{name}: {facts}" if facts else name)
     if scores:
         _print_scores(console, scores)
+    for line in _removed(run):
+        console.print(Text(line), style="dim")
     for line in headlines[:RESULTS]:
         console.print(Text(f"• {line}"))
     if len(headlines) > RESULTS:
         console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
+
+
+def _removed(run: Run) -> list[str]:
+    """What each step of this run took out of the text, and for which reasons: first who took the largest share."""
+    found: list[tuple[float, str]] = []
+    for result in run.having(Status.RAN):
+        record = result.record
+        if record is None or record.kind != "documents" or not (record.facts["dropped"] or record.facts["dropped_bytes"]):
+            continue
+        counts: dict[str, int] = record.facts["dropped"]
+        sizes: dict[str, int] = record.facts["dropped_bytes"]
+        reasons = sorted({**sizes, **counts}, key=lambda reason: (-sizes.get(reason, 0), -counts.get(reason, 0), reason))
+        named = [
+            " ".join(
+                [reason]
+                + ([f"{counts[reason]:,}"] if reason in counts else [])
+                + ([f"({write_bytes(sizes[reason])})"] if reason in sizes else [])
+            )
+            for reason in reasons
+        ]
+        gone, size = sum(counts.values()), sum(sizes.values())
+        documents, all_bytes = gone + record.facts["documents"], size + record.facts["bytes"]
+        of_bytes = f", {write_bytes(size)} of {write_bytes(all_bytes)}" if size else ""
+        share = size / all_bytes if size else gone / documents
+        about = f"{result.step.name} took out {gone:,} of {counted(documents, 'document')}{of_bytes}"
+        found.append((share, f"{about}: {listed(named, REASONS)}"))
+    lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
+    more = [f"{len(lines) - REMOVERS} more steps took text out: see the page"] if len(lines) > REMOVERS else []
+    return lines[:REMOVERS] + more
 
 
 def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -> None:

@@ -22,6 +22,7 @@ from marin.store.redaction import is_address_with_credentials, redacted
 
 SINCE = "marin.since"
 EXECUTION = "marin.execution"
+FORMERLY = "marin.formerly"
 TAG_ATTRIBUTE = "__marin_tag__"
 STEP_ATTRIBUTE = "__marin_step__"
 _FIELDS_ATTRIBUTE = "__marin_identity_fields__"
@@ -249,8 +250,12 @@ def _identity_fields(cls: type) -> list[tuple[str, bytes, Callable[[], bytes] | 
             return None
         return functools.cache(lambda: _encode(spec.default, _Walk([], by_identity)))
 
-    specs = sorted(dataclasses.fields(cls), key=lambda spec: spec.name)
-    fields = [(spec.name, spec.name.encode(), default_of(spec)) for spec in specs if EXECUTION not in spec.metadata]
+    specs = [(spec.metadata.get(FORMERLY, spec.name), spec) for spec in dataclasses.fields(cls)]
+    fields = [
+        (spec.name, named.encode(), default_of(spec))
+        for named, spec in sorted(specs, key=lambda each: each[0])
+        if EXECUTION not in spec.metadata
+    ]
     setattr(cls, _FIELDS_ATTRIBUTE, fields)
     return fields
 

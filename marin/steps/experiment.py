@@ -24,7 +24,7 @@ class Experiment:
     issue: int  # on GitHub
     question: str | None  # what it asks, usually ``__doc__``
     results: Mapping[str, ExecutorStep[Any]]  # the final steps, by what people call them
-    repository: str = "https://github.com/marin-community/marin"  # of its issue; "" if that is nowhere on the web
+    repository: str | None = None  # of its issue, https://…; "" if that is nowhere on the web, None for its file's own
     whole: bool = True  # False: only some of an experiment's results
     # What --set changed, "train/mantis.seed=3", or adjusted(): in a step or in what it is made from, by its identity.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

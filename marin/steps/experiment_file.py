@@ -11,6 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -18,6 +19,7 @@ from typing import cast
 from marin.errors import ExperimentError, MarinError, missing_dependency
 from marin.steps.experiment import Experiment
 from marin.steps.import_hints import described
+from marin.steps.issue_home import repository_of
 from marin.steps.our_packages import must_be_found
 from marin.steps.scale import Scale
 
@@ -89,7 +91,7 @@ def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
         built = build(scale)
     if not isinstance(cast(object, built), Experiment):
         raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
-    return built
+    return built if built.repository is not None else replace(built, repository=repository_of(source))
 
 
 @contextmanager

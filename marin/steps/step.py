@@ -17,7 +17,7 @@ from marin.steps.hosts import Host
 from marin.steps.lifetime import FOREVER, Lifetime
 from marin.steps.misfit import no_such_field
 from marin.steps.resources import CPU, Accelerator, Resources, Size, Work
-from marin.steps.value import execution, freeze_fields, since
+from marin.steps.value import execution, formerly, freeze_fields, since
 
 if TYPE_CHECKING:
     from marin.data.artifacts import Checkpoint
@@ -36,7 +36,9 @@ class Pin:
     because: str = ""  # why it is used although the code that made it changed since; "" if nobody said
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution))
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field, since, execution, formerly)
+)
 class _FrozenFields:
     """Subclasses are dataclasses to the type checker, their own base fields included (PEP 681)."""
 

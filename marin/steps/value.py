@@ -20,6 +20,7 @@ from marin.steps.encoding import (
     ATOMS,
     DEEPEST,
     EXECUTION,
+    FORMERLY,
     SINCE,
     TAG_ATTRIBUTE,
     TOO_DEEP,
@@ -75,11 +76,18 @@ def execution(*, default: Any) -> Any:
     return dataclasses.field(default=default, metadata={EXECUTION: True})
 
 
+def formerly(name: str) -> Any:
+    """A field that was called ``name`` before: identities go on calling it so, and outputs keep theirs."""
+    return dataclasses.field(metadata={FORMERLY: name})
+
+
 class _ValueDecorator(Protocol):
     def __call__[T](self, cls: type[T]) -> type[T]: ...
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution))
+@dataclass_transform(
+    frozen_default=True, kw_only_default=False, field_specifiers=(dataclasses.field, since, execution, formerly)
+)
 def value(tag: str, *, kw_only: bool = False) -> _ValueDecorator:
     """Class decorator: a frozen dataclass (or Enum) that may be a field of a step.
 

@@ -18,7 +18,7 @@ from tests.operators.servers import HubServer, serving
 
 COMMIT = "0123456789" * 4
 PATH = f"/lab/model/resolve/{COMMIT}/tokenizer.json"
-STEP = PretrainedTokenizer(repository="lab/model", revision=COMMIT)
+STEP = PretrainedTokenizer(repo="lab/model", revision=COMMIT)
 BUSY = (503, {})
 
 
@@ -74,12 +74,12 @@ def test_one_that_stays_busy_is_given_up(
 def test_what_does_not_pass_is_not_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, bytes]
 ) -> None:
-    wrong = PretrainedTokenizer(repository="lab/model", revision="f" * 40)
+    wrong = PretrainedTokenizer(repo="lab/model", revision="f" * 40)
     with hub(monkeypatch, tmp_path, files) as log:
         with pytest.raises(MissingRevision, match=r"lab/model has no revision f{40}"):
             run_step(wrong, {}, tmp_path)
         with pytest.raises(MissingRevision, match="lab/other does not exist on the hub, or not for this account"):
-            run_step(PretrainedTokenizer(repository="lab/other", revision=COMMIT), {}, tmp_path)
+            run_step(PretrainedTokenizer(repo="lab/other", revision=COMMIT), {}, tmp_path)
         assert len(log) == 2
     with (
         hub(monkeypatch, tmp_path, files, gated=frozenset({"files"})),

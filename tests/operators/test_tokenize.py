@@ -289,9 +289,9 @@ def test_bad_input(tmp_path: Path):
     with pytest.raises(BadField, match="documents is empty"):
         TrainTokenizer(documents=(), vocabulary=1000)
     with pytest.raises(BadField, match="40 hex digits"):
-        PretrainedTokenizer(repository="meta-llama/Meta-Llama-3.1-8B", revision="main")
+        PretrainedTokenizer(repo="meta-llama/Meta-Llama-3.1-8B", revision="main")
     with pytest.raises(BadField, match="owner/name"):
-        PretrainedTokenizer(repository="llama", revision="0" * 40)
+        PretrainedTokenizer(repo="llama", revision="0" * 40)
     with pytest.raises(StarvedSource, match="no text"):
         trained(tmp_path, texts=["", ""])
     folder = Directory(str(tmp_path / "broken"))

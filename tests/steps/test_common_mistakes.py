@@ -126,7 +126,7 @@ MISTAKES = {
     "HuggingFace(repo='a/b', revision=COMMIT, patterns=())": ("patterns is empty", "wanted at least one glob"),
     "TextFiles(path='text')": ("TextFiles.path is 'text'", "Path(__file__).parent"),
     "FsspecFiles(urls=())": ("FsspecFiles.urls is empty", "wanted at least one"),
-    "PretrainedTokenizer(repository='gpt2', revision=COMMIT)": ("repository is 'gpt2'", "wanted 'owner/name'"),
+    "PretrainedTokenizer(repo='gpt2', revision=COMMIT)": ("repo is 'gpt2'", "wanted 'owner/name'"),
     "HttpFiles(files=(HttpFile('https://x.org/a.txt', 'abc'),))": (
         "the sha256 of https://x.org/a.txt",
         "64 hex digits",
@@ -168,7 +168,7 @@ RIGHT = (
     "blend((1.0, mix))",
     "experiment()",
     "HuggingFace(repo='a/b', revision=COMMIT)",
-    "PretrainedTokenizer(repository='a/b', revision=COMMIT)",
+    "PretrainedTokenizer(repo='a/b', revision=COMMIT)",
     "HttpFiles(files=(HttpFile('https://x.org/a.txt', 'a' * 64),))",
     "FsspecFiles(urls=('/a',))",
     "Compare(arms={'a': score, 'b': score}, baseline='a')",

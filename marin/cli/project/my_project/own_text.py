@@ -1,7 +1,5 @@
 """The text, how a small model is trained on it, and how it is scored: what the experiments share."""
 
-from pathlib import Path
-
 from marin import BatchSchedule, Documents, ExecutorStep, Scale, Stages, mixture
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
@@ -16,7 +14,7 @@ from operators.train_tokenizer import TrainTokenizer
 from my_project.drop_short import DropShort
 
 REPOSITORY = ""  # where the issues are: https://github.com/OWNER/NAME
-FOLDER = str(Path(__file__).parents[1] / "text")
+FOLDER = "../text"  # from this file
 TEXT = {Scale.REHEARSAL: FOLDER, Scale.FULL: FOLDER}  # .txt, .md, .jsonl, .jsonl.gz, .jsonl.zst or .parquet files
 STEPS = {Scale.REHEARSAL: 100, Scale.FULL: 10_000}  # optimizer steps of 16 sequences
 SEQ_LEN = 128  # tokens
@@ -27,7 +25,7 @@ class OwnText:
     """Steps at one scale."""
 
     def __init__(self, scale: Scale) -> None:
-        text = TextFiles(path=TEXT[scale], label="own")
+        text = TextFiles(path=TEXT[scale], beside=__file__, label="own")
         documents = DropShort(documents=text, words=20, label="own")
         self.training = Split(documents=documents, part=Part.TRAIN, holdout=0.1, label="training")
         self.held_out = Split(documents=documents, part=Part.HELD_OUT, holdout=0.1, label="held out")

@@ -1,0 +1,25 @@
+"""Where the issue of an experiment is, if its file does not say: in the repository that the file is of."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+MARIN = "https://github.com/marin-community/marin"
+OURS = Path(__file__).parents[2] / "experiments"
+# A name or a token before the host is none of a link's business.
+ORIGIN = re.compile(r"(?:(?:https?|ssh|git)://)?(?:[^@/\s]+@)?([\w.-]+\.\w+)(?::\d+)?[:/]([\w./~-]+?)(?:\.git)?/?")
+
+
+def repository_of(source: Path) -> str:
+    """marin's own for its own experiments, else the page of the clone's origin; "" where there is none on the web."""
+    if source.is_relative_to(OURS):
+        return MARIN
+    try:
+        asked = ["git", "-C", str(source.parent), "config", "--get", "remote.origin.url"]
+        origin = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=5).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = ORIGIN.fullmatch(origin)
+    return f"https://{found[1]}/{found[2]}" if found else ""
