@@ -6,7 +6,8 @@ from operators.text_files import TextFiles
 from operators.tokenize import Tokenize
 from operators.train_tokenizer import TrainTokenizer
 
-# a folder that holds tokenizer.json and tokenizer_config.json, as save_pretrained of transformers writes them
+# a folder that holds tokenizer.json and tokenizer_config.json, as save_pretrained of transformers writes them,
+# or the path of a tokenizer.json alone
 mine = FolderTokenizer(path="/data/my_tokenizer", label="mine")
 
 # one of the Hugging Face hub, at a commit (its page shows the 40 digits under Files → History)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.store.collector import paused
@@ -45,6 +45,7 @@ class Lineage:
 
     def add(self, records: Iterable[Record]) -> None:
         """What is here already stays."""
+        self._graphs: dict[str, Any] = {}
         for record in records:
             output = output_of(record)
             if output in self.records:
@@ -75,11 +76,11 @@ class Lineage:
 
     def up(self, outputs: Iterable[Output]) -> dict[Output, int]:
         """Everything that these were made from, nearest first, with how far away it is."""
-        return _reach(outputs, self.inputs)
+        return self._reach(outputs, self.inputs)
 
     def down(self, outputs: Iterable[Output]) -> dict[Output, int]:
         """Everything that was made from these, nearest first, with how far away it is."""
-        return _reach(outputs, self.used_by)
+        return self._reach(outputs, self.used_by)
 
     def with_bytes_of(self, output: Output) -> list[Output]:
         """Every output with the same bytes, itself included, whatever its identity, label, kind and facts."""
@@ -104,6 +105,20 @@ class Lineage:
         """Was it replaced by a rebuild, or is its record gone?"""
         record = self.current.get(output.identity)
         return record is None or record.root != output.root
+
+    def _reach(self, starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:
+        import networkx as nx
+
+        starts = dict.fromkeys(starts)
+        if (graph := self._graphs.get(step.__name__)) is None:
+            graph = self._graphs[step.__name__] = nx.DiGraph()
+            graph.add_nodes_from(self.records | self.readers)
+            graph.add_edges_from((output, each) for output in list(graph) for each in step(output))
+        for start in [start for start in starts if start not in graph]:
+            graph.add_node(start)
+            graph.add_edges_from((start, each) for each in step(start))
+        layers: Iterable[list[Output]] = nx.bfs_layers(graph, list(starts))
+        return {each: distance for distance, layer in enumerate(layers) if distance for each in layer}
 
     def _is_adopted(self, output: Output) -> bool:
         record = self.records.get(output)
@@ -132,15 +147,3 @@ def read_superseded(store: Store) -> tuple[list[Record], list[str]]:
         except CorruptRecord as error:
             unreadable.append(str(error))
     return found, unreadable
-
-
-def _reach(starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:
-    pending = begun = dict.fromkeys(starts)
-    found: dict[Output, int] = {}
-    distance = 0
-    while pending:
-        distance += 1
-        later = dict.fromkeys(each for output in pending for each in step(output))
-        pending = {output: None for output in later if output not in found and output not in begun}
-        found |= dict.fromkeys(pending, distance)
-    return found

@@ -105,6 +105,21 @@ def test_a_path_that_depends_on_the_current_folder_is_refused(path: str) -> None
         TextFiles(path=path)
 
 
+def test_a_folder_beside_its_file_is_the_same_wherever_both_lie(tmp_path: Path) -> None:
+    steps: list[TextFiles] = []
+    for place in ("here", "there"):
+        (tmp_path / place / "text").mkdir(parents=True)
+        (tmp_path / place / "text" / "a.txt").write_text("one")
+        steps.append(TextFiles(path="../text", beside=str(tmp_path / place / "code" / "exp.py")))
+    here, there = steps
+    assert here.identity == there.identity
+    assert here.outside() == there.outside()
+    (tmp_path / "there/text/a.txt").write_text("two")
+    assert here.outside() != there.outside()
+    read = read_documents(run_step(there, {}, tmp_path / "out").directory)
+    assert [(document.text, document.source) for document in read] == [("two", "a.txt")]
+
+
 def test_a_new_or_changed_file_is_seen_from_outside(folder: Path) -> None:
     (folder / "a.txt").write_text("one")
     step = TextFiles(path=str(folder))

@@ -14,7 +14,7 @@ import pytest
 from marin.data.artifacts import Documents, Items, RawFiles
 from marin.data.documents import Document, read_documents
 from marin.data.dropped import read_dropped
-from marin.errors import BadField, GarbledDocument, OverRemoval, TruncatedShard
+from marin.errors import BadField, GarbledDocument, InputError, OverRemoval, TruncatedShard
 from marin.steps.artifact import Artifact
 from marin.steps.step import ExecutorStep
 from marin.store.files.directory import Directory
@@ -195,6 +195,10 @@ def test_split_is_disjoint_and_exhaustive(tmp_path: Path) -> None:
     small = {INPUT: given_documents(documents[:3], tmp_path / "small")}
     with pytest.raises(OverRemoval, match=r"no document of .* is in the part HELD_OUT"):
         run_step(Split(documents=INPUT, part=Part.HELD_OUT, holdout=1e-6), small, tmp_path)
+    few = {INPUT: given_documents([Document(f"book {n}") for n in range(5)], tmp_path / "few")}
+    says = r"only one of 5 documents of .* is held out, .*a holdout above 0.1, or another seed than 4"
+    with pytest.raises(InputError, match=says):
+        run_step(Split(documents=INPUT, part=Part.HELD_OUT, holdout=0.1, seed=4), few, tmp_path / "one")
 
 
 def test_decontaminate_names_the_item(ten: dict[ExecutorStep[Any], Artifact], tmp_path: Path) -> None:

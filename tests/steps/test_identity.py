@@ -86,6 +86,12 @@ def test_a_field_added_later_keeps_old_identities_at_its_default() -> None:
     assert Write(text="a", encoding="latin-1").identity != Write(text="a").identity
 
 
+def test_a_field_under_another_name_keeps_old_identities() -> None:
+    step = type("Renamed", (ExecutorStep,), {"__annotations__": {"words": "str"}, "run": Write.run,
+                "words": formerly("text")}, op="toy-identity")(words="a")  # fmt: skip
+    assert step.identity == identity("Old")
+
+
 def test_the_class_may_be_renamed_and_the_version_may_not() -> None:
     assert identity("Scribe") == identity("Author")
     assert identity("Scribe") != identity("Scribe", version=2)

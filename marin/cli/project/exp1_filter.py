@@ -10,7 +10,7 @@ from marin.text.presets import PROSE
 from operators.compare import Compare
 from operators.filter import Filter
 
-from my_project.own_text import REPOSITORY, OwnText
+from my_project.own_text import OwnText
 
 
 def build(scale: Scale) -> Experiment:
@@ -21,7 +21,7 @@ def build(scale: Scale) -> Experiment:
         "filtered": own.score(own.train("filtered", filtered)),
     }
     verdict = Compare(arms=arms, baseline="all", label="filter")
-    return Experiment(issue=1, repository=REPOSITORY, question=__doc__, results={**arms, "comparison": verdict})
+    return Experiment(issue=1, question=__doc__, results={**arms, "comparison": verdict})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ Decision: bits per byte of the held-out tenth, with intervals over seeds.
 from marin import Experiment, Scale, executor_main
 from operators.compare import Compare
 
-from my_project.own_text import REPOSITORY, OwnText
+from my_project.own_text import OwnText
 
 LEARNING_RATES = (2e-3, 5e-3, 1e-2)
 SEEDS = (0, 1)
@@ -23,7 +23,7 @@ def build(scale: Scale) -> Experiment:
         for lr in LEARNING_RATES
     }
     verdict = Compare(arms=arms, baseline="lr 0.005", label="learning rate")
-    return Experiment(issue=2, repository=REPOSITORY, question=__doc__, results={"comparison": verdict})
+    return Experiment(issue=2, question=__doc__, results={"comparison": verdict})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from operators.train_tokenizer import TrainTokenizer
 
 from my_project.drop_short import DropShort
 
-REPOSITORY = ""  # where the issues are: https://github.com/OWNER/NAME
 FOLDER = "../text"  # from this file
 TEXT = {Scale.REHEARSAL: FOLDER, Scale.FULL: FOLDER}  # .txt, .md, .jsonl, .jsonl.gz, .jsonl.zst or .parquet files
 STEPS = {Scale.REHEARSAL: 100, Scale.FULL: 10_000}  # optimizer steps of 16 sequences

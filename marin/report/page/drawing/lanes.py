@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from marin.report.page.drawing.model import StepRow
 
@@ -68,16 +70,16 @@ class _Graph:
         self.depth = self._depths()
 
     def _depths(self) -> dict[str, int]:
-        """Longest path from a root. Kahn's algorithm; what a cycle keeps out comes last."""
-        waiting = {name: len(inputs) for name, inputs in self.inputs.items()}
-        depth = dict.fromkeys((name for name, left in waiting.items() if not left), 0)
-        ready = list(depth)
-        for name in ready:
-            for consumer in self.consumers[name]:
-                waiting[consumer] -= 1
-                if not waiting[consumer]:
-                    depth[consumer] = 1 + max(depth[source] for source in self.inputs[consumer])
-                    ready.append(consumer)
+        """Longest path from a root; what a cycle keeps out comes last."""
+        import networkx as nx
+
+        graph: Any = nx.DiGraph()
+        graph.add_nodes_from(self.steps)
+        graph.add_edges_from((source, name) for name, inputs in self.inputs.items() for source in inputs)
+        depth: dict[str, int] = {}
+        with suppress(nx.NetworkXUnfeasible):
+            for level, names in enumerate(nx.topological_generations(graph)):
+                depth |= dict.fromkeys(names, level)
         last = max(depth.values(), default=0) + 1
         return {name: depth.get(name, last) for name in self.steps}
 

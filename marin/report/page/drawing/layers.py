@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 SWEEPS = 6
 
 
 def components(nodes: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Nodes that hang together, in order of their first node; the parts in order of size, smallest first."""
-    part = list(range(nodes))
+    import networkx as nx
 
-    def root(node: int) -> int:
-        while part[node] != node:
-            part[node] = node = part[part[node]]
-        return node
-
-    for start, end in edges:
-        first, second = sorted((root(start), root(end)))
-        part[second] = first
-    together: dict[int, list[int]] = defaultdict(list)
-    for node in range(nodes):
-        together[root(node)].append(node)
-    return sorted(together.values(), key=len)
+    graph: Any = nx.Graph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from(edges)
+    return sorted((sorted(part) for part in nx.connected_components(graph)), key=len)
 
 
 def rows(

@@ -1,0 +1,52 @@
+"""A run says what each step took out of the text, by rule; who took most comes first."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from marin.executor.run_results import Run
+from marin.report.terminal import print_results
+from marin.text.quality import LineWords, Quality, WordCount
+from operators.exact_dedup import ExactDedup
+from operators.filter import Filter
+from operators.text_files import TextFiles
+from tests.support.toy import run
+
+
+def said(done: Run) -> list[str]:
+    out = StringIO()
+    print_results(Console(file=out, width=200), done)
+    return [line for line in out.getvalue().splitlines() if " took out " in line]
+
+
+def test_the_longest_book_does_not_go_without_a_word(tmp_path: Path) -> None:
+    folder = tmp_path / "books"
+    folder.mkdir()
+    sentence = "These are eight words of a whole line.\n"
+    for number in range(8):
+        (folder / f"book{number}.txt").write_text(sentence * (10 + number) + "Chapter\n")
+    (folder / "long.txt").write_text(sentence * 3000)
+    for name in ("note.txt", "copy of a note.txt"):
+        (folder / name).write_text(sentence)
+    text = TextFiles(path=str(folder), label="books")
+    once = ExactDedup(documents=text, label="once")
+    rules = Quality(lines=(LineWords(least=2),), rules=(WordCount(least=50, most=10_000),))
+    kept = Filter(documents=once, quality=rules, label="kept")
+    done = run(str(tmp_path / "store"), kept=kept)
+    longest, note = len(sentence) * 3000, len(sentence)
+    assert done.results[kept].record is not None
+    assert done.results[kept].record.facts["dropped_bytes"] == {
+        "too_few_words": note,
+        "too_many_words": longest,
+        "parts of documents that stay": 8 * len("Chapter\n"),
+    }
+    filtered, deduplicated = said(done)
+    assert filtered == (
+        "filter/kept took out 2 of 10 documents, 114.4 KiB of 118.8 KiB: too_many_words 1 (114.3 KiB), "
+        "parts of documents that stay (64 B), too_few_words 1 (39 B)"
+    )
+    assert deduplicated.startswith("exact-dedup/once took out 1 of 11 documents, 39 B of ")
+    assert said(run(str(tmp_path / "store"), kept=kept)) == []  # nothing ran
