@@ -40,11 +40,11 @@ class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1)
     """tokenizer.json and tokenizer_config.json of a folder, as ``save_pretrained`` of transformers writes them, or a
     tokenizer.json alone.
 
-    path: of the folder, or of its ``tokenizer.json``, absolute or a URL. The files are copied; one that is changed later
-    is drift. eos: the token that ends a document, where the file comes alone; without it one of ENDS that the file has.
-    vocabulary: as above.
-    Raises InputError if a file is missing, or if nobody says which token ends a document; GarbledDocument if they are no
-    tokenizer with an eos token.
+    path: of the folder, or of its ``tokenizer.json``, absolute or a URL. The files are copied; one that is changed
+    later is drift. vocabulary: as above. eos: the token that ends a document, where the file comes alone; without it
+    the one of marin.data.tokenizer.ENDS that the file has.
+    Raises InputError if a file is missing, or if nobody says which token ends a document; GarbledDocument if they are
+    no tokenizer with an eos token.
     """
 
     path: str
@@ -52,11 +52,12 @@ class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1)
     eos: str = since(2, default="")
 
     def check(self) -> None:
-        must_be_absolute("FolderTokenizer.path", self.path)
+        beside = "str(Path(__file__).parent / ...) is beside the experiment"
+        must_be_absolute("FolderTokenizer.path", self.path, beside)
         if self.eos and not self._alone:
             raise BadField(
-                f"FolderTokenizer.eos is {self.eos!r}, but {self.path} is a folder, whose tokenizer_config.json says it; "
-                "give the path of tokenizer.json itself, or leave eos out"
+                f"FolderTokenizer.eos is {self.eos!r}, but {self.path} is a folder, whose tokenizer_config.json says "
+                "it; give the path of tokenizer.json itself, or leave eos out"
             )
 
     def outside(self) -> dict[str, str]:

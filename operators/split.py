@@ -59,9 +59,9 @@ class Split(ExecutorStep[Documents], op="split", version=1):
             )
         if documents == 1 and self.part is Part.HELD_OUT:
             raise InputError(
-                f"{self.name}: only one of {ctx[self.documents].documents:,} documents of {self.documents.name} is held "
-                f"out, and no comparison has an interval over one; give more documents (chapters in place of books, "
-                f"say), a holdout above {self.holdout:g}, or another seed than {self.seed}"
+                f"{self.name}: only one of {ctx[self.documents].documents:,} documents of {self.documents.name} is "
+                "held out, and no comparison has an interval over one; give more documents (chapters in place of "
+                f"books, say), a holdout above {self.holdout:g}, or another seed than {self.seed}"
             )
         return Documents(documents=documents, bytes=size, shards=len(names))
 

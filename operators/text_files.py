@@ -40,7 +40,7 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
 
     def check(self) -> None:
         if not self.beside:
-            must_be_absolute("TextFiles.path", self.path)
+            must_be_absolute("TextFiles.path", self.path, "with beside=__file__ it is relative to that file")
         check_max_bad("TextFiles", self.max_bad)
 
     def outside(self) -> dict[str, str]:
@@ -77,12 +77,12 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
         return documents_of(self.name, ctx.write_shards(_read_shard, work, Sieved), others, self.max_bad, ctx.out)
 
 
-def must_be_absolute(field: str, path: str) -> None:
+def must_be_absolute(field: str, path: str, remedy: str) -> None:
     """Raises BadField, unless a path or URL means the same in every folder."""
     if not WHERE.match(path):
         raise BadField(
             f"{field} is {path!r}; wanted an absolute path or a URL, because a relative one is another folder wherever "
-            "the command is given; with beside=__file__ it is relative to the file that says so"
+            f"the command is given; {remedy}"
         )
 
 

@@ -6,7 +6,6 @@ import dataclasses
 
 from marin.steps.artifact import Artifact
 
-
 PARTS = "parts of documents that stay"
 
 

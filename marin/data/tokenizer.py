@@ -141,7 +141,9 @@ def write_config(directory: Directory, eos: str) -> str:
     if len(found) != 1 or tokenizer.token_to_id(found[0]) is None:
         said = f"it has no token {eos!r}" if eos else "nothing says which token ends a document"
         raise InputError(f"{directory.url}/{TOKENIZER}: {said}; give eos=, one of {', '.join(special) or 'its tokens'}")
-    directory.write_text(CONFIG, json.dumps({"eos_token": found[0], "tokenizer_class": "PreTrainedTokenizerFast"}) + "\n")
+    directory.write_text(
+        CONFIG, json.dumps({"eos_token": found[0], "tokenizer_class": "PreTrainedTokenizerFast"}) + "\n"
+    )
     return found[0]
 
 

@@ -161,26 +161,20 @@ def _removed(run: Run) -> list[str]:
     """What each step of this run took out of the text, and for which reasons: first who took the largest share."""
     found: list[tuple[float, str]] = []
     for result in run.having(Status.RAN):
-        record = result.record
-        if record is None or record.kind != "documents" or not (record.facts["dropped"] or record.facts["dropped_bytes"]):
+        facts = result.record.facts if result.record is not None and result.record.kind == "documents" else {}
+        counts: dict[str, int] = facts.get("dropped") or {}
+        sizes: dict[str, int] = facts.get("dropped_bytes") or {}
+        if not counts and not sizes:
             continue
-        counts: dict[str, int] = record.facts["dropped"]
-        sizes: dict[str, int] = record.facts["dropped_bytes"]
-        reasons = sorted({**sizes, **counts}, key=lambda reason: (-sizes.get(reason, 0), -counts.get(reason, 0), reason))
-        named = [
-            " ".join(
-                [reason]
-                + ([f"{counts[reason]:,}"] if reason in counts else [])
-                + ([f"({write_bytes(sizes[reason])})"] if reason in sizes else [])
-            )
-            for reason in reasons
-        ]
         gone, size = sum(counts.values()), sum(sizes.values())
-        documents, all_bytes = gone + record.facts["documents"], size + record.facts["bytes"]
+        documents, all_bytes = gone + facts["documents"], size + facts["bytes"]
+        reasons: list[str] = []
+        for why in sorted({**sizes, **counts}, key=lambda why: (-sizes.get(why, 0), -counts.get(why, 0), why)):
+            count = f" {counts[why]:,}" if why in counts else ""
+            reasons.append(f"{why}{count}{f' ({write_bytes(sizes[why])})' if why in sizes else ''}")
         of_bytes = f", {write_bytes(size)} of {write_bytes(all_bytes)}" if size else ""
-        share = size / all_bytes if size else gone / documents
         about = f"{result.step.name} took out {gone:,} of {counted(documents, 'document')}{of_bytes}"
-        found.append((share, f"{about}: {listed(named, REASONS)}"))
+        found.append((size / all_bytes if size else gone / documents, f"{about}: {listed(reasons, REASONS)}"))
     lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
     more = [f"{len(lines) - REMOVERS} more steps took text out: see the page"] if len(lines) > REMOVERS else []
     return lines[:REMOVERS] + more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from marin.errors import CorruptRecord
 from marin.store.collector import paused
@@ -109,9 +109,10 @@ class Lineage:
     def _reach(self, starts: Iterable[Output], step: Callable[[Output], list[Output]]) -> dict[Output, int]:
         import networkx as nx
 
+        graph: Any
         starts = dict.fromkeys(starts)
         if (graph := self._graphs.get(step.__name__)) is None:
-            graph = self._graphs[step.__name__] = nx.DiGraph()
+            graph = self._graphs[step.__name__] = cast(Any, nx.DiGraph())
             graph.add_nodes_from(self.records | self.readers)
             graph.add_edges_from((output, each) for output in list(graph) for each in step(output))
         for start in [start for start in starts if start not in graph]:

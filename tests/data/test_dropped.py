@@ -21,7 +21,7 @@ def test_sieve_keeps_order_and_writes_every_drop_down(tmp_path: Path) -> None:
     documents = [Document(f"text {n}") for n in range(20)]
     write_documents(inputs, documents, 2)
     parts = [sieve(inputs, name, out, judge) for name in inputs.names()]
-    assert total(parts) == Sieved(18, sum(len(d.text) for d in documents) - 13, {"three": 2})
+    assert total(parts) == Sieved(18, sum(len(d.text) for d in documents) - 13, {"three": 2}, {"three": 13})
     assert [d.text for d in read_documents(out)] == [d.text.upper() for d in documents if d.text[-1] != "3"]
     assert list(read_dropped(out)) == [judge(documents[3]), judge(documents[13])]
 

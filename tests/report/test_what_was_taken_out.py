@@ -41,12 +41,12 @@ def test_the_longest_book_does_not_go_without_a_word(tmp_path: Path) -> None:
     assert done.results[kept].record.facts["dropped_bytes"] == {
         "too_few_words": note,
         "too_many_words": longest,
-        "parts of documents that stay": 8 * len("Chapter\n"),
+        "parts of documents that stay": 8 * len("\nChapter\n"),
     }
     filtered, deduplicated = said(done)
     assert filtered == (
-        "filter/kept took out 2 of 10 documents, 114.4 KiB of 118.8 KiB: too_many_words 1 (114.3 KiB), "
-        "parts of documents that stay (64 B), too_few_words 1 (39 B)"
+        "filter/kept took out 2 of 10 documents, 114.4 KiB of 118.5 KiB: too_many_words 1 (114.3 KiB), "
+        "parts of documents that stay (72 B), too_few_words 1 (39 B)"
     )
     assert deduplicated.startswith("exact-dedup/once took out 1 of 11 documents, 39 B of ")
     assert said(run(str(tmp_path / "store"), kept=kept)) == []  # nothing ran

@@ -124,7 +124,7 @@ MISTAKES = {
     # data from elsewhere
     "HuggingFace(repo='a/b', revision='main')": ("a/b: 'main' is not a commit", "Files → History"),
     "HuggingFace(repo='a/b', revision=COMMIT, patterns=())": ("patterns is empty", "wanted at least one glob"),
-    "TextFiles(path='text')": ("TextFiles.path is 'text'", "Path(__file__).parent"),
+    "TextFiles(path='text')": ("TextFiles.path is 'text'", "with beside=__file__"),
     "FsspecFiles(urls=())": ("FsspecFiles.urls is empty", "wanted at least one"),
     "PretrainedTokenizer(repo='gpt2', revision=COMMIT)": ("repo is 'gpt2'", "wanted 'owner/name'"),
     "HttpFiles(files=(HttpFile('https://x.org/a.txt', 'abc'),))": (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marin import Artifact, Context, ExecutorStep, since, value
+from marin import Artifact, Context, ExecutorStep, formerly, since, value
 from marin.errors import BadField, CyclicSteps, LabelClash, UnencodableValue
 from marin.steps.value import FrozenDict, encode
 from tests.support.toy import Blob, Color, Join, Write, experiment
@@ -87,9 +87,9 @@ def test_a_field_added_later_keeps_old_identities_at_its_default() -> None:
 
 
 def test_a_field_under_another_name_keeps_old_identities() -> None:
-    step = type("Renamed", (ExecutorStep,), {"__annotations__": {"words": "str"}, "run": Write.run,
-                "words": formerly("text")}, op="toy-identity")(words="a")  # fmt: skip
-    assert step.identity == identity("Old")
+    before = identity("Old")
+    space = {"__annotations__": {"words": "str"}, "run": Write.run, "words": formerly("text")}
+    assert type("New", (ExecutorStep,), space, op="toy-identity")(words="a").identity == before
 
 
 def test_the_class_may_be_renamed_and_the_version_may_not() -> None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from marin.report.page.drawing.model import StepRow
 
@@ -73,7 +73,7 @@ class _Graph:
         """Longest path from a root; what a cycle keeps out comes last."""
         import networkx as nx
 
-        graph: Any = nx.DiGraph()
+        graph = cast(Any, nx.DiGraph())
         graph.add_nodes_from(self.steps)
         graph.add_edges_from((source, name) for name, inputs in self.inputs.items() for source in inputs)
         depth: dict[str, int] = {}

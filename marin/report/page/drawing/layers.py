@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 SWEEPS = 6
 
@@ -14,7 +14,7 @@ def components(nodes: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Nodes that hang together, in order of their first node; the parts in order of size, smallest first."""
     import networkx as nx
 
-    graph: Any = nx.Graph()
+    graph = cast(Any, nx.Graph())
     graph.add_nodes_from(range(nodes))
     graph.add_edges_from(edges)
     return sorted((sorted(part) for part in nx.connected_components(graph)), key=len)
