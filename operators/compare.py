@@ -21,7 +21,8 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
     arm was trained on a task's items, its numbers there bear a star, and the answer says what they are worth.
     primary: the metrics that decide, () for all. guard: those that must not suffer. Both by name or, ending in
     "/", by prefix: "gsm/olmes/bpb", "bpb/". What is said to differ is corrected for the number of either (Holm).
-    published: models of marin.evaluation.published_models whose numbers stand beside, by name.
+    published: models of marin.evaluation.published_models whose numbers stand beside, by name. beyond: what runs of
+    this size cannot answer, and at which size it can be asked; the answer ends with it.
     """
 
     arms: Mapping[str, ExecutorStep[Scores] | tuple[ExecutorStep[Scores], ...]]
@@ -30,6 +31,7 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
     primary: tuple[str, ...] = ()
     guard: tuple[str, ...] = ()
     published: tuple[str, ...] = since(5, default=())
+    beyond: str = since(5, default="")
 
     def check(self) -> None:
         if self.baseline not in self.arms:
@@ -67,6 +69,9 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
             for arm, tasks in written.get("vetoes", {}).items():
                 read.setdefault(arm, {}).update({task: _told(written, arm, task) for task in tasks})
         made, headline = report(arms, self.baseline, evidence, read, self.primary, self.guard)
+        if self.beyond:
+            headline.insert(len(made["answer"]), self.beyond)
+            made["answer"].append(self.beyond)
         made["published"] = {
             name: {"source": MODELS[name].source, "scores": dict(MODELS[name].scores), "read": dict(MODELS[name].read)}
             for name in self.published

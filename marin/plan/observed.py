@@ -324,7 +324,7 @@ def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
         more = f" and {len(held.programs) - NAMED} more" if len(held.programs) > NAMED else ""
         notes.append(f"{UNSEEN}what other programs read that it starts ({', '.join(held.programs[:NAMED])}{more})")
     if ANYTHING in code.environment:
-        notes.append(f"{UNSEEN}environment variables that its code asks for by computed names")
+        notes.append(f"{UNSEEN}environment variables whose names its code puts together as it runs")
     if code.readers:
         notes.append(f"{UNSEEN}files outside of the store that it opens by {', '.join(sorted(code.readers))}")
     return notes

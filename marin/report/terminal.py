@@ -41,7 +41,7 @@ ALIKE = {  # what many decisions of one kind have in common, though each names a
     Action.RECHECK: "run only if other bytes come from what they read",
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
-REMOVERS, REASONS = 8, 4  # steps that took text out, and of each the reasons, that are named
+REMOVERS, REASONS = 5, 4  # steps that took text out, and of each the reasons, that are named
 RESULTS = 40  # lines; more are for the page
 FOLD_FROM = 4  # this many steps of one operator with one reason become one line
 NAMED = 3  # of the steps that one change stops
@@ -158,8 +158,8 @@ def print_results(console: Console, run: Run) -> None:
 
 
 def _removed(run: Run) -> list[str]:
-    """What each step of this run took out of the text, and for which reasons: first who took the largest share."""
-    found: list[tuple[float, str]] = []
+    """What each step of this run took out of the text, and why: first who took the largest share of the bytes."""
+    found: list[tuple[float, float, str]] = []
     for result in run.having(Status.RAN):
         facts = result.record.facts if result.record is not None and result.record.kind == "documents" else {}
         counts: dict[str, int] = facts.get("dropped") or {}
@@ -174,9 +174,12 @@ def _removed(run: Run) -> list[str]:
             reasons.append(f"{why}{count}{f' ({write_bytes(sizes[why])})' if why in sizes else ''}")
         of_bytes = f", {write_bytes(size)} of {write_bytes(all_bytes)}" if size else ""
         about = f"{result.step.name} took out {gone:,} of {counted(documents, 'document')}{of_bytes}"
-        found.append((size / all_bytes if size else gone / documents, f"{about}: {listed(reasons, REASONS)}"))
-    lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
-    more = [f"{len(lines) - REMOVERS} more steps took text out: see the page"] if len(lines) > REMOVERS else []
+        share = size / all_bytes if size else 0.0
+        found.append((share, gone / documents, f"{about}: {listed(reasons, REASONS)}"))
+    lines = [line for *_, line in sorted(found, key=lambda each: each[:2], reverse=True)]
+    more = (
+        [f"{counted(len(lines) - REMOVERS, 'more step')} took text out: see the page"] if len(lines) > REMOVERS else []
+    )
     return lines[:REMOVERS] + more
 
 

@@ -77,9 +77,9 @@ def render_pages(modules: Sequence[str]) -> dict[str, str]:
         f"pages = {{name: {render_page.__name__}(name) for name in names}}\n"
         "open(out, 'w', encoding='utf-8').write(json.dumps(pages))\n"
     )
-    keep = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
     environment = {
-        **keep,
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""),
         "PYTHONHASHSEED": "0",
         "LC_ALL": "C.UTF-8",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
