@@ -10,6 +10,7 @@ from typing import Any
 from marin.errors import BadField, CyclicSteps, LabelClash, UnknownStep
 from marin.steps.definitions import unprintable
 from marin.steps.field_types import check_fields
+from marin.steps.issue_home import MARIN
 from marin.steps.replacing import Adjust, replaced
 from marin.steps.step import ExecutorStep, must_be_one_class
 
@@ -24,7 +25,8 @@ class Experiment:
     issue: int  # on GitHub
     question: str | None  # what it asks, usually ``__doc__``
     results: Mapping[str, ExecutorStep[Any]]  # the final steps, by what people call them
-    repository: str | None = None  # of its issue, https://…; "" if that is nowhere on the web, None for its file's own
+    # Of its issue, https://…; "" if that is nowhere on the web. None: that of the file which a command builds it from.
+    repository: str | None = None
     whole: bool = True  # False: only some of an experiment's results
     # What --set changed, "train/mantis.seed=3", or adjusted(): in a step or in what it is made from, by its identity.
     changes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -48,7 +50,8 @@ class Experiment:
 
     @property
     def issue_url(self) -> str:
-        return f"{self.repository}/issues/{self.issue}" if self.repository else ""
+        repository = MARIN if self.repository is None else self.repository
+        return f"{repository}/issues/{self.issue}" if repository else ""
 
     def steps(self) -> list[ExecutorStep[Any]]:
         """Every step that the results need, each once, dependencies first."""
