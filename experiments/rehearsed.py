@@ -44,7 +44,7 @@ ANSWERED_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "exp1388_nadamw": {"training": ("loss",)},
     "exp1390_necro": {"training": ("loss", "share of steps clipped")},
     "exp1395_qwen3": {"training": ("loss, first 5,000 steps", "loss, second half")},
-    "exp1529_mantis": {"comparison": ("gsm/lm_eval/bpb", "gsm/olmes/bpb")},
+    "exp1529_mantis": {"comparison": ("bpb/math", "gsm/lm_eval/bpb", "gsm/olmes/bpb")},
 }
 
 
