@@ -6,21 +6,17 @@ import dataclasses
 
 from marin.steps.artifact import Artifact
 
-PARTS = "parts of documents that stay"
-
 
 class Documents(Artifact, kind="documents"):
     """Sharded documents: ``shard-00000-of-00004.parquet`` with columns id, text, source, metadata.
 
-    bytes: UTF-8 bytes of text. dropped: how many documents this stage removed, by reason; dropped_bytes: of their
-    text, where that is known, and of what was taken out of documents that stay (PARTS).
+    bytes: UTF-8 bytes of text. dropped: how many documents this stage removed, by reason.
     """
 
     documents: int
     bytes: int
     shards: int
     dropped: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
-    dropped_bytes: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
 
 
 class RawFiles(Artifact, kind="raw_files"):

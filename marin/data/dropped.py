@@ -11,13 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from marin.data.artifacts import PARTS, Documents
+from marin.data.artifacts import Documents
 from marin.data.documents import Document, read_rows, read_shard, shard_names, write_rows, write_shard
 from marin.errors import OverRemoval
 from marin.store.files.directory import Directory
 
 # Below the documents, with the same shard names.
 FOLDER = "dropped"
+# Beside the documents: bytes of text that went, by reason; PARTS: lines and paragraphs of documents that stay.
+DROPPED_BYTES, PARTS = "dropped_bytes.json", "parts of documents that stay"
 SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id", "reason", "detail")])
 
 
@@ -109,13 +111,9 @@ def remaining(step: str, source: str, written: Sequence[Sieved], bound: float, o
     """What a stage leaves of a source. written: of each shard. Raises OverRemoval if more than ``bound`` went."""
     sieved = total(written)
     check_removed(step, source, sieved, bound, out)
-    return Documents(
-        documents=sieved.documents,
-        bytes=sieved.bytes,
-        shards=len(written),
-        dropped=sieved.dropped,
-        dropped_bytes=sieved.dropped_bytes,
-    )
+    if sieved.dropped_bytes:
+        out.write_text(DROPPED_BYTES, json.dumps(sieved.dropped_bytes, indent=1) + "\n")
+    return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(written), dropped=sieved.dropped)
 
 
 def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Directory) -> None:

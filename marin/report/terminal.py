@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
@@ -41,6 +42,7 @@ ALIKE = {  # what many decisions of one kind have in common, though each names a
     Action.RECHECK: "run only if other bytes come from what they read",
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
+DROPPED_BYTES = "dropped_bytes.json"  # see marin.data.dropped
 REMOVERS, REASONS = 5, 4  # steps that took text out, and of each the reasons, that are named
 RESULTS = 40  # lines; more are for the page
 FOLD_FROM = 4  # this many steps of one operator with one reason become one line
@@ -161,9 +163,12 @@ def _removed(run: Run) -> list[str]:
     """What each step of this run took out of the text, and why: first who took the largest share of the bytes."""
     found: list[tuple[float, float, str]] = []
     for result in run.having(Status.RAN):
-        facts = result.record.facts if result.record is not None and result.record.kind == "documents" else {}
-        counts: dict[str, int] = facts.get("dropped") or {}
-        sizes: dict[str, int] = facts.get("dropped_bytes") or {}
+        if result.record is None or result.record.kind != "documents":
+            continue
+        facts = result.record.facts
+        counts: dict[str, int] = facts["dropped"]
+        written = run.plan.store.objects.read(f"{result.record.attempt}/{DROPPED_BYTES}")
+        sizes: dict[str, int] = json.loads(written or "{}")
         if not counts and not sizes:
             continue
         gone, size = sum(counts.values()), sum(sizes.values())
