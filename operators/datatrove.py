@@ -46,7 +46,7 @@ class Datatrove(ExecutorStep[Documents], op="datatrove", version=1):
         inputs = ctx[self.documents].directory
         names = shard_names(inputs)
         written = ctx.write_shards(_through_shard, [(inputs, name, self.chain) for name in names], Sieved)
-        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)
 
 
 def _through_shard(work: tuple[Directory, str, Chain], out: Directory) -> Sieved:

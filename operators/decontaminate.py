@@ -71,7 +71,7 @@ class Decontaminate(ExecutorStep[Documents], op="decontaminate", version=3):
             row["against"] = step.label or step.name
         seen = sum(shard.seen for shard in written)
         ctx.out.write_text("contamination.json", json.dumps({"documents": seen, "evaluations": summary}, indent=1))
-        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)
 
 
 def decontaminate_shard(work: Work, out: Directory) -> Sieved:

@@ -66,7 +66,7 @@ class ExactDedup(ExecutorStep[Documents], op="exact-dedup", version=1):
         own = [(*shard, at_least, buckets, gone, at) for at, shard in enumerate(shards)]
         names = shard_names(sources[-1].directory)
         written = ctx.write_shards(_sieve_shard, own[-len(names) :], Sieved)
-        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)
 
 
 def _write_keys(work: tuple[Directory, str, int, int, Directory]) -> None:

@@ -63,7 +63,7 @@ class Extract(ExecutorStep[Documents], op="extract", version=2):
             for index, (a, b) in enumerate(pairwise(cuts))
         ]
         written = ctx.write_shards(extract_files, work, Sieved)
-        return remaining(self.name, self.raw.name, written, self.max_removed, ctx.out)
+        return remaining(self.name, self.raw.name, written, self.max_removed, ctx.out, ctx.log)
 
 
 def extract_files(work: Work, out: Directory) -> Sieved:

@@ -43,7 +43,7 @@ class Filter(ExecutorStep[Documents], op="filter", version=1):
         inputs = ctx[self.documents].directory
         names = shard_names(inputs)
         written = ctx.write_shards(filter_shard, [(inputs, name, self.quality) for name in names], Sieved)
-        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)
 
 
 def filter_shard(work: tuple[Directory, str, Quality | Published], out: Directory) -> Sieved:

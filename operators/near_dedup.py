@@ -68,4 +68,4 @@ class NearDedup(ExecutorStep[Documents], op="near-dedup", version=2):
         summary = {"compared_pairs": compared, "crowded_keys": crowded, "removed": removed}
         ctx.out.write_text(SUMMARY, json.dumps(summary, indent=1, sort_keys=True) + "\n")
         ctx.log(f"{compared:,} pairs compared; at {crowded:,} keys only with the first documents that have them")
-        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out)
+        return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)

@@ -144,7 +144,7 @@ class Select(ExecutorStep[Documents], op="select", version=1):
             ctx.log(f"scores from {least} on are kept")
         work = [(inputs, scores, name, least, self.below) for name in names]
         written = ctx.write_shards(_select_shard, work, Sieved)
-        return remaining(self.name, self.documents.name, written, 1 - 1e-12, ctx.out)
+        return remaining(self.name, self.documents.name, written, 1 - 1e-12, ctx.out, ctx.log)
 
 
 def _select_shard(work: tuple[Directory, Directory, str, float | None, float | None], out: Directory) -> Sieved:

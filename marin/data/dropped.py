@@ -18,8 +18,8 @@ from marin.store.files.directory import Directory
 
 # Below the documents, with the same shard names.
 FOLDER = "dropped"
-# Beside the documents: bytes of text that went, by reason; PARTS: lines and paragraphs of documents that stay.
-DROPPED_BYTES, PARTS = "dropped_bytes.json", "parts of documents that stay"
+TOOK_OUT = "took out "  # how the line of a log begins that says what went
+PARTS = "parts of documents that stay"  # lines and paragraphs
 SCHEMA = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("id", "reason", "detail")])
 
 
@@ -107,13 +107,30 @@ def total(parts: Iterable[Sieved]) -> Sieved:
     return Sieved(documents, size, dict(sorted(dropped.items())), dict(sorted(removed.items())))
 
 
-def remaining(step: str, source: str, written: Sequence[Sieved], bound: float, out: Directory) -> Documents:
-    """What a stage leaves of a source. written: of each shard. Raises OverRemoval if more than ``bound`` went."""
+def remaining(
+    step: str, source: str, written: Sequence[Sieved], bound: float, out: Directory, log: Callable[[str], None]
+) -> Documents:
+    """What a stage leaves of a source, with a line in its log on what went. written: of each shard.
+
+    Raises OverRemoval if more than ``bound`` went.
+    """
     sieved = total(written)
     check_removed(step, source, sieved, bound, out)
-    if sieved.dropped_bytes:
-        out.write_text(DROPPED_BYTES, json.dumps(sieved.dropped_bytes, indent=1) + "\n")
+    if sieved.dropped or sieved.dropped_bytes:
+        log(what_went(sieved))
     return Documents(documents=sieved.documents, bytes=sieved.bytes, shards=len(written), dropped=sieved.dropped)
+
+
+def what_went(sieved: Sieved) -> str:
+    """``took out 2 of 10 documents, 1,200 of 9,000 bytes: …``, the reasons with the most bytes first."""
+    counts, sizes = sieved.dropped, sieved.dropped_bytes
+    reasons: list[str] = []
+    for why in sorted({**sizes, **counts}, key=lambda why: (-sizes.get(why, 0), -counts.get(why, 0), why)):
+        size = f"({sizes[why]:,} bytes)" if why in sizes else ""
+        reasons.append(" ".join(filter(None, [why, f"{counts[why]:,}" if why in counts else "", size])))
+    gone, size = sum(counts.values()), sum(sizes.values())
+    bytes_gone = f", {size:,} of {size + sieved.bytes:,} bytes" if size else ""
+    return f"{TOOK_OUT}{gone:,} of {sieved.seen:,} documents{bytes_gone}: {', '.join(reasons)}"
 
 
 def check_removed(step: str, source: str, sieved: Sieved, bound: float, out: Directory) -> None:

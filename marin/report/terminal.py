@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
@@ -19,7 +19,8 @@ from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.table import GAP, Column, print_table, say
-from marin.store.numbers import counted, listed, write_bytes
+from marin.store.layout import LOG
+from marin.store.numbers import counted, listed
 
 COLORS = {
     Action.CACHED: "green",
@@ -42,8 +43,9 @@ ALIKE = {  # what many decisions of one kind have in common, though each names a
     Action.RECHECK: "run only if other bytes come from what they read",
     Action.ALIAS: "the same action has given these bytes under another identity: nothing to run",
 }
-DROPPED_BYTES = "dropped_bytes.json"  # see marin.data.dropped
-REMOVERS, REASONS = 5, 4  # steps that took text out, and of each the reasons, that are named
+REMOVERS = 5  # steps that took text out
+# As marin.data.dropped logs it: bytes are nearer to what is trained on, where they are known.
+TOOK_OUT = re.compile(r"took out (?P<documents>[\d,]+ of [\d,]+) documents(, (?P<bytes>[\d,]+ of [\d,]+) bytes)?: .*")
 RESULTS = 40  # lines; more are for the page
 FOLD_FROM = 4  # this many steps of one operator with one reason become one line
 NAMED = 3  # of the steps that one change stops
@@ -160,32 +162,21 @@ def print_results(console: Console, run: Run) -> None:
 
 
 def _removed(run: Run) -> list[str]:
-    """What each step of this run took out of the text, and why: first who took the largest share of the bytes."""
-    found: list[tuple[float, float, str]] = []
-    for result in run.having(Status.RAN):
-        if result.record is None or result.record.kind != "documents":
-            continue
-        facts = result.record.facts
-        counts: dict[str, int] = facts["dropped"]
-        written = run.plan.store.objects.read(f"{result.record.attempt}/{DROPPED_BYTES}")
-        sizes: dict[str, int] = json.loads(written or "{}")
-        if not counts and not sizes:
-            continue
-        gone, size = sum(counts.values()), sum(sizes.values())
-        documents, all_bytes = gone + facts["documents"], size + facts["bytes"]
-        reasons: list[str] = []
-        for why in sorted({**sizes, **counts}, key=lambda why: (-sizes.get(why, 0), -counts.get(why, 0), why)):
-            count = f" {counts[why]:,}" if why in counts else ""
-            reasons.append(f"{why}{count}{f' ({write_bytes(sizes[why])})' if why in sizes else ''}")
-        of_bytes = f", {write_bytes(size)} of {write_bytes(all_bytes)}" if size else ""
-        about = f"{result.step.name} took out {gone:,} of {counted(documents, 'document')}{of_bytes}"
-        share = size / all_bytes if size else 0.0
-        found.append((share, gone / documents, f"{about}: {listed(reasons, REASONS)}"))
-    lines = [line for *_, line in sorted(found, key=lambda each: each[:2], reverse=True)]
-    more = (
-        [f"{counted(len(lines) - REMOVERS, 'more step')} took text out: see the page"] if len(lines) > REMOVERS else []
-    )
-    return lines[:REMOVERS] + more
+    """What each step of this run took out of the text, as its log has it: first who took the largest share."""
+    logs = {
+        f"{result.record.attempt}/{LOG}": result.step.name
+        for result in run.having(Status.RAN)
+        if result.record is not None and result.record.kind == "documents"
+    }
+    found: list[tuple[float, str]] = []
+    for name, content in run.plan.store.objects.read_many(list(logs)).items():
+        if said := TOOK_OUT.search(content.decode(errors="replace")):
+            gone, of = (int(amount.replace(",", "")) for amount in (said["bytes"] or said["documents"]).split(" of "))
+            found.append((gone / of, f"{logs[name]} {said[0]}"))
+    lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
+    if (more := len(lines) - REMOVERS) > 0:
+        lines[REMOVERS:] = [f"{counted(more, 'more step')} took text out: see their logs"]
+    return lines
 
 
 def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from io import StringIO
 from pathlib import Path
 
@@ -37,17 +36,12 @@ def test_the_longest_book_does_not_go_without_a_word(tmp_path: Path) -> None:
     rules = Quality(lines=(LineWords(least=2),), rules=(WordCount(least=50, most=10_000),))
     kept = Filter(documents=once, quality=rules, label="kept")
     done = run(str(tmp_path / "store"), kept=kept)
-    longest, note = len(sentence) * 3000, len(sentence)
-    [written] = (tmp_path / "store/filter").glob("kept-*/dropped_bytes.json")
-    assert json.loads(written.read_text()) == {
-        "too_few_words": note,
-        "too_many_words": longest,
-        "parts of documents that stay": 8 * len("\nChapter\n"),
-    }
+    longest, parts, note = len(sentence) * 3000, 8 * len("\nChapter\n"), len(sentence)
     filtered, deduplicated = said(done)
-    assert filtered == (
-        "filter/kept took out 2 of 10 documents, 114.4 KiB of 118.5 KiB: too_many_words 1 (114.3 KiB), "
-        "parts of documents that stay (72 B), too_few_words 1 (39 B)"
+    assert filtered.startswith("filter/kept took out 2 of 10 documents, 117,111 of 1")
+    assert filtered.endswith(
+        f"too_many_words 1 ({longest:,} bytes), parts of documents that stay ({parts} bytes), "
+        f"too_few_words 1 ({note} bytes)"
     )
-    assert deduplicated.startswith("exact-dedup/once took out 1 of 11 documents, 39 B of ")
+    assert deduplicated.startswith(f"exact-dedup/once took out 1 of 11 documents, {note} of ")
     assert said(run(str(tmp_path / "store"), kept=kept)) == []  # nothing ran
