@@ -25,15 +25,19 @@ class FewLinks:
 
 @value("exp4/blocks")
 class Blocks:
-    """No document of this address, and no address of mail."""
-
-    pattern: str = "example.org"
+    """FineWeb's filters in its order, those that download nothing; then mail and network addresses are masked."""
 
     def __call__(self) -> Sequence[Any]:
-        from datatrove.pipeline.filters import GopherQualityFilter, RegexFilter
+        from datatrove.pipeline import filters
         from datatrove.pipeline.formatters import PIIFormatter
 
-        return [RegexFilter(self.pattern), GopherQualityFilter(min_doc_words=20), PIIFormatter()]
+        return [
+            filters.GopherRepetitionFilter(),
+            filters.GopherQualityFilter(),
+            filters.C4QualityFilter(filter_no_terminal_punct=False),
+            filters.FineWebQualityFilter(),
+            PIIFormatter(),
+        ]
 
 
 def build(scale: Scale) -> Experiment:

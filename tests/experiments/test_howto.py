@@ -34,6 +34,7 @@ from operators.train_tokenizer import TrainTokenizer
 from tests.operators.servers import HubServer, serving
 from tests.support.new_project import marin, new_project, told
 from tests.support.project import ROOT
+from tests.text.real_texts import real_texts
 
 PAGES = ROOT / "docs/howto"
 BUILT = {
@@ -230,10 +231,15 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 def test_text_is_cleaned_and_what_is_bad_of_it_listed(tmp_path: Path) -> None:
     file = given("clean_text", tmp_path)
     (tmp_path / "data/text/b.jsonl").write_bytes(b'{"text": "one"}\n{"text": null}\n')
+    for number, text in enumerate(real_texts("stdlib")[:6]):
+        (tmp_path / f"data/text/{number}.txt").write_text(text)
     assert "6 ran" in told(tmp_path, sys.executable, file.name, "--backend", "inline")
     (crawl,) = (tmp_path / "store/text-files").glob("crawl-*")
     [bad] = read_dropped(Directory(str(crawl)))
     assert (bad.reason, bad.id.rpartition("/")[2]) == ("no text", "b.jsonl line 2")
+    theirs, ours = (tmp_path.glob(f"store/{name}-*/") for name in ("datatrove/blocks", "filter/fineweb"))
+    kept = [[document.source for document in read_documents(Directory(str(*found)))] for found in (theirs, ours)]
+    assert kept[0] == kept[1] != []
 
 
 def test_what_holds_a_test_item_is_dropped(tmp_path: Path) -> None:
