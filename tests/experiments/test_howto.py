@@ -231,7 +231,8 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 def test_text_is_cleaned_and_what_is_bad_of_it_listed(tmp_path: Path) -> None:
     file = given("clean_text", tmp_path)
     (tmp_path / "data/text/b.jsonl").write_bytes(b'{"text": "one"}\n{"text": null}\n')
-    for number, text in enumerate(real_texts("stdlib")[:6]):
+    # As Python 3.12 has them, one of these nine stays.
+    for number, text in enumerate(real_texts("stdlib")[25:34]):
         (tmp_path / f"data/text/{number}.txt").write_text(text)
     assert "6 ran" in told(tmp_path, sys.executable, file.name, "--backend", "inline")
     (crawl,) = (tmp_path / "store/text-files").glob("crawl-*")

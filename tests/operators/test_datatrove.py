@@ -94,10 +94,10 @@ def test_fields_of_the_chain_are_the_identity() -> None:
 
 
 def test_the_published_filters_give_what_ours_give(tmp_path: Path) -> None:
-    inputs = given(tmp_path, (texts := real_texts("stdlib")[:9]), shards=3)
+    inputs = given(tmp_path, (texts := real_texts("stdlib")[25:34]), shards=3)
     theirs = run_step(Datatrove(documents=INPUT, chain=FineWebsOrder(), max_removed=1.0), inputs, tmp_path)
     ours = run_step(Filter(documents=INPUT, quality=FINEWEB_RECIPE, max_removed=1.0), inputs, tmp_path)
-    assert list(read_documents(theirs.directory)) == list(read_documents(ours.directory))
+    assert list(read_documents(theirs.directory)) == list(read_documents(ours.directory)) != []
     assert theirs.documents + sum(theirs.dropped.values()) == len(texts)
     assert sum(theirs.dropped.values()) == sum(ours.dropped.values()) > 0
 
