@@ -1,5 +1,6 @@
 """The wheel, installed in an environment of its own beside this one's packages, is all that a project needs."""
 
+import json
 import os
 import re
 import subprocess
@@ -58,6 +59,18 @@ def test_it_holds_every_file_that_is_no_module(wheel: Path) -> None:
     wanted |= {str((FILES / name).relative_to(ROOT)) for name in project_files()}
     assert wanted - inside == set()
     assert not [name for name in inside if "__pycache__" in name or ".ruff_cache" in name]
+
+
+@pytest.mark.timeout(900)
+def test_plain_pip_finds_versions_that_fit(wheel: Path, tmp_path: Path) -> None:
+    """That of a new environment, which cannot go back from one package's newest version to another's older one."""
+    venv.create(tmp_path / "env", symlinks=True, with_pip=True)
+    report = tmp_path / "report.json"
+    install = [str(tmp_path / "env/bin/python"), "-m", "pip", "install", "--dry-run", "-q", "--report", str(report)]
+    done = subprocess.run([*install, f"marin[run] @ file://{wheel}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names = {each["metadata"]["name"] for each in json.loads(report.read_text())["install"]}
+    assert {"marin", "ray", "marin-levanter", "lm_eval", "gcsfs"} <= names
 
 
 def test_a_project_is_made_and_planned_from_it_among_packages_of_those_names(installed: Path, tmp_path: Path) -> None:
