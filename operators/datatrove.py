@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from marin import Context, Directory, Documents, ExecutorStep, Size
+from marin import Context, Directory, Documents, ExecutorStep, Size, since
 from marin.errors import BadField
 
 if TYPE_CHECKING:
@@ -23,30 +23,53 @@ class Datatrove(ExecutorStep[Documents], op="datatrove", version=1):
     """What comes out of the last block, with text and metadata as the blocks leave them.
 
     Each shard goes through blocks of its own, so what a block remembers (a Bloom filter) it remembers of a shard.
-    What a block drops is counted and listed by its reason, or by the block's name where it gives none. Blocks that
-    read, write or tokenize are refused; of some, such as LanguageFilter, datatrove itself downloads the model.
+    What a block drops is counted and listed by its reason, or by the block's name where it gives none. Without
+    ``documents`` the chain begins with a reader of files, which are divided among so many ``shards``; one that is
+    added, removed or changed later is drift, and what the reader could not read is listed as dropped. Blocks that write
+    or tokenize are refused, and readers elsewhere; of some (LanguageFilter), datatrove itself downloads the model.
     Raises OverRemoval if more than max_removed of the documents go.
     """
 
-    documents: ExecutorStep[Documents]
+    documents: ExecutorStep[Documents] | None = since(2, default=None)
     chain: Chain
     max_removed: float = 0.5
+    shards: int = since(2, default=1)
 
     def check(self) -> None:
+        if self.shards < 1 or (self.documents is not None and self.shards > 1):
+            raise BadField(f"Datatrove.shards is {self.shards}; wanted at least 1, and more only without documents")
         if not 0 <= self.max_removed <= 1:
             raise BadField(f"Datatrove.max_removed is {self.max_removed}; wanted a fraction from 0 to 1")
 
     def expected_size(self, inputs: Mapping[ExecutorStep[Any], Size]) -> Size | None:
-        return inputs.get(self.documents)  # at most, of filters
+        return None if self.documents is None else inputs.get(self.documents)  # at most, of filters
+
+    def outside(self) -> dict[str, str]:
+        from marin.data.datatrove_chain import files_read
+        from marin.data.outside_files import outside_files
+
+        return {} if self.documents is not None else outside_files(files_read(self.chain()))
 
     def run(self, ctx: Context) -> Documents:
         from marin.data.documents import shard_names
         from marin.data.dropped import Sieved, remaining
 
+        if self.documents is None:
+            work = [(self.chain, shard, self.shards) for shard in range(self.shards)]
+            read = ctx.write_shards(_from_reader, work, Sieved)
+            return remaining(self.name, "its reader", read, self.max_removed, ctx.out, ctx.log)
         inputs = ctx[self.documents].directory
         names = shard_names(inputs)
         written = ctx.write_shards(_through_shard, [(inputs, name, self.chain) for name in names], Sieved)
         return remaining(self.name, self.documents.name, written, self.max_removed, ctx.out, ctx.log)
+
+
+def _from_reader(work: tuple[Chain, int, int], out: Directory) -> Sieved:
+    from marin.data.datatrove_chain import read_through
+    from marin.data.dropped import write_sieved
+
+    chain, shard, shards = work
+    return write_sieved(out, shard, shards, read_through(chain(), shard, shards))
 
 
 def _through_shard(work: tuple[Directory, str, Chain], out: Directory) -> Sieved:

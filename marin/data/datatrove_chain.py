@@ -3,7 +3,9 @@
 # pyright: basic
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from marin.data.documents import Document
@@ -11,6 +13,8 @@ from marin.data.dropped import Dropped
 from marin.errors import BadField
 
 NEITHER = ("datatrove.pipeline.readers", "datatrove.pipeline.writers", "datatrove.pipeline.tokens")
+# Warnings of a reader: the first of texts that are counted anyway, and a shard that got no file.
+EXPECTED = ("Found document without text", "No files found")
 REASON = "filter_reason"  # where a filter of datatrove writes why
 
 
@@ -73,6 +77,74 @@ def through(
         yield Dropped(id, kept_back[last].reasons.get(number) or block, {"block": block}, size)
 
 
+def read_through(blocks: Sequence[Any], shard: int, shards: int) -> Iterator[Document | Dropped]:
+    """The same, of what the reader at the beginning of a chain makes of its files; then what it could not read.
+
+    Raises BadField for a chain without a reader of files.
+    """
+    reader, *others = _with_reader(blocks)
+    lost: list[Dropped] = []
+    with _hearing(reader, lost):
+        yield from through(others, _read(reader, shard, shards), shard, shards)
+    yield from lost
+
+
+def files_read(blocks: Sequence[Any]) -> str:
+    """The folder or glob of files that the reader reads which a chain begins with. Raises BadField without one."""
+    reader = _with_reader(blocks)[0]
+    folder = reader.data_folder
+    place = folder.path if "file" in folder.fs.protocol else folder.fs.unstrip_protocol(folder.path)
+    return f"{place}/{reader.glob_pattern}" if reader.glob_pattern else place
+
+
+def _with_reader(blocks: Sequence[Any]) -> Sequence[Any]:
+    from datatrove.pipeline.readers.base import BaseDiskReader
+
+    if not blocks or not isinstance(blocks[0], BaseDiskReader):
+        named = type(blocks[0]).__name__ if blocks else "nothing"
+        raise BadField(
+            f"a chain of datatrove begins with {named}; without documents it begins with a reader of files, such as "
+            "JsonlReader"
+        )
+    if blocks[0].paths_file is not None:
+        raise BadField(f"{type(blocks[0]).__name__} has a paths_file; name the files by data_folder and glob_pattern")
+    return blocks
+
+
+def _read(reader: Any, shard: int, shards: int) -> Iterator[Document]:
+    for document in reader.run(None, shard, shards):
+        path = document.metadata.pop("file_path", "")
+        yield Document(document.text, path.removeprefix(reader.data_folder.path).lstrip("/"), document.metadata)
+
+
+@contextmanager
+def _hearing(reader: Any, lost: list[Dropped]) -> Iterator[None]:
+    """What a reader leaves out it only logs: text that is empty once, lines and files that are damaged each."""
+    from datatrove.utils.logging import logger
+
+    made = reader.adapter
+
+    def adapter(data: Any, path: str, at: Any) -> Any:
+        found = made(data, path, at)
+        if not found.get("text"):
+            lost.append(Dropped(f"{path}/{at}", "empty"))
+        return found
+
+    here = threading.get_ident()  # another thread may read another shard
+
+    def warned(message: Any) -> None:
+        text = message.record["message"]
+        if message.record["thread"].id == here and not text.startswith(EXPECTED):
+            lost.append(Dropped(f"warning {len(lost)}", "not read", {"why": text}))
+
+    reader.adapter = adapter
+    sink = logger.add(warned, level="WARNING", filter="datatrove")
+    try:
+        yield
+    finally:
+        logger.remove(sink)
+
+
 def _must_be_a_block(block: Any) -> None:
     from datatrove.pipeline.base import PipelineStep
 
@@ -81,7 +153,7 @@ def _must_be_a_block(block: Any) -> None:
     if type(block).__module__.startswith(NEITHER):
         raise BadField(
             f"a chain of datatrove holds {type(block).__name__}, which reads or writes elsewhere; marin does that: "
-            "give the blocks between"
+            "give the blocks between, or leave documents out and begin with the reader"
         )
     if getattr(block, "exclusion_writer", None) is not None:
         raise BadField(

@@ -102,6 +102,41 @@ def test_the_published_filters_give_what_ours_give(tmp_path: Path) -> None:
     assert sum(theirs.dropped.values()) == sum(ours.dropped.values()) > 0
 
 
+@value("test-datatrove/files")
+class Files:
+    folder: str
+
+    def __call__(self) -> Sequence[Any]:
+        from datatrove.pipeline.filters import RegexFilter
+        from datatrove.pipeline.readers import JsonlReader
+
+        return [JsonlReader(self.folder, glob_pattern="*.jsonl"), RegexFilter("cat")]
+
+
+def test_a_reader_may_begin_it_and_loses_nothing_without_a_word(tmp_path: Path) -> None:
+    folder = tmp_path / "crawl"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(
+        '{"text": "a dog", "n": 1}\n{"text": ""}\n{"text": ""}\n{"text"\n{"text": "a cat"}\n'
+    )
+    (folder / "b.jsonl").write_text('{"text": "a bird", "n": 2}\n')
+    (folder / "notes.txt").write_text("nothing")
+    step = Datatrove(chain=Files(str(folder)), max_removed=0.8, shards=3)
+    made = run_step(step, {}, tmp_path / "out")
+    assert list(read_documents(made.directory)) == [
+        Document("a dog", "a.jsonl", {"n": 1}),
+        Document("a bird", "b.jsonl", {"n": 2}),
+    ]
+    assert made.dropped == {"RegexFilter": 1, "empty": 2, "not read": 1}
+    [unread] = [drop for drop in read_dropped(made.directory) if drop.reason == "not read"]
+    assert "Error when reading `a.jsonl`" in unread.detail["why"]
+    before = step.outside()
+    (folder / "b.jsonl").write_text('{"text": "a crow"}\n')
+    assert [name for name, mark in step.outside().items() if mark != before[name]] == [str(folder / "b.jsonl")]
+    with pytest.raises(BadField, match=r"begins with LambdaFilter; without documents it begins with a reader of files"):
+        Datatrove(chain=Recipe()).outside()
+
+
 def test_what_removes_too_much_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OverRemoval, match=r"removed 3 of 5 documents .* Top reasons: LambdaFilter 2, RegexFilter 1"):
         run_step(Datatrove(documents=INPUT, chain=Recipe()), given(tmp_path), tmp_path)
