@@ -48,7 +48,9 @@ class TextFiles(ExecutorStep[Documents], op="text-files", version=2):
 
         if self.place == self.path:
             return outside_files(self.path)
-        return {file.name: f"{file.size:,} bytes, {file.mark}" for file in list_files((self.place,))}
+        folder = os.path.dirname(os.path.abspath(self.beside))
+        files = list_files((self.place,))
+        return {os.path.relpath(file.written, folder): f"{file.size:,} bytes, {file.mark}" for file in files}
 
     def outside_bytes(self) -> dict[str, int]:
         return FsspecFiles(urls=(self.place,)).outside_bytes()

@@ -114,6 +114,7 @@ def test_a_folder_beside_its_file_is_the_same_wherever_both_lie(tmp_path: Path) 
     here, there = steps
     assert here.identity == there.identity
     assert here.outside() == there.outside()
+    assert list(here.outside()) == ["../text/a.txt"]
     (tmp_path / "there/text/a.txt").write_text("two")
     assert here.outside() != there.outside()
     read = read_documents(run_step(there, {}, tmp_path / "out").directory)
