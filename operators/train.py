@@ -236,10 +236,10 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     def _check_batches(self) -> None:
         """A mixture is exact somewhere, and all machines that it may run on can take the run."""
         sequences = self.batch.sequences_before(self.end_step)
-        if len(self.data.sources) > 1 and self.block > sequences:
+        if self.block > sequences:
             raise BadField(
-                f"{self.called()}: block is {self.block:,} sequences, the whole run has {sequences:,}, so that its "
-                "mixture is exact nowhere; wanted at most as many"
+                f"{self.called()}: block is {self.block:,} sequences, the whole run has {sequences:,}, so that a "
+                "mixture would be exact nowhere; wanted at most as many"
             )
         active = active_within(self.batch.at, self.first_step, self.end_step)
         must_split(self.called(), self.model, self.tensor, self.resources.accelerators)

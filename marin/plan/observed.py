@@ -185,9 +185,9 @@ def describe(
             whole.take_in(early.pop(place))
         if not counts:
             break
-    declared = {
-        os.path.abspath(name.removeprefix("file://")) for name in outside if "://" not in name or name[:4] == "file"
-    }
+    here = os.path.abspath(os.path.dirname(getattr(step, "beside", "")))
+    local = (name.removeprefix("file://") for name in outside if "://" not in name or name[:4] == "file")
+    declared = {os.path.normpath(os.path.join(here, name)) for name in local}
     changed = {path for path, stamp in whole.files.items() if stamp_of(path) != stamp}
     gone = {path for path in changed if _is_temporary(path, seen.scope)}  # of a program that the step started
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]

@@ -124,7 +124,8 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     def outside(self) -> dict[str, str]:
         """Outside data that run() reads, by name, with a digest each: names, sizes and checksums, or etags.
 
-        Called when planning, so it must be cheap. A change later is drift.
+        A relative name begins at the folder of the file in the field ``beside``, where the step has one. Called when
+        planning, so it must be cheap. A change later is drift.
         """
         return {}
 

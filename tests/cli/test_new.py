@@ -232,6 +232,8 @@ def test_a_file_that_was_added_is_named_with_the_ways_on_that_there_are(study: P
         "def build(scale):\n    return Experiment(issue=3, question='?', results={'text': OwnText(scale).training})\n"
     )
     marin(study, "run", "small.py", "--backend", "inline")
+    study = study.rename(study.parent / "moved")
+    assert "3 cached" in marin(study, "run", "small.py", "--dry-run")
     for name in ("mine", *(f"more-{n}" for n in range(20))):
         (study / f"text/{name}.md").write_text("my own words " * 20)
     said = marin(study, "run", "small.py", "--backend", "inline", ends=Exit.DRIFT)

@@ -75,7 +75,7 @@ def changed(step: Train, **fields: Any) -> Train:
         ),
         (
             {"data": Stages({0: Mixture({WEB: 0.5, Given(label="code"): 0.5})}), "block": 41},
-            "block is 41 sequences, the whole run has 40, so that its mixture is exact nowhere",
+            "block is 41 sequences, the whole run has 40, so that a mixture would be exact nowhere",
         ),
         ({"first_step": 3}, "begins at step 3 with nothing to begin from"),
         ({"first_step": 3, "start": Fork(PRETRAIN.at(4))}, "begins at step 3, but forks from step 4"),
@@ -88,6 +88,7 @@ def changed(step: Train, **fields: Any) -> Train:
         ),
         ({"checkpoint_every": 0}, "checkpoint_every is 0; wanted more than 0"),
         ({"block": 0}, "block is 0; wanted at least 1"),
+        ({"block": 41}, "block is 41 sequences, the whole run has 40"),
         ({"seq_len": 1}, "seq_len is 1; wanted at least 2"),
         ({"max_epochs": -1.0}, "max_epochs is -1.0; wanted more than 0"),
         ({"max_epochs": float("nan")}, "max_epochs is nan; wanted more than 0"),

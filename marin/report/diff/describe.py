@@ -51,7 +51,7 @@ def describe_step(step: Any, code: str) -> dict[str, Any]:
     execution = {
         spec.name: json.loads(json.dumps(fields.describe(getattr(step, spec.name)), default=str))
         for spec in dataclasses.fields(step)
-        if values.EXECUTION in spec.metadata and spec.name != "label"
+        if values.EXECUTION in spec.metadata and spec.name not in ("label", "beside")  # a name; a place
     }
     return {
         "op": step.op,
