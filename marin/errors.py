@@ -4,7 +4,7 @@ MarinError
 ├── ExperimentError          what the experiment file says cannot be meant
 │   ├── UnencodableValue     a field has no canonical encoding, so it cannot be part of an identity
 │   ├── BadField             a field's value makes no sense (also: unknown or missing fields)
-│   ├── UnseenCode           a step's code finds code in a way that no analysis follows
+│   ├── UnseenCode           a step's code holds a value that exists only in this process
 │   ├── PatchedCode          this process runs other code than the files say
 │   ├── CyclicSteps          a step depends on itself
 │   └── LabelClash           two different steps claim one label

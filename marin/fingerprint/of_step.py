@@ -172,7 +172,7 @@ class Fingerprinter:
         fingerprint = CodeFingerprint(
             units={name: units[name][1] for name in sorted(units)},
             packages=dict(sorted(packages.items())),
-            opaque=tuple(sorted({text for part in parts.values() for text, _ in part.unit.notes})),
+            opaque=tuple(sorted({text for part in parts.values() for text in part.unit.notes})),
             sources={name: units[name][0] for name in sorted(units)},
             loaded=frozenset(module.name for module in reached.loaded),
             environment=frozenset(name for part in lab for name in part.unit.piece.environment) | named,
@@ -182,14 +182,11 @@ class Fingerprinter:
         return _Answer(fingerprint, code, methods)
 
     def _refuse(self, cls: type, parts: Mapping[Key, Part], sourceless: SourcelessCode) -> None:
-        notes = {text for part in parts.values() for text, refused in part.unit.notes if refused}
-        if notes or sourceless.problems:
-            lines = [*sorted(notes), *dict.fromkeys(sourceless.problems)]
+        if sourceless.problems:
             raise UnseenCode(
-                f"{cls.__qualname__}: a change of what its code does here could be missed:\n  "
-                + "\n  ".join(lines)
-                + "\nName what it can be where it is done, with @reaches(module, function, …) from "
-                "marin on that function; @reaches() if it is nothing of the project"
+                f"{cls.__qualname__}: no other process could make this:\n  "
+                + "\n  ".join(dict.fromkeys(sourceless.problems))
+                + "\nMake it a field of the step, or define it at the top level of a module"
             )
         if self._live is not None:
             found = self._live.differences({key: part.unit for key, part in parts.items()})

@@ -15,8 +15,8 @@ def reaches[T](*code: object) -> Callable[[T], T]:
         def load(name: str) -> Plugin:
             return sys.modules[name].PLUGIN
 
-    ``@reaches()`` promises that it finds nothing of the project, only installed packages. Without either, a
-    step whose code does such a thing is refused, because a change could be missed.
+    ``@reaches()`` promises that it finds nothing of the project, only installed packages. Without either, functions
+    and files are seen when they run or are read, and a note says that a constant found so is not.
     """
     del code
 

@@ -93,24 +93,28 @@ def build(scale: Scale) -> Experiment:
 if __name__ == "__main__":
     executor_main(build)
 '''
-PLUGINS = '''
-"""Exp 3: whose plugin?"""
-import sys
+CAPTURED = '''
+"""Exp 3: how long is it?"""
 from marin import Artifact, Context, Experiment, ExecutorStep, Scale, executor_main
 
 
 class Said(Artifact, kind="said"):
     letters: int
-def load(name): return sys.modules[name].PLUGIN
-class Shout(ExecutorStep[Said], op="shout"):
-    plugin: str
 
-    def run(self, ctx: Context) -> Said:
-        return Said(letters=len(load(self.plugin)("text")))
+
+def score_with(scorer):
+    class Score(ExecutorStep[Said], op="score"):
+        def run(self, ctx: Context) -> Said:
+            return Said(letters=scorer.count("text"))
+    return Score
+
+
+class Counter:
+    def count(self, text): return len(text)
 
 
 def build(scale: Scale) -> Experiment:
-    return Experiment(issue=3, question=__doc__, results={"loud": Shout(plugin="plugins.loud", label="loud")})
+    return Experiment(issue=3, question=__doc__, results={"score": score_with(Counter())(label="score")})
 
 
 if __name__ == "__main__":
@@ -185,7 +189,7 @@ def make(forks: Forks, folder: Path) -> Lab:
     (readme,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.S | re.M)
     files = {
         "experiments/exp1.py": readme, "experiments/exp1_split.py": tutorial, "experiments/exp1529_mantis.py": MANTIS,
-        "experiments/exp2_own.py": OWN, "experiments/exp3_plugins.py": PLUGINS,
+        "experiments/exp2_own.py": OWN, "experiments/exp3_score.py": CAPTURED,
         "experiments/__init__.py": "", "lib/__init__.py": "", "lib/steps.py": STEPS,
         "README.md": (ROOT / "README.md").read_text(), ".gitignore": "store\n.venv\n",
         "data/a.jsonl": '{"text": "one"}\n', "data/b.jsonl": '{"text": "two"}\n', "release/data.txt": "2\n",

@@ -253,7 +253,7 @@ TABLE: dict[str, Page] = {
         codes={
             f"marin run {SPLIT} --backend inline": Exit.DRIFT,
             "marin run experiments/exp2_own.py": Exit.DRIFT,
-            "marin plan experiments/exp3_plugins.py": Exit.EXPERIMENT,
+            "marin plan experiments/exp3_score.py": Exit.EXPERIMENT,
         },
         before={
             f"marin run {SPLIT} --backend inline": split_drifted,

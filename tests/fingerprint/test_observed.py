@@ -15,10 +15,11 @@ from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
-import ctypes, glob, importlib, os, pickle, pkgutil, runpy, subprocess, sys
+import ctypes, glob, importlib, io, os, pickle, pkgutil, runpy, subprocess, sys
 from os.path import dirname
 from pathlib import Path
 
+import joblib
 import numpy as np
 
 from marin import Context, ExecutorStep
@@ -31,6 +32,8 @@ import lib.pickled
 import lib.texts
 
 HERE = dirname(__file__)
+sys.path.append(HERE + "/tops")
+from at_top import LIMIT
 MODE = os.environ.get("TOY_MODE", "plain")
 AT_IMPORT = Path("data/at_import.txt").read_text()
 
@@ -108,21 +111,31 @@ IDIOMS = {
     "map_import": Idiom(
         "return [m.f() for m in map(importlib.import_module, ['by_map'])]", "by_map.py", "by_map.f changed"
     ),
-    "builtin_import": Idiom("i = __import__\nreturn i('by_builtin').f()", "by_builtin.py", "by_builtin.f changed"),
+    "builtin_import": Idiom("return __import__('by_' + 'builtin').f()", "by_builtin.py", "by_builtin.f changed"),
     "helper_of_helper": Idiom("return load('by_two').f()", "by_third.py", "by_third.g changed"),
-    "exec_alias": Idiom(
-        "e = exec\nspace = {}\ne(open(HERE + '/data/code.txt').read(), space)\nreturn space['X']",
+    "exec_of_a_file": Idiom(
+        "space = {}\nexec(open(HERE + '/data/code.txt').read(), space)\nreturn space['X']",
         "data/code.txt",
         "data/code.txt changed",
     ),
     "sys_modules": Idiom("return sys.modules.get('lib.loaded').f()", "lib/loaded.py", "lib.loaded.f changed"),
-    "run_path": Idiom("r = runpy.run_path\nreturn r(HERE + '/by_path.py')['X']", "by_path.py", "by_path.X changed"),
-    "pickle": Idiom("l = pickle.loads\nreturn l(b'cby_pickle\\nf\\n.')()", "by_pickle.py", "by_pickle.f changed"),
+    "run_path": Idiom("return runpy.run_path(HERE + '/by_path.py')['X']", "by_path.py", "by_path.X changed"),
+    "pickle": Idiom("return pickle.loads(b'cby_pickle\\nf\\n.')()", "by_pickle.py", "by_pickle.f changed"),
     "pickled_constant": Idiom(
-        "l = pickle.loads\nreturn l(b'clib.pickled\\nK\\n.')", "lib/pickled.py", "lib.pickled.K changed"
+        "return pickle.loads(b'clib.pickled\\nK\\n.')", "lib/pickled.py", "lib.pickled.K changed"
     ),
+    "joblib": Idiom("return joblib.load(io.BytesIO(b'cby_joblib\\nf\\n.'))()", "by_joblib.py", "by_joblib.f changed"),
+    "numpy_pickle": Idiom(
+        "return np.load(io.BytesIO(b'cby_numpy\\nK\\n.'), allow_pickle=True)", "by_numpy.py", "by_numpy.K changed"
+    ),
+    "sys_path": Idiom(
+        "sys.path.append(HERE + '/plugs')\nfrom on_path import K\nreturn K",
+        "plugs/on_path.py",
+        "on_path.K changed",
+    ),
+    "sys_path_at_top": Idiom("return LIMIT", "tops/at_top.py", "at_top.LIMIT changed"),
     "text_that_imports": Idiom(
-        "e = exec\nspace = {}\ne('from lib.' + 'texts import K', space)\nreturn space['K']",
+        "space = {}\nexec('from lib.' + 'texts import K', space)\nreturn space['K']",
         "lib/texts.py",
         "lib.texts.K changed",
     ),
@@ -153,8 +166,18 @@ FILES = {
     "lib/texts.py": "K = 1\n",
     **{
         f"{name}.py": "K = 1\n\ndef f():\n    return 1\n"
-        for name in ("by_alias", "by_constant", "by_map", "by_builtin", "by_pickle")
+        for name in (
+            "by_alias",
+            "by_constant",
+            "by_map",
+            "by_builtin",
+            "by_pickle",
+            "by_joblib",
+            "by_numpy",
+            "plugs/on_path",
+        )
     },
+    "tops/at_top.py": "LIMIT = 1\n",
     "by_two.py": "from by_third import g\n\ndef f():\n    return g()\n",
     "by_third.py": "def g():\n    return 1\n",
     "by_path.py": "X = 1\n",
@@ -280,6 +303,7 @@ def test_the_value_of_a_variable_is_nowhere_in_the_store(observed: Project, tmp_
     ]
 
 
+OF_HEAD = ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt", "tops/at_top.py")
 LIBRARY = """
 class Load(ExecutorStep[Blob], op="load"):
     def run(self, ctx: Context) -> Blob:
@@ -293,9 +317,9 @@ class Load(ExecutorStep[Blob], op="load"):
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to compile a library with")
 def test_a_library_that_is_loaded(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", HEAD + LIBRARY + TAIL.format(results='"load": Load(label="x")'))
-    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+    for name in OF_HEAD:
         place(project, name).parent.mkdir(exist_ok=True)
-        place(project, name).write_text("")
+        place(project, name).write_text(FILES[name])
 
     def compiled(number: int) -> None:
         source = tmp_path / "fast.c"
@@ -324,9 +348,9 @@ class Lazy(ExecutorStep[Blob], op="lazy"):
 def test_what_only_an_import_runs_does_not_count(tmp_path: Path) -> None:
     """A class or decorator of a module of which run() uses something else."""
     project = Project(tmp_path / "project", HEAD + LAZY + TAIL.format(results='"lazy": Lazy(label="x")'))
-    for name in ("lib/loaded.py", "lib/pickled.py", "lib/texts.py", "data/at_import.txt"):
+    for name in OF_HEAD:
         place(project, name).parent.mkdir(exist_ok=True)
-        place(project, name).write_text("")
+        place(project, name).write_text(FILES[name])
     lazy = project.folder / "lib/lazy.py"
     lazy.write_text(
         "def mark(f):\n    return f\n\n\n@mark\ndef other():\n    return 1\n\n\n"

@@ -1,4 +1,4 @@
-"""Where a change could be missed, the step is refused, and the error says where, why and what to do."""
+"""What is refused: what only this process could make. And what of a step's code is noted as perhaps unseen."""
 
 import pytest
 
@@ -10,7 +10,8 @@ PLUGIN = "from lib.registry import TABLE\n\ndef mine(x):\n    return x\n\nTABLE[
 LATE = "\nimport lib.plugin\n"  # the experiment imports it, the operator's code does not
 
 
-def refused(name: str, body: str, says: str, top: str = "", **other) -> Seen:
+def reads(name: str, body: str, says: str = "", top: str = "", **other) -> Seen:
+    """says: what is noted, "" for nothing."""
     return Seen(name, body, top, new=says, **other)
 
 
@@ -22,59 +23,10 @@ def patched(name: str, says: str, top: str, build: str, **other) -> Seen:
 
 
 CASES = [
-    refused("__import__", "return __import__(ctx.name).f()", "finds code by a computed name (__import__)"),
-    refused(
-        "sys.modules", "import sys\n        return sys.modules[ctx.name].f()", "whose name is computed (sys.modules)"
-    ),
-    refused(
-        "pydoc.locate",
-        "import pydoc\n        return pydoc.locate(ctx.name)()",
-        "op.py:10: Step finds code by a computed name (pydoc.locate)",
-    ),
-    refused(
-        "entry points",
-        "from importlib.metadata import entry_points\n        return entry_points(group='x')",
-        "finds code through entry points",
-    ),
-    refused("exec", "exec(ctx.text)", "executes text (exec)"),
-    refused("compile", "return compile(ctx.text, '', 'exec')", "compiles text (compile)"),
-    refused(
-        "python -c",
-        "import sys\n        return [sys.executable, '-c', ctx.text]",
-        "runs a program whose text is computed",
-    ),
-    refused(
-        "python -m",
-        "import sys\n        return [sys.executable, '-m', ctx.name]",
-        "runs a module whose name is computed",
-    ),
-    refused(
-        "pickle",
-        "import pickle\n        return pickle.load(ctx)",
-        "unpickles: the classes named in the data are not seen",
-    ),
-    refused("numpy with pickles", "import numpy as np\n        return np.load(ctx, allow_pickle=True)", "unpickles"),
-    refused(
-        "sys.path", "import sys\n        sys.path.insert(0, 'x')", "changes sys.path: modules found there are not seen"
-    ),
-    refused("sys.path by slice", "import sys\n        sys.path[:0] = ['x']", "changes sys.path"),
-    refused(
-        "raw code", "import types\n        return types.FunctionType(ctx.code, {})", "builds a function out of raw code"
-    ),
-    refused(
-        "a name that nothing binds", "return conjured(1)", "op.py:9: Step uses conjured, which nothing in op binds"
-    ),
-    refused(
-        "a name that its module does not bind",
-        "return rules.conjured(1)",
-        "uses rules.conjured, whose source is not found",
-        "from lib import rules",
-    ),
-    refused("a module without source", "import lib.generated\n        return lib.generated.f()", "lib.generated"),
-    refused(
+    reads(
         "a captured object",
         "",
-        "Step.run uses k, a object that exists only in this process",
+        "Step.run uses k (object), which exists only in this process",
         whole=HEAD + "def make(k):\n    class Step(ExecutorStep[Tokens], op='step'):\n        def run(self, ctx):\n"
         "            return k\n    return Step()\n\ndef build():\n    return make(object())\n",
     ),
@@ -161,27 +113,6 @@ CASES = [
 ]
 
 FINE = [
-    # What is seen while it runs
-    refused("import by a name from outside", "import importlib\n        importlib.import_module(ctx.name)", ""),
-    refused("import by the name of a field", "import importlib\n        importlib.import_module(self.name)", ""),
-    refused("a file by its path", "import runpy\n        runpy.run_path(ctx.path)", ""),
-    refused(
-        "a module from a path",
-        "from importlib.util import spec_from_file_location as s\n        return s('x', ctx.p)",
-        "",
-    ),
-    refused("modules of a computed package", "import pkgutil\n        return pkgutil.iter_modules(ctx.path)", ""),
-    refused(
-        "files of a computed package",
-        "from importlib import resources\n        return resources.files(ctx.name) / 'x'",
-        "",
-    ),
-    refused(
-        "every file of the project",
-        "return (HERE / ctx.name).read_text()",
-        "",
-        "from pathlib import Path\nHERE = Path(__file__).parent",
-    ),
     patched(
         "a comment added after it was imported",
         "",
@@ -215,46 +146,81 @@ FINE = [
         "import functools\ndef use():\n    return slow(1)\n@functools.cache\ndef slow(x):\n    return x",
         "pass",
     ),
-    refused(
-        "an import that the code does without",
-        "return fast",
-        "",
-        "try:\n    from lib.generated import fast\nexcept ImportError:\n    fast = None",
+]
+
+NOTED = [
+    reads("__import__", "return __import__(ctx.name).f()", "finds code by a computed name (__import__)"),
+    reads("sys.modules", "import sys\n        return sys.modules[ctx.name].K", "name is computed (sys.modules)"),
+    reads(
+        "pydoc.locate",
+        "import pydoc\n        return pydoc.locate(ctx.name)()",
+        "op.py:10: Step finds code by a computed name (pydoc.locate)",
     ),
-    refused(
-        "an import within suppress",
-        "with suppress(ImportError):\n            from lib.generated import f\n            f()",
-        "",
-        "from contextlib import suppress",
+    reads("exec", "exec(ctx.text)", "executes text (exec)"),
+    reads("compile", "return compile(ctx.text, '', 'exec')", "compiles text (compile)"),
+    reads("python -c", "import sys\n        return [sys.executable, '-c', ctx.text]", "program whose text is computed"),
+    reads("a name that nothing binds", "return conjured(1)", "op.py:9: Step uses conjured, which nothing in op binds"),
+    reads(
+        "a name that its module does not bind",
+        "return rules.conjured(1)",
+        "uses rules.conjured, whose source is not found",
+        "from lib import rules",
     ),
-    refused(
+    reads("a module without source", "import lib.generated\n        return lib.generated.f()", "lib.generated"),
+]
+
+CLEAR = [
+    reads("unpickling", "import pickle, joblib\n        return pickle.load(ctx), joblib.load(ctx)"),
+    reads("numpy with pickles", "import numpy as np\n        return np.load(ctx, allow_pickle=True)"),
+    reads("a longer import path", "import sys\n        sys.path.append('x')\n        sys.path[:0] = ['x']"),
+    reads("python -m", "import sys\n        return [sys.executable, '-m', ctx.name]"),
+    reads(
+        "what every module has",
+        "return rules.__file__, rules.__doc__, rules.__name__, __doc__",
+        "",
+        "from lib import rules",
+    ),
+    reads(
+        "settings of this machine",
+        "return LIMIT",
+        "",
+        "LIMIT = 3\ntry:\n    from local_settings import *\nexcept ImportError:\n    pass",
+        files={"local_settings.py": "LIMIT = 5\n"},
+    ),
+    reads(
+        "declared",
+        "return load(ctx.name)",
+        "",
+        "from marin import reaches\n@reaches()\ndef load(name):\n    exec(name)",
+    ),
+    reads(
         "type parameters",
         "return first([1])",
         "",
         "def first[T](x: list[T]) -> T:\n    made: list[T] = [T]\n    return x[0]",
     ),
-    refused(
+    reads(
         "super and __class__",
         "return K().f()",
         "",
         "class K:\n    def f(self):\n        return __class__, super().__init__(), __name__",
     ),
-    refused(
+    reads(
         "a name of the class body",
         "return K.b",
         "",
         "class K:\n    a = 1\n    b = a + 1\n    @property\n"
         "    def c(self): return 1\n    @c.setter\n    def c(self, x): pass",
     ),
-    refused("names from a star of a package", "return sqrt(array([4]))", "", "from math import *\nfrom numpy import *"),
-    refused("a list of arguments that is no Python", "return ['git', 'commit', '-m', ctx.text]", ""),
+    reads("names from a star of a package", "return sqrt(array([4]))", "", "from math import *\nfrom numpy import *"),
+    reads("a list of arguments that is no Python", "return ['git', 'commit', '-m', ctx.text]", ""),
 ]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
-    every = [*CASES, *FINE]
+    every = [*CASES, *FINE, *NOTED, *CLEAR]
     projects = [write(folder / str(number), case.project()) for number, case in enumerate(every)]
     return dict(zip((case.name for case in every), read_each(projects), strict=True))
 
@@ -265,6 +231,12 @@ def test_it_is_refused_and_named(found, case):
     assert case.new in found[case.name].opaque[0]
 
 
-@pytest.mark.parametrize("case", FINE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*FINE, *NOTED, *CLEAR], ids=lambda case: case.name)
 def test_it_is_not_refused(found, case):
     assert not isinstance(found[case.name], Refused), found[case.name].opaque
+
+
+@pytest.mark.parametrize("case", [*NOTED, *CLEAR], ids=lambda case: case.name)
+def test_what_may_not_be_seen_is_noted_and_nothing_else(found, case):
+    opaque = found[case.name].opaque
+    assert (len(opaque) == 1 and case.new in opaque[0]) if case.new else not opaque, opaque

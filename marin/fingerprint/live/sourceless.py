@@ -98,7 +98,7 @@ class SourcelessCode:
             for used in sorted(_globals(function.__code__)):
                 if used in function.__globals__:
                     lines += self._value(name, used, function.__globals__[used])
-            self._imports(function.__code__, name)
+            self._imports(function.__code__)
         return lines
 
     def _value(self, owner: str, name: str, value: Any) -> list[str]:
@@ -123,8 +123,7 @@ class SourcelessCode:
             if isinstance(value, logging.Logger):
                 return []
             self.problems.append(
-                f"{owner} uses {name}, a {type(cast(object, value)).__qualname__} that exists only in this process; "
-                "make it a field of the step, or define it at the top level of a module"
+                f"{owner} uses {name} ({type(cast(object, value)).__qualname__}), which exists only in this process"
             )
             return []
 
@@ -157,15 +156,12 @@ class SourcelessCode:
             self.packages.add(top)
         return [f"{name} is {value.__name__}"]
 
-    def _imports(self, code: CodeType, owner: str) -> None:
+    def _imports(self, code: CodeType) -> None:
         """Modules that conjured code imports when it runs."""
         instructions = [each for part in (code, *inner_codes(code)) for each in dis.get_instructions(part)]
         for name in [str(each.argval) for each in instructions if each.opname == "IMPORT_NAME"]:
-            module = sys.modules.get(name)
-            if module is not None:
+            if (module := sys.modules.get(name)) is not None:  # of others we hear when they are imported
                 self._module(name, module)
-            elif name.split(".")[0] not in sys.stdlib_module_names:
-                self.problems.append(f"{owner} imports {name} when it runs; import it at the top, so that it is seen")
 
 
 def file_of(value: FunctionType | type) -> str:

@@ -16,8 +16,6 @@ from marin.fingerprint.source.references import ANY, SCRIPT
 from marin.fingerprint.source.scopes import Reference
 
 _BUILTINS = frozenset(dir(builtins))
-_GIVEN = frozenset({"__file__", "__name__", "__package__", "__spec__", "__loader__", "__path__", "__builtins__"})
-_GIVEN_IN_CLASS = frozenset({"__qualname__", "__module__", "__class__", "__doc__", "__annotations__", "__dict__"})
 _CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
 
 
@@ -33,7 +31,7 @@ class Definition(NamedTuple):
     by a computed name. script: the same, run with -m. compiled: one that is no Python source.
     package: outside the project; name is dotted. engine: name is the symbol.
     missing: a local module has no such name, or no such source. unbound: nothing binds the name.
-    used: how many attributes of the reference were consumed on the way. sure: the code cannot go on without it.
+    used: how many attributes of the reference were consumed on the way.
     """
 
     kind: Kind
@@ -41,7 +39,6 @@ class Definition(NamedTuple):
     name: str
     used: int = 0
     installed: bool = True
-    sure: bool = True
 
 
 class Resolver:
@@ -98,15 +95,14 @@ class Resolver:
                     yield found
 
     def definitions(self, reference: Reference, module: Module) -> list[Definition]:
-        """Every definition that the reference may mean; none for a builtin."""
+        """Every definition that the reference may mean; none for a builtin, and for what Python gives to each module
+        or class (``__file__``)."""
         if reference.start is not None:
             return self._follow(reference.start, module, reference.attributes, 0, set())
-        found = self._named(module, reference.name, reference.attributes, 0, set())
-        if found or reference.name in _BUILTINS or reference.name in _GIVEN:
-            return found
-        if reference.scope and reference.name in _GIVEN_IN_CLASS:
-            return found
-        return self._unbound(module, reference.name)
+        name = reference.name
+        found = self._named(module, name, reference.attributes, 0, set())
+        known = name in _BUILTINS or name in module.imports or _is_given(name)
+        return found if found or known else self._unbound(module, name)
 
     def find_mention(self, text: str, module: Module) -> list[Definition]:
         """What a string like "lib.rules.keep" or "lib.rules:keep" names in the project; none for any other string."""
@@ -173,17 +169,13 @@ class Resolver:
         if not isinstance(where, Path):
             dotted = ".".join(filter(None, target[:2]))
             if where == "absent":
-                return [Definition("missing", importer, dotted, used, sure=not target.optional)]
+                return [Definition("missing", importer, dotted, used)]
             kind = "stdlib" if where == "stdlib" else "package"
             return [Definition(kind, None, dotted, used, where != "nowhere")]
         module = self.module(where)
         if not target.symbol:
-            found = self._attributes(module, attributes, used, seen)
-        else:
-            found = self._attributes(module, (target.symbol, *attributes), used - 1, seen)
-        if target.optional:
-            return [each._replace(sure=False) if each.kind == "missing" else each for each in found]
-        return found
+            return self._attributes(module, attributes, used, seen)
+        return self._attributes(module, (target.symbol, *attributes), used - 1, seen)
 
     def _attributes(
         self, module: Module, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
@@ -206,13 +198,17 @@ class Resolver:
         below = self.locator.submodule(module.path, name)
         if below is not None:
             return self._attributes(self.module(below), tuple(rest), used + 1, seen)
-        if name.startswith("__") and name.endswith("__"):
+        if _is_given(name):
             return []
         if "__getattr__" in module.bindings:
             return [_unit(module, "__getattr__", used + 1)]
         if self._conjured(module):
             return [Definition("dynamic", module, "", used)]
         return [Definition("missing", module, name, used + 1)]
+
+
+def _is_given(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
 
 
 def _unit(module: Module, name: str, used: int) -> Definition:

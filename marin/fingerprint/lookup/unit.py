@@ -53,8 +53,7 @@ class Unit:
 
     named: what its annotations name. handed: classes given to calls that may look into them. loads: modules that it
     imports. packages: versions by distribution; tops: the modules of these. inspected: a base or decorator of a package
-    may read its annotations and docstrings. notes: what is not seen, or covered only by counting much, with whether
-    that is refused, because a change could be missed.
+    may read its annotations and docstrings. notes: what is not seen, or covered only by counting much.
     """
 
     text: str
@@ -65,5 +64,5 @@ class Unit:
     loads: dict[Module, None] = field(default_factory=dict[Module, None])
     packages: dict[str, str] = field(default_factory=dict[str, str])
     tops: set[str] = field(default_factory=set[str])
-    notes: dict[tuple[str, bool], None] = field(default_factory=dict[tuple[str, bool], None])
+    notes: dict[str, None] = field(default_factory=dict[str, None])
     inspected: bool = False

@@ -74,8 +74,8 @@ class Units:
     def _resolved(self, key: Key) -> Unit:
         piece, module = self.piece(key), key.module
         unit = Unit(piece.text, piece, named=dict.fromkeys(self.classes(piece.named, module)))
-        for line, what, refused in piece.notes:
-            _note(unit, key, line, what, refused=refused)
+        for line, what in piece.notes:
+            _note(unit, key, line, what)
         labels: dict[str, None] = {}
         for reference in piece.references:
             for found in self.resolver.definitions(reference, module):
@@ -97,11 +97,9 @@ class Units:
         if found.kind == "dynamic":
             _note(unit, key, reference.line, f"takes a computed name from {_named(found)}; all of it is counted")
         elif found.kind == "missing":
-            what = f"uses {chain}, whose source is not found"
-            _note(unit, key, reference.line, what, refused=found.sure and not reference.declared)
+            _note(unit, key, reference.line, f"uses {chain}, whose source is not found")
         elif found.kind == "unbound":
-            what = f"uses {chain}, which nothing in {key.module.name} binds"
-            _note(unit, key, reference.line, what, refused=not reference.declared)
+            _note(unit, key, reference.line, f"uses {chain}, which nothing in {key.module.name} binds")
         elif found.kind == "package" and reference.role in (Role.BASE, Role.DECORATOR):
             unit.inspected |= found.name.split(".")[0] not in INDIFFERENT
         elif found.kind == "unit" and reference.role is Role.DECORATOR:
@@ -146,8 +144,8 @@ def _file_unit(path: Path) -> Unit:
     return Unit(text, UnitSource(text))
 
 
-def _note(unit: Unit, key: Key, line: int, what: str, *, refused: bool = False) -> None:
-    unit.notes[f"{_place(key.module)}:{line}: {key.name} {what}", refused] = None
+def _note(unit: Unit, key: Key, line: int, what: str) -> None:
+    unit.notes[f"{_place(key.module)}:{line}: {key.name} {what}"] = None
 
 
 def _chain(reference: Reference, found: Definition) -> str:

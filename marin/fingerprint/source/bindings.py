@@ -9,7 +9,6 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
-_GO_ON = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "AttributeError"})
 
 
 def bound_names(node: ast.stmt, *, walrus: bool = True) -> list[str]:
@@ -89,16 +88,6 @@ def is_effect(node: ast.stmt) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         return any(isinstance(t, (ast.Attribute, ast.Subscript)) for target in targets for t in ast.walk(target))
     return isinstance(node, (ast.Delete, ast.Assert, ast.Raise, ast.For, ast.While, ast.With, ast.Match))
-
-
-def goes_on_without(node: ast.stmt) -> bool:
-    """Whether what stands in this statement's body may fail to be imported, and the code copes."""
-    if isinstance(node, ast.If):
-        return True
-    if not isinstance(node, ast.Try):
-        return isinstance(node, ast.With) and "suppress" in ast.unparse(node.items[0])
-    caught = [part for handler in node.handlers for part in ast.walk(handler.type or ast.Name("Exception"))]
-    return any(isinstance(part, ast.Name) and part.id in _GO_ON for part in caught)
 
 
 def run_at_once(node: ast.stmt) -> Iterator[ast.expr]:

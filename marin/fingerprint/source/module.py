@@ -14,7 +14,6 @@ from marin.fingerprint.source.bindings import (
     DEFINITIONS,
     bound_names,
     branches,
-    goes_on_without,
     is_effect,
     is_main_guard,
     leaves,
@@ -31,11 +30,10 @@ TYPING = ("typing", "typing_extensions")
 
 
 class Target(NamedTuple):
-    """Where an import leads: a module, or a name in one. optional: the code copes where it is not there."""
+    """Where an import leads: a module, or a name in one."""
 
     module: str
     symbol: str = ""
-    optional: bool = False
 
 
 class Announcement(NamedTuple):
@@ -56,10 +54,10 @@ class Announcement(NamedTuple):
 class Aside:
     """What normalising takes from a function or class: it counts where something reads it, or says where names lead.
 
-    imports: inside of it, with whether the code does without. annotations: with what they annotate.
+    imports: inside of it. annotations: with what they annotate.
     """
 
-    imports: list[tuple[ast.stmt, bool]] = field(default_factory=list[tuple[ast.stmt, bool]])
+    imports: list[ast.stmt] = field(default_factory=list[ast.stmt])
     annotations: list[tuple[str, ast.expr]] = field(default_factory=list[tuple[str, ast.expr]])
     docstring: str | None = None
     type_params: tuple[str, ...] = ()
@@ -94,19 +92,19 @@ class Module:
     import_lines: list[tuple[range, list[str]]] = field(default_factory=list[tuple[range, list[str]]])
     aside: defaultdict[ast.AST, Aside] = field(default_factory=lambda: defaultdict(Aside))
 
-    def import_targets(self, node: ast.stmt, *, optional: bool = False) -> Iterator[tuple[str, Target]]:
+    def import_targets(self, node: ast.stmt) -> Iterator[tuple[str, Target]]:
         """(bound name, target) of one import statement; a star binds "*"."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:
-                    yield alias.asname, Target(alias.name, "", optional)
+                    yield alias.asname, Target(alias.name)
                 else:
                     top = alias.name.split(".")[0]
-                    yield top, Target(top, "", optional)
+                    yield top, Target(top)
         elif isinstance(node, ast.ImportFrom):
             start = self.absolute("." * node.level + (node.module or ""))
             for alias in node.names:
-                yield alias.asname or alias.name, Target(start, alias.name, optional)
+                yield alias.asname or alias.name, Target(start, alias.name)
 
     def loaded_by(self, node: ast.stmt) -> Iterator[Target]:
         """The modules that one import statement imports."""
@@ -179,8 +177,8 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
         for inner in node.orelse if module.type_checking(node.test) else node.body:
             _sort_in(module, inner, place)
     elif isinstance(node, (ast.If, ast.Try, ast.TryStar)):
-        for inner, optional in _imports_below(module, node):
-            _enter_import(module, inner, place, optional=optional)
+        for inner in _imports_below(module, node):
+            _enter_import(module, inner, place)
         for name in sorted({name for inner in leaves(node) for name in bound_names(inner)}):
             _bind(module, name, only(node, _binds(name)), place)
         for inner in leaves(node):
@@ -189,8 +187,8 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
         if any(is_effect(inner) for inner in leaves(node)):
             _effect(module, only(node, is_effect), place)
     elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)):
-        for inner, optional in _imports_below(module, node):
-            _enter_import(module, inner, place, optional=optional)
+        for inner in _imports_below(module, node):
+            _enter_import(module, inner, place)
         for name in bound_names(node):
             _bind(module, name, node, place)
         _effect(module, node, place)
@@ -235,12 +233,12 @@ def _exports(module: Module) -> frozenset[str] | None:
     return frozenset(names) if "__all__" in module.bindings and len(names) == len(listed) and not touched else None
 
 
-def _enter_import(module: Module, node: ast.stmt, place: int, *, optional: bool = False) -> None:
+def _enter_import(module: Module, node: ast.stmt, place: int) -> None:
     loaded = list(module.loaded_by(node))
     module.loads.extend(loaded)
     tops = dict.fromkeys(target.module.split(".")[0] for target in loaded)
     module.package_places.extend((place, top) for top in tops if top not in sys.stdlib_module_names)
-    targets = list(module.import_targets(node, optional=optional))
+    targets = list(module.import_targets(node))
     lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
     module.import_lines.append((lines, [name for name, _ in targets]))
     for name, target in targets:
@@ -250,17 +248,16 @@ def _enter_import(module: Module, node: ast.stmt, place: int, *, optional: bool 
             module.imports.setdefault(name, []).append(target)
 
 
-def _imports_below(module: Module, node: ast.stmt, optional: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+def _imports_below(module: Module, node: ast.stmt) -> Iterator[ast.stmt]:
     """Imports that run with a top-level compound statement: not in functions, not for type checkers."""
-    optional = optional or goes_on_without(node)
     for body in branches(node):
         for inner in body:
             if isinstance(inner, (ast.Import, ast.ImportFrom)):
-                yield inner, optional
+                yield inner
             elif isinstance(inner, ast.If) and module.type_checking(inner.test):
                 continue
             elif not isinstance(inner, DEFINITIONS):
-                yield from _imports_below(module, inner, optional)
+                yield from _imports_below(module, inner)
 
 
 def _changes_own(module: Module, node: ast.stmt) -> str | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 
-from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, goes_on_without
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches
 from marin.fingerprint.source.module import Module
 
 _FIELD = ast.Constant(...)
@@ -29,19 +29,17 @@ def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
     return cleaned
 
 
-def _body(
-    body: list[ast.stmt], module: Module, owner: ast.AST | None, *, fill: bool = True, optional: bool = False
-) -> list[ast.stmt]:
+def _body(body: list[ast.stmt], module: Module, owner: ast.AST | None, *, fill: bool = True) -> list[ast.stmt]:
     kept: list[ast.stmt] = []
     for node in body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             if owner is not None:
-                module.aside[owner].imports.append((node, optional))
+                module.aside[owner].imports.append(node)
         elif isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
         elif isinstance(node, ast.If) and module.type_checking(node.test) is not None:
             chosen = node.orelse if module.type_checking(node.test) else node.body
-            kept += _body(chosen, module, owner, fill=False, optional=optional)
+            kept += _body(chosen, module, owner, fill=False)
         elif isinstance(node, FUNCTIONS):
             if not any(module.is_of_typing(decorator, "overload") for decorator in node.decorator_list):
                 _function(node, module)
@@ -56,7 +54,7 @@ def _body(
                 kept.append(assigned)
         else:
             for inner in branches(node):
-                inner[:] = _body(inner, module, owner, optional=optional or goes_on_without(node))
+                inner[:] = _body(inner, module, owner)
             if isinstance(node, (ast.If, ast.For, ast.While, ast.Try)) and _is_filler(node.orelse):
                 node.orelse = []
             kept.append(node)

@@ -55,11 +55,8 @@ _BY_CALL = {
 
 
 class Note(NamedTuple):
-    """refused: a change could be missed, and nobody has said with ``@reaches`` what the code can be."""
-
     line: int
     what: str
-    refused: bool = False
 
 
 class Reader(ScopeWalker):
@@ -84,8 +81,10 @@ class Reader(ScopeWalker):
             **dict.fromkeys((ast.List, ast.Tuple), self._sequence),
         }
 
-    def _note(self, node: ast.AST, what: str, *, refused: bool = False) -> None:
-        self.notes.append(Note(getattr(node, "lineno", 0), what, refused and not self.declared))
+    def _note(self, node: ast.AST, what: str) -> None:
+        """Nothing where the author has said with ``@reaches`` what the code can be."""
+        if not self.declared:
+            self.notes.append(Note(getattr(node, "lineno", 0), what))
 
     # Names and attributes
 
@@ -116,12 +115,6 @@ class Reader(ScopeWalker):
             self.methods.update(attributes)
         for name in attributes:
             self.traits |= _BY_ATTRIBUTE.get(name, Trait.NONE)
-        prefix = ".".join(dotted.split(".")[:2])
-        if prefix in known_calls.SEARCH and self._changes(node):
-            self._note(node, f"changes {prefix}: modules found there are not seen", refused=True)
-
-    def _changes(self, node: ast.Attribute) -> bool:
-        return isinstance(node.ctx, (ast.Store, ast.Del)) or node.attr in ("append", "insert", "extend", "remove")
 
     def _constant(self, node: ast.Constant) -> None:
         held = node.value
@@ -129,13 +122,10 @@ class Reader(ScopeWalker):
             self.mentions.append((held, node.lineno))
 
     def _subscript(self, node: ast.Subscript) -> None:
-        held = self.dotted(node.value)
-        if held in known_calls.SEARCH and not isinstance(node.ctx, ast.Load):
-            self._note(node, f"changes {held}: modules found there are not seen", refused=True)
-        if held == "sys.modules" and isinstance(node.ctx, ast.Load):
+        if self.dotted(node.value) == "sys.modules" and isinstance(node.ctx, ast.Load):
             name = self.text_of(node.slice)
             if name is None:
-                self._note(node, "takes a module whose name is computed (sys.modules)", refused=True)
+                self._note(node, "takes a module whose name is computed (sys.modules)")
             else:
                 self.refer_to(name, node.lineno)
         self.children(node.value, node.slice)
@@ -162,11 +152,7 @@ class Reader(ScopeWalker):
             return True
         if called in known_calls.IMPORTERS or called in known_calls.LOCATORS:
             return self._runs_named(node, called)
-        if called in known_calls.REFUSED:
-            self._note(node, f"{known_calls.REFUSED[called]} ({called})", refused=True)
-        elif called == "numpy.load" and any(_is_true(word, "allow_pickle") for word in node.keywords):
-            self._note(node, "unpickles: the classes named in the data are not seen (numpy.load)", refused=True)
-        elif called == "globals" or (called == "vars" and not node.args):
+        if called == "globals" or (called == "vars" and not node.args):
             self._note(node, f"uses {called}(); everything in the module is counted")
             self.refer_to(self.module.name, node.lineno)
         elif called == "getattr" and len(node.args) >= 2:
@@ -206,7 +192,7 @@ class Reader(ScopeWalker):
                 self._note(node, "evaluates text (eval); everything in the module is counted")
                 self.refer_to(self.module.name, node.lineno)
         elif not (called == "exec" and isinstance(text, ast.Call) and self.dotted(text.func) == "compile"):
-            self._note(node, f"{known_calls.RUNS_TEXT[called]} ({called})", refused=True)
+            self._note(node, f"{known_calls.RUNS_TEXT[called]} ({called})")
         return False
 
     def _follow_text(self, node: ast.expr, text: str) -> None:
@@ -245,7 +231,7 @@ class Reader(ScopeWalker):
         name = self._imported_by(node)
         if name is None:
             if called in known_calls.UNHEARD:
-                self._note(node, f"finds code by a computed name ({called})", refused=True)
+                self._note(node, f"finds code by a computed name ({called})")
             return False
         if called in known_calls.LOCATORS:
             self.mentions.append((name, node.lineno))
@@ -281,18 +267,13 @@ class Reader(ScopeWalker):
                 self.refer_to(text, node.lineno, (SCRIPT,))
             elif self._is_python(node.elts[0]) and text is not None:
                 self._follow_text(node, text)
-            elif self._is_python(node.elts[0]):
-                name = "module whose name" if flag.value == "-m" else "program whose text"
-                self._note(node, f"runs a {name} is computed (python {flag.value})", refused=True)
+            elif self._is_python(node.elts[0]) and flag.value == "-c":
+                self._note(node, "runs a program whose text is computed (python -c)")
             return
 
     def _is_python(self, node: ast.expr) -> bool:
         name = node.value if isinstance(node, ast.Constant) else ""
         return self.dotted(node) == "sys.executable" or (isinstance(name, str) and "python" in name)
-
-
-def _is_true(word: ast.keyword, name: str) -> bool:
-    return word.arg == name and not (isinstance(word.value, ast.Constant) and not word.value.value)
 
 
 def annotation_names(annotations: list[ast.expr]) -> tuple[Reference, ...]:

@@ -26,7 +26,7 @@ class Reference(NamedTuple):
     """``name.attributes`` is used. start: where the name leads if the unit imports it itself.
 
     scope: the function or class in the unit that uses it.
-    at_import: used when the module is imported, not when a function is called. declared: inside ``@reaches``.
+    at_import: used when the module is imported, not when a function is called.
     """
 
     name: str
@@ -36,7 +36,6 @@ class Reference(NamedTuple):
     line: int
     role: Role = Role.USE
     at_import: bool = False
-    declared: bool = False
 
 
 @dataclass
@@ -167,10 +166,7 @@ class ScopeWalker:
         self._add(module, attributes, target, line)
 
     def _add(self, name: str, attributes: tuple[str, ...], target: Target | None, line: int) -> None:
-        declared = self.declared > 0
-        self.references.append(
-            Reference(name, attributes, target, self.label, line, self.role, self.at_import, declared)
-        )
+        self.references.append(Reference(name, attributes, target, self.label, line, self.role, self.at_import))
 
     def _global(self, node: ast.Global) -> None:
         """Python has it stand before any use. What is imported under such a name is used from elsewhere."""
@@ -192,9 +188,9 @@ class ScopeWalker:
     def enter(self, node: ast.AST, kind: Literal["function", "class"], name: str, body: list[ast.stmt]) -> Scope:
         outer = self.scopes[-1].label + "." if self.scopes and self.scopes[-1].label else ""
         scope = Scope(kind, outer + name, body)
-        for statement, optional in self.module.aside[node].imports:
+        for statement in self.module.aside[node].imports:
             self.loads.extend(self.module.loaded_by(statement))
-            for bound, target in self.module.import_targets(statement, optional=optional):
+            for bound, target in self.module.import_targets(statement):
                 scope.imports.setdefault(bound, []).append(target)
         for statement in body:
             scope.bound.update(bound_names(statement, walrus=self.module.walrus))

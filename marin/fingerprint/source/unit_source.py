@@ -78,7 +78,7 @@ def analyse(module: Module, name: str) -> UnitSource:
         notes=tuple(dict.fromkeys(reader.notes)),
         mentions=tuple(dict.fromkeys(reader.mentions)),
         methods=frozenset(reader.methods),
-        shape=_shape(statements[0], name) if len(statements) == 1 else None,
+        shape=_shape(statements[0], name, module) if len(statements) == 1 else None,
         traits=_traits(statements, name, text, reader, _imported_names(reader, module)),
         environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text else (),
     )
@@ -126,7 +126,9 @@ def _order(module: Module, name: str, reader: Reader) -> list[str]:
     return lines
 
 
-def _shape(node: ast.stmt, name: str) -> Shape:
+def _shape(node: ast.stmt, name: str, module: Module) -> Shape:
+    if name in module.imports or module.stars:  # either may bind it too
+        return Shape()
     if isinstance(node, DEFINITIONS) and node.name != name:  # which binds it with ``global``
         return Shape()
     if isinstance(node, FUNCTIONS):
