@@ -22,7 +22,7 @@ import contextlib, runpy, sys
 import marin.executor.attempt as attempt
 from marin.fingerprint.observation.observation import Observation
 from marin.store.record import Observed
-attempt.observing = lambda scope, covered: contextlib.nullcontext(Observation(scope=scope))
+attempt.observing = lambda scope, *_: contextlib.nullcontext(Observation(scope=scope))
 attempt.describe = lambda *_: Observed()
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")

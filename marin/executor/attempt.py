@@ -82,10 +82,11 @@ def attempt(
                 code = check_code(job)
                 context.input_check.begin()
                 outside = context.outside = must_be_planned(step, job.outside)
+                scope = replace(scope_of(type(step), job.prefix), code=frozenset(code.units))
                 covered = functools.partial(executed().covered, code=code)
                 logger.debug("%s runs %.2f s after its lease", step.name, time.time() - started)
                 with capture(store, log), context.staged():
-                    with observing(scope_of(type(step), job.prefix), covered) as seen:
+                    with observing(scope, covered, executed().keeps) as seen:
                         artifact = step.run(context)
                     if not isinstance(artifact, Artifact):
                         raise StepFailed(

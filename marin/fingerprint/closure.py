@@ -63,7 +63,7 @@ class Closures:
 
     def __init__(self) -> None:
         self.units = Units()
-        self._registers = Registers(self.units)
+        self.registers = Registers(self.units)
         self._loads: dict[Module, tuple[Module, ...]] = {}
         self._parts: dict[tuple[Key, bool], Part] = {}
 
@@ -73,7 +73,7 @@ class Closures:
         queue = list(roots)
         while queue:
             self._walk(queue, reach)
-            queue = self._on_import(reach) or self._registers.found(reach.units, reach.announced)
+            queue = self._on_import(reach) or self.registers.found(reach.units, reach.announced)
             queue = queue or self._listed(reach) or self._inspect(reach)
         reach.parts = {key: self._part(key, key in reach.inspected) for key in reach.units}
         return reach
@@ -138,7 +138,7 @@ class Closures:
         if not reach.traits & Trait.LISTS_SUBCLASSES:
             return []
         classes = [key for key in reach.announced if key not in reach.units and key.module.announced[key.name].bases]
-        return [key for key in classes if not self._registers.ancestors(key).isdisjoint(reach.units)]
+        return [key for key in classes if not self.registers.ancestors(key).isdisjoint(reach.units)]
 
     def _inspect(self, reach: Reach) -> list[Key]:
         """Mark what is looked into, and go on to what its annotations name."""

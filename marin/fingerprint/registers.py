@@ -50,7 +50,7 @@ class Registers:
                 if found.kind == "package" and top in tops and top not in INDIFFERENT:
                     return True
         hooked = [base for base in self.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
-        return any(base in reached or not state.isdisjoint(self._everything(base)) for base in hooked)
+        return any(base in reached or not state.isdisjoint(self.everything(base)) for base in hooked)
 
     def _hears(self, chain: Chain, key: Key, state: set[Key], reached: Mapping[Key, Unit], *, itself: bool) -> bool:
         """itself: what is called gets the very thing that is made."""
@@ -61,11 +61,11 @@ class Registers:
             method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
             if by in reached and (method or self._units.piece(by).traits & Trait.STATE):
                 return True
-            if not state.isdisjoint(self._everything(by)):
+            if not state.isdisjoint(self.everything(by)):
                 return True
         return False
 
-    def _everything(self, key: Key) -> frozenset[Key]:
+    def everything(self, key: Key) -> frozenset[Key]:
         if key not in self._reached_by:
             seen: set[Key] = set()
             queue = [key]

@@ -177,25 +177,28 @@ def describe(
     places, digests = places_of(type(step)), Digests()
     whole = Observation(scope=seen.scope)
     whole.join(seen)
-    early = dict(seen.early)
-    while True:  # what is imported early may itself read, and name more
+    earlier, given = dict(seen.earlier), [seen.files]
+    while True:  # a module that was imported earlier may itself read, and name more
         beyond = executed().beyond(code, whole.code, whole.modules)
-        counts = [place for place in early if executed().has(place, code, beyond)]
-        for place in counts:
-            whole.take_in(early.pop(place))
+        counts = [stack for stack in earlier if executed().is_given(stack, code, beyond)]
+        for stack in counts:
+            given.append(earlier[stack].files)
+            whole.take_in(earlier.pop(stack))
         if not counts:
             break
     here = os.path.abspath(os.path.dirname(getattr(step, "beside", "")))
     local = (name.removeprefix("file://") for name in outside if "://" not in name or name[:4] == "file")
     declared = {os.path.normpath(os.path.join(here, name)) for name in local}
-    changed = {path for path, stamp in whole.files.items() if stamp_of(path) != stamp}
+    changed = {path for files in given for path, stamp in files.items() if stamp_of(path) != stamp}
     gone = {path for path in changed if _is_temporary(path, seen.scope)}  # of a program that the step started
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
+    files = [path for path in files if seen.scope.has(path, direct=True)]  # a store of the process is read earlier, too
     changed.intersection_update(files)
     if changed and not failed:
+        who = "run()" if min(changed) in seen.files else "this process, before this step,"
         raise InputChanged(
-            f"{step.name}: {min(changed)} changed after run() had opened it, so that what it made may be of the bytes "
-            "before or after. Nothing was committed; run again"
+            f"{step.name}: {min(changed)} changed after {who} had opened it, so that what it made may be of the bytes "
+            "before or after. Nothing was committed; run again, in a new process"
         )
     folders = [path for path in whole.folders if not any(each.startswith(_fixed(path)) for each in declared)]
     trees = _trees(files, [whole.scope.project, *whole.scope.left_out, *whole.own])

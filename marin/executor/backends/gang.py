@@ -22,6 +22,7 @@ from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
+from marin.fingerprint.of_step import executed
 from marin.steps.hosts import Host
 from marin.steps.resources import Accelerator
 
@@ -127,7 +128,7 @@ def _follow(follow: Callable[[Host], object], host: Host, scope: Scope) -> Obser
     """In the task on another host."""
     log_as_asked()
     try:
-        with SIGNALS.heard_by_worker(), observing(scope) as seen:
+        with SIGNALS.heard_by_worker(), observing(scope, keeps=executed().keeps) as seen:
             follow(host)
     except Exception as error:
         raise portable(error) from None

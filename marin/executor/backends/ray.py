@@ -30,6 +30,7 @@ from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
+from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
 from marin.store.layout import lease_name
 from marin.store.lease import LOOK_SECONDS, State, parse_lease
@@ -259,7 +260,7 @@ def map_on_ray(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> 
 
     def call(item: Any) -> tuple[Any, Observation]:
         try:
-            with observing(scope) as seen:
+            with observing(scope, keeps=executed().keeps) as seen:
                 result = work(item)
         except Exception as error:
             raise portable(error) from None

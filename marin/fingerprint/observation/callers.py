@@ -9,7 +9,7 @@ import os
 from types import FrameType
 from typing import NamedTuple
 
-from marin.fingerprint.observation.observation import CodePlace
+from marin.fingerprint.observation.observation import CodePlace, Stack
 from marin.fingerprint.origin import Origin, origin_of
 
 _LISTENERS = frozenset({__file__, os.path.join(os.path.dirname(__file__), "listening.py")})
@@ -28,15 +28,17 @@ _GLOBS = frozenset({"glob", "rglob", "iglob"})
 
 
 class Reader(NamedTuple):
-    """importing: the statement of a module that runs on import, if one reads. direct: no package decided to."""
+    """below: the project's functions on the stack, innermost first, out to the statement of a module that runs on
+    import, if one does. direct: no package decided to read."""
 
-    importing: CodePlace | None
+    below: Stack
     direct: bool
 
 
 def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> Reader | None:
     """Outward from where it happens, over whom the project's code reads; None if it does not."""
-    project, direct, pool, first = False, True, False, True
+    below: list[CodePlace] = []
+    direct, pool, first = True, False, True
     while frame is not None:
         code = frame.f_code
         filename = code.co_filename
@@ -45,29 +47,30 @@ def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> R
             continue
         origin = origin_of(filename)
         if origin is Origin.PROJECT:
-            project = True
             if code.co_name == "<module>":
-                return Reader(CodePlace(filename, frame.f_lineno, code.co_name), direct)
+                below.append(CodePlace(filename, frame.f_lineno, code.co_name))
+                return Reader(tuple(below), direct)
+            below.append(CodePlace(filename, code.co_firstlineno, code.co_qualname))
         elif origin is Origin.ENGINE:
             break
-        elif origin is Origin.IMPORT and project and code.co_name == "_handle_fromlist":
+        elif origin is Origin.IMPORT and below and code.co_name == "_handle_fromlist":
             pass  # ``from package import name`` where the package finds the name by a function
         elif origin is Origin.IMPORT:
             # Of what it opens, only pkgutil.get_data and importlib.resources ask for anything but code.
             if not first or listing or code.co_name != "get_data" or name.endswith(COMPILED):
                 break
-        elif not project and origin is Origin.PYTHON:
+        elif not below and origin is Origin.PYTHON:
             module = os.path.basename(filename).removesuffix(".py")
             direct = direct and module in _OPENERS
             pool = pool or filename.endswith(_POOLS)
             hidden = code.co_name in _GLOBS if listing else "rmtree" in code.co_name
             if module in _TRACEBACKS or hidden or filename.endswith(_INSTALLED):
                 return None
-        elif not project and origin is Origin.PACKAGE:
+        elif not below and origin is Origin.PACKAGE:
             direct = False
         first = False
         frame = frame.f_back
-    return Reader(None, direct) if project or (pool and frame is None) else None
+    return Reader(tuple(below), direct) if below or (pool and frame is None) else None
 
 
 def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, bool]:
@@ -78,16 +81,6 @@ def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, boo
         frame = frame.f_back
     program = frame is not None and frame.f_code.co_filename == "<frozen runpy>"
     return None if imported else who_reads(frame, filename), program
-
-
-def is_importing(frame: FrameType | None) -> bool:
-    """Whether a module of the project runs because it is imported, and not as the process's script."""
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "<module>" and origin_of(code.co_filename) is Origin.PROJECT and frame.f_back is not None:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _is_import(frame: FrameType) -> bool:

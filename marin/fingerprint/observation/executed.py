@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +12,9 @@ from typing import NamedTuple
 from marin.errors import ExperimentError
 from marin.fingerprint.closure import Closures
 from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.lookup.keepers import Keepers, Keeps
 from marin.fingerprint.lookup.unit import CONTENT, Key
-from marin.fingerprint.observation.observation import CodePlace, Ran
+from marin.fingerprint.observation.observation import CodePlace, Ran, Stack, is_on_import
 from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
@@ -36,6 +38,9 @@ class Executed:
 
     def __init__(self, closures: Closures) -> None:
         self._closures = closures
+        self._keepers = Keepers(closures.units, closures.registers)
+        self._held: dict[frozenset[str], frozenset[Key]] = {}
+        self._modules: dict[str, Module | None] = {}
         self._keys: dict[CodePlace, Key | None] = {}
         self._spans: dict[Module, list[tuple[range, str]]] = {}
         self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
@@ -55,7 +60,33 @@ class Executed:
                 left.append(place)
         return sorted(left)
 
-    def has(self, place: CodePlace, code: CodeFingerprint, beyond: Beyond) -> bool:
+    def keeps(self, stack: Stack, code: frozenset[str]) -> bool:
+        """Whether one of these functions may keep what it reads, so that others are given it later.
+
+        code: the names of the units of the step that runs them.
+        """
+        keys = (self._key(place) for place in stack)
+        return any(self._keeps(key, code, key.qualified not in code) for key in keys if key is not None)
+
+    def is_given(self, stack: Stack, code: CodeFingerprint, beyond: Beyond) -> bool:
+        """Whether what these functions read earlier may be given to a step: it reaches one that may keep it, or uses
+        the statement of a module that read it on import."""
+        if is_on_import(stack) and self._uses(stack[-1], code, beyond):
+            return True
+        units = frozenset((*code.units, *beyond.units))
+        keys = (self._key(place) for place in stack if place.name != "<module>")
+        return any(key.qualified in units and self._keeps(key, units, False) for key in keys if key is not None)
+
+    def _keeps(self, key: Key, code: frozenset[str], in_doubt: bool) -> bool:
+        keeps = self._keepers.keeps(key)
+        if keeps is not Keeps.IN_OBJECT or in_doubt:
+            return bool(keeps)
+        if code not in self._held:
+            named = (self._named(name, key.module.path) for name in code)
+            self._held[code] = self._keepers.held(each for each in named if each is not None)
+        return key in self._held[code]
+
+    def _uses(self, place: CodePlace, code: CodeFingerprint, beyond: Beyond) -> bool:
         """Whether a statement of a module counts: by the fingerprint, or because it ran beyond it. An import does where
         what counts of its module uses what it binds."""
 
@@ -111,15 +142,19 @@ class Executed:
     def named(self, name: str, importer: Path) -> dict[str, str] | None:
         """Today's texts of a unit known by its qualified name alone, by digest, as in ``today``; importer: a file of
         the project. None if no such module is found, or none that can be read."""
+        key = self._named(name, importer)
+        try:
+            return self._texts(key.module, key.name) if key is not None else None
+        except ExperimentError:
+            return None
+
+    def _named(self, name: str, importer: Path) -> Key | None:
         dotted, _, symbol = name.rpartition(".")
         if not dotted or not all(part.isidentifier() for part in dotted.split(".")):
             return None
         path = self._closures.units.resolver.locator.find(dotted, importer)
         module = self._module(str(path)) if isinstance(path, Path) else None
-        try:
-            return self._texts(module, symbol) if module is not None and module.name == dotted else None
-        except ExperimentError:
-            return None
+        return Key(module, symbol) if module is not None and module.name == dotted else None
 
     def _texts(self, module: Module, symbol: str) -> dict[str, str]:
         there = symbol in module.bindings or (symbol == ON_IMPORT and module.effects)
@@ -149,13 +184,13 @@ class Executed:
         return None if aside else key
 
     def _module(self, file: str) -> Module | None:
-        path = Path(file).resolve()
-        if path.suffix != ".py" or not is_local(path):
-            return None
-        try:
-            return self._closures.units.resolver.module(path)
-        except ExperimentError:
-            return None
+        if file not in self._modules:
+            path = Path(file).resolve()
+            self._modules[file] = None
+            if path.suffix == ".py" and is_local(path):
+                with suppress(ExperimentError):
+                    self._modules[file] = self._closures.units.resolver.module(path)
+        return self._modules[file]
 
     def _lines(self, module: Module) -> list[tuple[range, str]]:
         if module not in self._spans:

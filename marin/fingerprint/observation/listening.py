@@ -2,10 +2,10 @@
 code it runs, programs it starts.
 
 An audit hook (``sys.addaudithook``) hears of every file that Python opens and every folder that it lists;
-``sys.monitoring`` tells once of each function that starts. Only what happens between ``observing()`` and its end is
-kept, and what modules of the project read while they are imported. Reads of the engine, of Python and of installed
-packages on their own behalf do not count. C, C++ and Rust code that opens files itself cannot be heard, nor can other
-processes.
+``sys.monitoring`` tells once of each function that starts. What happens between ``observing()`` and its end is kept,
+and, for whatever is observed later, what was read by code that may have kept it: a module that was imported, a cache.
+Reads of the engine, of Python and of installed packages on their own behalf do not count. C, C++ and Rust code that
+opens files itself cannot be heard, nor can other processes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,17 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from marin.fingerprint.observation.callers import COMPILED, Reader, is_importing, who_reads, who_runs
-from marin.fingerprint.observation.observation import CodePlace, Observation, Ran, Reads, Scope, stamp_of
+from marin.fingerprint.observation.callers import COMPILED, Reader, who_reads, who_runs
+from marin.fingerprint.observation.observation import (
+    CodePlace,
+    Observation,
+    Ran,
+    Reads,
+    Scope,
+    Stack,
+    is_on_import,
+    stamp_of,
+)
 from marin.fingerprint.origin import Origin, origin_of
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -38,11 +47,10 @@ class _Asked(NamedTuple):
 _current: Observation | None = None
 _answered = 0  # depth of ``answering``
 _fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
-_at_import: dict[CodePlace, Reads] = {}  # what modules read while they were imported, by statement
+_earlier: dict[Stack, Reads] = {}  # what was read so far, by whom
 _asked: dict[tuple[int, str], _Asked] = {}  # modules, until it is known whether they could be imported
 _IMPORT_MODULE = importlib.import_module.__code__
 _tool = -1
-_importing = False  # perhaps: whether a module of the project runs on import
 
 
 def install() -> None:
@@ -71,22 +79,32 @@ def _stop_listening() -> None:
 
 
 @contextmanager
-def observing(scope: Scope, covered: Callable[[Set[CodePlace]], bool] = lambda _: False) -> Generator[Observation]:
+def observing(
+    scope: Scope,
+    covered: Callable[[Set[CodePlace]], bool] = lambda _: False,
+    keeps: Callable[[Stack, frozenset[str]], bool] = lambda _stack, _code: True,
+) -> Generator[Observation]:
     """What is read and run in here, in all threads. One at a time; within another it gives that one.
 
-    covered: whether it does not matter if these functions are missing because they ran before, too.
+    covered: whether it does not matter if these functions are missing because they ran before, too. keeps: whether one
+    of these functions, run by the code of the scope, may keep what it read in here.
     """
     global _current
     if _current is not None:
         yield _current
         return
     _listen(covered)
-    made = _current = Observation(scope=scope)
+    _settle()
+    before = dict(_earlier)
+    made = _current = Observation(scope=scope, earlier=before)
     try:
         yield made
     finally:
         _take_in(made)
         _current = None
+        for stack in _earlier.keys() - before.keys():
+            if not is_on_import(stack) and not keeps(stack, scope.code):
+                del _earlier[stack]
 
 
 def current() -> Observation | None:
@@ -97,6 +115,11 @@ def current() -> Observation | None:
 
 
 def _take_in(seen: Observation) -> None:
+    _settle()
+    seen.code.update(_fired)
+
+
+def _settle() -> None:
     while _asked:
         _, (reads, name, sure) = _asked.popitem()
         file = getattr(sys.modules.get(name), "__file__", None)
@@ -104,9 +127,6 @@ def _take_in(seen: Observation) -> None:
             _ran_whole(file, Ran.ASKED, [reads])
         elif sure and name not in sys.modules:
             _looked_for(name, reads)
-    seen.code.update(_fired)
-    for place, reads in list(_at_import.items()):
-        seen.early.setdefault(place, reads)
 
 
 def _looked_for(name: str, reads: Reads) -> None:
@@ -147,12 +167,11 @@ def _listen(covered: Callable[[Set[CodePlace]], bool]) -> None:
 
 def _started(code: CodeType, _offset: int) -> Any:
     if code is _IMPORT_MODULE:  # tells of no module that is there already
-        if _current is not None or _importing:
-            _import_called(inspect.currentframe())
+        _import_called(inspect.currentframe())
         return None
     if code.co_flags & inspect.CO_OPTIMIZED and origin_of(code.co_filename) is Origin.PROJECT:  # no module, no class
         reader = who_reads(inspect.currentframe(), "")
-        if reader is not None and reader.importing is not None:
+        if reader is not None and is_on_import(reader.below):
             return None  # a decorator, say, while a module is imported; it may run again when it counts
         _fired[CodePlace(code.co_filename, code.co_firstlineno, code.co_qualname)] = None
     return sys.monitoring.DISABLE
@@ -173,11 +192,7 @@ def _import_called(frame: FrameType | None) -> None:
 
 def _taken(name: str, *_: Any, sure: bool = False) -> None:
     """A module, by its name: any of it may be used. sure: the name is one of a module."""
-    reader = who_reads(inspect.currentframe(), "")
-    if reader is not None and _current is not None:
-        _asked[id(_current), name] = _Asked(_current, name, sure)
-    if reader is not None and reader.importing is not None:
-        reads = _at_import.setdefault(reader.importing, Reads())
+    for reads in _by(who_reads(inspect.currentframe(), "")):
         _asked[id(reads), name] = _Asked(reads, name, sure)
 
 
@@ -194,7 +209,7 @@ def _now() -> list[Reads]:
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if flags & _WRITES:
         _made(path)
-    elif (_current is not None or _importing) and (name := _text(path)):
+    elif name := _text(path):
         _read(name)
 
 
@@ -207,13 +222,9 @@ def _read(path: str) -> None:
 
 
 def _listed(path: Any = None) -> None:
-    if _current is None and not _importing:
-        return
-    name = _absolute("." if path is None else path)
-    if not name:
-        return
-    reader = who_reads(inspect.currentframe(), name, listing=True)
-    for reads in _whose(reader, name):
+    reader = who_reads(inspect.currentframe(), "", listing=True)
+    name = _absolute("." if path is None else path) if reader is not None else ""
+    for reads in _whose(reader, name) if name else ():
         reads.folders[name] = None
 
 
@@ -246,18 +257,16 @@ def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
 
 
 def _executed(code: Any) -> None:
-    global _importing
     if not isinstance(code, CodeType) or code.co_name != "<module>":
         return
     file, origin = code.co_filename, origin_of(code.co_filename)
-    _importing = _importing or origin is Origin.PROJECT
     if origin is Origin.PROJECT:
         reader, program = who_runs(inspect.currentframe(), file)
         if reader is None:
             _ran_whole(file, Ran.IMPORTED, _now())
         else:  # by its path: who has it run has all of it
             _ran_whole(file, Ran.PROGRAM if program else Ran.ASKED, _whose(reader, file))
-    elif origin is Origin.GENERATED and (_current is not None or _importing):
+    elif origin is Origin.GENERATED:
         for name in code.co_names:
             _taken(name)  # text that is run as code may import it
 
@@ -359,21 +368,20 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 
 
 def _whose(reader: Reader | None, name: str) -> list[Reads]:
-    """Where a read is noted."""
+    """Where a read of this file or folder is noted."""
     if reader is None:
-        _look_whether_importing()
         return []
-    found: list[Reads] = []
-    if _current is not None and _current.scope.has(name, direct=reader.direct) and not _current.is_own(name):
-        found.append(_current)
-    if reader.importing is not None and Scope().has(name, direct=reader.direct):
-        found.append(_at_import.setdefault(reader.importing, Reads()))
-    return found
+    scope = _current.scope if _current is not None else Scope()
+    counts = scope.has(name, direct=reader.direct) and not (_current is not None and _current.is_own(name))
+    return _by(reader) if counts else []
 
 
-def _look_whether_importing() -> None:
-    global _importing
-    _importing = _importing and is_importing(inspect.currentframe())
+def _by(reader: Reader | None) -> list[Reads]:
+    """Where something is noted that this one reads: for what is observed now, and for later."""
+    if reader is None:
+        return []
+    later = [_earlier.setdefault(reader.below, Reads())] if reader.below else []
+    return [*_now(), *later]
 
 
 def _absolute(path: Any) -> str:

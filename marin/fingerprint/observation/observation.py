@@ -30,12 +30,22 @@ class CodePlace(NamedTuple):
     name: str
 
 
+type Stack = tuple[CodePlace, ...]  # innermost first
+
+
+def is_on_import(stack: Stack) -> bool:
+    """Whether it leads to a statement of a module that is being imported."""
+    return bool(stack) and stack[-1].name == "<module>"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """project: folder whose files always count. left_out: folders of which nothing does (the store)."""
+    """project: folder whose files always count. left_out: folders of which nothing does (the store). code: the units of
+    the step that runs, by name."""
 
     project: str = ""
     left_out: tuple[str, ...] = ()
+    code: frozenset[str] = frozenset()
 
     def to_plain(self) -> dict[str, Any]:
         """JSON-able."""
@@ -97,14 +107,14 @@ class Observation(Reads):
     """What is read while something runs, and
 
     code: functions of the project that ran. programs: names of other programs that were started. own: what was written,
-    made or removed meanwhile. early: what modules read when they were imported, by the statement that read.
+    made or removed meanwhile. earlier: what was read in this process before, by whom, if one of these may have kept it.
     """
 
     scope: Scope = field(default_factory=Scope)
     code: set[CodePlace] = field(default_factory=set[CodePlace])
     programs: set[str] = field(default_factory=set[str])
     own: set[str] = field(default_factory=set[str])
-    early: dict[CodePlace, Reads] = field(default_factory=dict["CodePlace", "Reads"])
+    earlier: dict[Stack, Reads] = field(default_factory=dict["Stack", "Reads"])
 
     def join(self, other: Observation) -> None:
         """Take in what another process or task saw."""
@@ -112,8 +122,8 @@ class Observation(Reads):
         self.code |= other.code
         self.programs |= other.programs
         self.own |= other.own
-        for place, reads in other.early.items():
-            self.early.setdefault(place, reads)
+        for stack, reads in other.earlier.items():
+            self.earlier.setdefault(stack, Reads()).take_in(reads)
 
     def is_own(self, path: str) -> bool:
         """Whether it, or a folder that holds it, was made here."""
@@ -123,14 +133,14 @@ class Observation(Reads):
         """JSON-able."""
         import msgspec
 
-        return msgspec.to_builtins({**vars(self), "early": list(self.early.items())})
+        return msgspec.to_builtins({**vars(self), "earlier": list(self.earlier.items())})
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Observation:
         import msgspec
 
-        made = msgspec.convert(plain | {"early": {}}, cls)
-        made.early = dict(msgspec.convert(plain["early"], list[tuple[CodePlace, Reads]]))
+        made = msgspec.convert(plain | {"earlier": {}}, cls)
+        made.earlier = dict(msgspec.convert(plain["earlier"], list[tuple[tuple[CodePlace, ...], Reads]]))
         return made
 
 

@@ -211,12 +211,12 @@ def _can_change(node: ast.stmt) -> bool:
     """Whether it makes a variable, class attribute or default argument that can change later. A logger is none."""
     if isinstance(node, FUNCTIONS):
         defaults = [*node.args.defaults, *node.args.kw_defaults]
-        return any(default is not None and _holds_container(default) for default in defaults)
+        return any(default is not None and holds_container(default) for default in defaults)
     if isinstance(node, ast.ClassDef):
         values = [
             getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))
         ]
-        return any(value is not None and _holds_container(value) for value in values)
+        return any(value is not None and holds_container(value) for value in values)
     if isinstance(node, (ast.Assign, ast.AugAssign)):
         called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
         if called in ("logging.getLogger", "getLogger"):
@@ -229,7 +229,7 @@ def _can_change(node: ast.stmt) -> bool:
     )
 
 
-def _holds_container(value: ast.expr) -> bool:
+def holds_container(value: ast.expr) -> bool:
     for inner in ast.walk(value):
         if isinstance(inner, _FRESH):
             return True
