@@ -24,7 +24,9 @@ _PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # what a move
 _PATHS = r"[\w.]+ is (?:pathlib\.\w+|os\.path\.\w+|os\.fspath)"
 # Artifacts stood in one module with the engine's base of all artifacts, and did not say where that name leads.
 _BASE = r"Artifact is marin\.Artifact"
-_UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE})(?=\n|$)")
+# Nor whether a name that is imported was bound by the module itself as well, and which came last.
+_BOTH = r"[\w.]+ is bound here"
+_UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE}|{_BOTH})(?=\n|$)")
 
 _EMPTY = ast.Module([], [])
 
@@ -33,11 +35,12 @@ type Sources = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Text:
-    """A unit's source, taken apart. labels: (scope, name, target) of each imported name. rest: what is no code."""
+    """A unit's source, taken apart. labels: (scope, name, target) of each imported name, in the order in which it is
+    bound. rest: what is no code."""
 
     code: ast.Module | None
     rest: str
-    labels: frozenset[tuple[str, str, str]]
+    labels: tuple[tuple[str, str, str], ...]
 
     @functools.cached_property
     def names(self) -> frozenset[str]:
@@ -48,15 +51,15 @@ class Text:
         code = "" if self.code is None else ast.unparse(_Renamed(renamed).visit(_copied(self.code)))
         return f"{code}\n{self.rest}"
 
-    def leads(self, module: str, known: Sources, renamed: Mapping[str, str]) -> dict[tuple[str, str], set[str]]:
+    def leads(self, module: str, known: Sources, renamed: Mapping[str, str]) -> dict[tuple[str, str], list[str]]:
         """The units that its names lead to, by its labels or in the unit's own module."""
-        found: dict[tuple[str, str], set[str]] = {}
+        found: dict[tuple[str, str], list[str]] = {}
         for scope, chain, target in self.labels:
-            found.setdefault((scope, chain), set()).add(renamed.get(target, target))
+            found.setdefault((scope, chain), []).append(renamed.get(target, target))
         for name in self.names:
             own = f"{module}.{name}"
             if own in known:
-                found.setdefault(("", name), {renamed.get(own, own)})
+                found.setdefault(("", name), [renamed.get(own, own)])
         return found
 
 
@@ -247,7 +250,7 @@ def _text(source: str) -> Text:
     while start and lines[start - 1].startswith("# "):
         start -= 1
     found = {line: _LABEL.fullmatch(line[2:]) for line in lines[start:]}
-    labels = {(label[1], label[2], label[3]) for label in found.values() if label is not None}
+    labels = tuple((label[1], label[2], label[3]) for label in found.values() if label is not None)
     rest = [line for line in lines[start:] if found[line] is None]
     written = "\n".join(lines[:start])
     try:
@@ -255,8 +258,8 @@ def _text(source: str) -> Text:
     except (SyntaxError, ValueError):
         code = None
     if code is None or ast.unparse(code) != written:  # a file as it is, or code without source
-        return Text(None, source, frozenset())
-    return Text(code, "\n".join(rest), frozenset(labels))
+        return Text(None, source, ())
+    return Text(code, "\n".join(rest), labels)
 
 
 def _copied(code: ast.Module) -> ast.Module:

@@ -8,6 +8,14 @@ import pytest
 
 from tests.fingerprint.project import changes, read, read_each, write
 
+CHANGED = "def changed(x):\n    return x + 1\n"
+TWICE = f"""from lib.first import changed
+{CHANGED}
+from lib.first import changed as chosen
+from lib.second import changed as chosen
+MOST = 2
+from lib.first import *
+"""
 PROJECT = {
     "op.py": '''"""An operator."""
 from __future__ import annotations
@@ -18,6 +26,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 import lib.table as tables
+import lib.twice as twice
 from lib import clean, rules
 from lib.shapes import Square
 from lib.stars import *
@@ -120,6 +129,7 @@ class Step(Common, ExecutorStep[Tokens], op="step", version=1):
         total += limited(total) + decorated(total) + outer(total) + conditional(total)
         total += thrice(total) + late(total) + starred(total) + Square(2).area()
         total += THRESHOLD if even(4) else len([n for n in range(3)])
+        total += twice.changed(total) + twice.chosen(total) + twice.MOST
         words: Words = []
         return cast(Any, json.dumps([total, words]))
 
@@ -149,6 +159,9 @@ def build():
         "    def inside(*args):\n        return f(*args)\n    return inside\n\n\ndef quiet(f):\n    return f\n"
     ),
     "lib/lazy.py": "import numpy as np\n\n\ndef late(x):\n    return int(np.abs(x))\n",
+    "lib/twice.py": TWICE,
+    "lib/first.py": "MOST = 1\n\n\ndef changed(x):\n    return x\n",
+    "lib/second.py": "def changed(x):\n    return -x\n",
     "lib/never.py": "def never(x):\n    return x\n",
 }
 
@@ -253,6 +266,27 @@ EDITS = [
         ("changed op.Step", "removed lib.text.clean", "added lib.text2.clean"),
     ),
     Edit(
+        "function and import of one name swapped",
+        "lib/twice.py",
+        f"from lib.first import changed\n{CHANGED}",
+        f"{CHANGED}from lib.first import changed\n",
+        ("changed op.Step",),
+    ),
+    Edit(
+        "imports of one name swapped",
+        "lib/twice.py",
+        "from lib.first import changed as chosen\nfrom lib.second import changed as chosen",
+        "from lib.second import changed as chosen\nfrom lib.first import changed as chosen",
+        ("changed op.Step",),
+    ),
+    Edit(
+        "constant and star import swapped",
+        "lib/twice.py",
+        "MOST = 2\nfrom lib.first import *\n",
+        "from lib.first import *\nMOST = 2\n",
+        ("changed op.Step",),
+    ),
+    Edit(
         "re-export moved",
         "lib/__init__.py",
         "from lib.text import clean",
@@ -318,6 +352,7 @@ def test_all_that_is_reached_and_nothing_else(fingerprints):
         *(f"op.{name}" for name in ("limited", "decorated", "outer", "even", "odd")),
         *("lib.text.clean", "lib.deep.deeper", "lib.rules.keep", "lib.rules.times", "lib.rules.FLOOR"),
         *("lib.shapes.Square", "lib.shapes.Shape", "lib.stars.starred", "lib.wrap.loud", "lib.lazy.late"),
+        *("lib.twice.changed", "lib.twice.MOST", "lib.first.changed", "lib.first.MOST", "lib.second.changed"),
         "marin.data.artifacts.Tokens",
     }
     assert fingerprints[""].opaque == ()

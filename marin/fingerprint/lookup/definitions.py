@@ -135,27 +135,31 @@ class Resolver:
     def _named(
         self, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
     ) -> list[Definition]:
-        """A top-level name of a local module."""
+        """A top-level name of a local module, in the order in which it is bound: the last wins."""
         if (module.path, name) in seen:
             return []
         seen = seen | {(module.path, name)}
-        found: list[Definition] = []
+        found: list[tuple[int, list[Definition]]] = []
         if name in module.bindings:
-            found.append(_unit(module, name, used))
-        for target in module.imports.get(name, ()):
-            found += self._follow(target, module, attributes, used, seen)
-        for star in module.stars:  # also of a bound name: the later of the two wins
-            where = self.locator.find(star, module.path)
-            if isinstance(where, Path):
-                other = self.module(where)
-                if is_engine(other.name):
-                    known = name in other.bindings or name in other.imports
-                    found += [Definition("engine", other, name, used)] if known else []
-                    continue
-                exports = other.exports
-                if name in exports if exports is not None else "__all__" in other.bindings or not name.startswith("_"):
-                    found += self._named(other, name, attributes, used, seen)
-        return found
+            found.append((module.bindings[name][-1].lineno, [_unit(module, name, used)]))
+        for line, target in zip(module.import_lines_of(name), module.imports.get(name, ()), strict=True):
+            found.append((line, self._follow(target, module, attributes, used, seen)))
+        for line, star in zip(module.import_lines_of("*"), module.stars, strict=True):
+            found.append((line, self._of_star(star, module, name, attributes, used, seen)))
+        return [each for _, some in sorted(found, key=lambda bound: bound[0]) for each in some]
+
+    def _of_star(
+        self, star: str, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
+    ) -> list[Definition]:
+        where = self.locator.find(star, module.path)
+        if not isinstance(where, Path):
+            return []
+        other = self.module(where)
+        if is_engine(other.name):
+            return [Definition("engine", other, name, used)] if name in other.bindings or name in other.imports else []
+        exports = other.exports
+        offered = name in exports if exports is not None else "__all__" in other.bindings or not name.startswith("_")
+        return self._named(other, name, attributes, used, seen) if offered else []
 
     def _follow(
         self,

@@ -9,6 +9,7 @@ from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import UnitSource
 
 CONTENT = "<content>"  # of a file as it is
+HERE = "bound here"  # what a name leads to that its module binds itself, and imports too
 
 # Packages that build on annotations and docstrings wherever they find them.
 READERS = frozenset(

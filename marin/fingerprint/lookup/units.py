@@ -8,7 +8,7 @@ from pathlib import Path
 
 from marin.fingerprint.lookup.definitions import Definition, Resolver
 from marin.fingerprint.lookup.packages import versions
-from marin.fingerprint.lookup.unit import CONTENT, INDIFFERENT, Key, Unit
+from marin.fingerprint.lookup.unit import CONTENT, HERE, INDIFFERENT, Key, Unit
 from marin.fingerprint.source.module import Chain, Module
 from marin.fingerprint.source.references import Trait
 from marin.fingerprint.source.scopes import Reference, Role
@@ -78,9 +78,10 @@ class Units:
             _note(unit, key, line, what)
         labels: dict[str, None] = {}
         for reference in piece.references:
-            for found in self.resolver.definitions(reference, module):
+            definitions = self.resolver.definitions(reference, module)
+            for found in definitions:
                 self._use(unit, key, reference, found)
-                if label := _label(reference, found, module):
+                if label := _label(reference, found, module, alone=len(definitions) == 1):
                     labels[label] = None
         for text, line in piece.mentions:
             for found in self.resolver.find_mention(text, module):
@@ -153,11 +154,12 @@ def _chain(reference: Reference, found: Definition) -> str:
     return ".".join((reference.name, *reference.attributes[: found.used]))
 
 
-def _label(reference: Reference, found: Definition, module: Module) -> str:
-    """A chain leads somewhere else than it says only through imports: then that counts too. "" where it does not."""
+def _label(reference: Reference, found: Definition, module: Module, *, alone: bool) -> str:
+    """A chain leads somewhere else than it says only through imports: then that counts too. "" where it does not.
+    alone: whether nothing else binds the name, before or after."""
     chain, target = _chain(reference, found), _named(found)
     if found.module is module or target == chain:
-        return ""
+        return "" if alone or found.module is not module else f"{chain} is {HERE}"
     scope = f"{reference.scope}: " if reference.start is not None and reference.scope else ""
     return f"{scope}{chain} is {target}"
 

@@ -126,6 +126,10 @@ class Module:
         """Packages beyond the standard library that are imported above a statement."""
         return tuple(sorted({top for at, top in self.package_places if at < place}))
 
+    def import_lines_of(self, name: str) -> list[int]:
+        """Where each target of an imported name, or for "*" each star import, stands."""
+        return [lines.start for lines, names in self.import_lines for each in names if each == name]
+
     def is_of_typing(self, node: ast.expr, symbol: str) -> bool:
         """Whether an expression means that name of ``typing``, as far as imports tell."""
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
