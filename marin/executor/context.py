@@ -18,7 +18,8 @@ from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.observation.listening import current
 from marin.fingerprint.observation.observation import Observation
 from marin.fingerprint.of_step import code_fingerprint
-from marin.plan.observed import Digests, Present, describe
+from marin.plan.digests import Digests
+from marin.plan.observed import Present, describe
 from marin.steps.artifact import Artifact, artifact_from
 from marin.steps.hosts import ALONE, Host
 from marin.steps.resources import Accelerator

@@ -10,7 +10,6 @@ import functools
 import glob
 import hashlib
 import os
-import stat
 import sys
 import tempfile
 from collections import Counter
@@ -22,106 +21,24 @@ from msgspec.structs import replace
 
 from marin.errors import InputChanged
 from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.ignored import Ignored, ignored_of
 from marin.fingerprint.lookup.import_path import Locator
 from marin.fingerprint.observation.environment import ANYTHING, SET
 from marin.fingerprint.observation.observation import Observation, Scope, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
 from marin.fingerprint.renamed import path_today
+from marin.plan.digests import ABSENT, UNREADABLE, Digests, fixed
 from marin.steps.step import ExecutorStep
-from marin.store.files.checksums import content_digests, memory_file
+from marin.store.files.checksums import memory_file
 from marin.store.process import this_process
 from marin.store.record import Observed, RanCode
 
-ABSENT = ""  # instead of a digest
-UNREADABLE = "cannot be read"
 MEANWHILE = "changed meanwhile"
 MANY = 1000  # files below one folder: beyond, a record holds one digest of all that lie there
 NAMED = 6  # programs that a note names
+_ALL_NAMES = Ignored(names=(".*", "__pycache__", "*.pyc"))  # but these
 UNSEEN = "not seen: "  # how a note about what nobody could observe begins
-# Variables that say where something runs, and how many processors it may use, not what it makes.
-WHERE = frozenset(
-    """
-    COLUMNS CUDA_VISIBLE_DEVICES DISPLAY HOME HOSTNAME LD_LIBRARY_PATH LINES LOGNAME MARIN_CACHE MARIN_LOG OLDPWD
-    OMP_NUM_THREADS PATH PWD PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONPATH PYTHONPYCACHEPREFIX SHELL SHLVL
-    SYSTEMROOT TEMP TERM TMP TMPDIR TPU_VISIBLE_CHIPS TZ USER VIRTUAL_ENV XDG_CACHE_HOME
-    """.split()  # noqa: SIM905
-)
-
-
-class Digests:
-    """Of files and folders as they are now; what was looked at once is remembered until ``forget``."""
-
-    def __init__(self) -> None:
-        self._files: dict[str, str] = {}
-        self._folders: dict[str, str] = {}
-        self._trees: dict[str, str] = {}
-
-    def forget(self) -> None:
-        self._files.clear()
-        self._folders.clear()
-        self._trees.clear()
-
-    def add(self, paths: Iterable[str]) -> None:
-        """All at once, which is quicker."""
-        regular: list[str] = []
-        for path in set(paths) - self._files.keys():
-            try:
-                status = os.stat(path)
-                readable = os.access(path, os.R_OK)
-            except (FileNotFoundError, NotADirectoryError):
-                self._files[path] = ABSENT
-                continue
-            except OSError:
-                self._files[path] = UNREADABLE
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                self._files[path] = f"mode {stat.S_IFMT(status.st_mode):o}"  # a folder, a pipe
-            elif readable:
-                regular.append(path)
-            else:
-                self._files[path] = UNREADABLE
-        try:
-            self._files |= content_digests(regular) if regular else {}
-        except OSError:  # one went away meanwhile
-            for path in regular:
-                self._files[path] = UNREADABLE if os.path.exists(path) else ABSENT
-
-    def file(self, path: str) -> str:
-        if path not in self._files:
-            self.add([path])
-        return self._files[path]
-
-    def folder(self, path: str) -> str:
-        """How many names, and their digest. path: or a pattern for ``glob``."""
-        if path not in self._folders:
-            if glob.has_magic(path):
-                base = _fixed(path)
-                found = [os.path.relpath(each, base) for each in glob.iglob(path, recursive=True)]
-            else:
-                try:
-                    found = [name for name in os.listdir(path) if not name.startswith(".")]
-                except OSError:
-                    return ABSENT
-            names = sorted({name for name in found if "__pycache__" not in name and not name.endswith(".pyc")})
-            text = "\n".join(names).encode(errors="surrogateescape")
-            self._folders[path] = f"{len(names):,} names, {hashlib.sha256(text).hexdigest()[:24]}"
-        return self._folders[path]
-
-    def tree(self, path: str) -> str:
-        """How many files lie below a folder, and the digest of their names and contents."""
-        if path not in self._trees:
-            found = sorted(
-                os.path.join(where, name)
-                for where, _, names in os.walk(path)
-                for name in names
-                if "__pycache__" not in where and not name.startswith(".")
-            )
-            self.add(found)
-            text = "\n".join(f"{os.path.relpath(each, path)} {self._files[each]}" for each in found)
-            digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]
-            self._trees[path] = f"{len(found):,} files, {digest}"
-        return self._trees[path]
 
 
 class Places:
@@ -145,7 +62,7 @@ class Places:
         if os.path.isabs(name):
             return name
         candidates = [os.path.join(root, each) for each in (name, path_today(name)) for root in self._roots]
-        return next((each for each in candidates if os.path.lexists(_fixed(each))), candidates[0])
+        return next((each for each in candidates if os.path.lexists(fixed(each))), candidates[0])
 
 
 @functools.lru_cache(maxsize=100)
@@ -174,7 +91,7 @@ def describe(
 
     Raises InputChanged if a file changed since it was read, unless the attempt failed anyway.
     """
-    places, digests = places_of(type(step)), Digests()
+    places, digests, ignored = places_of(type(step)), Digests(), ignored_of(seen.scope.project)
     whole = Observation(scope=seen.scope)
     whole.join(seen)
     earlier, given = dict(seen.earlier), [seen.files]
@@ -200,12 +117,14 @@ def describe(
             f"{step.name}: {min(changed)} changed after {who} had opened it, so that what it made may be of the bytes "
             "before or after. Nothing was committed; run again, in a new process"
         )
-    folders = [path for path in whole.folders if not any(each.startswith(_fixed(path)) for each in declared)]
+    folders = [path for path in whole.folders if not any(each.startswith(fixed(path)) for each in declared)]
     trees = _trees(files, [whole.scope.project, *whole.scope.left_out, *whole.own])
     files = [path for path in files if path in changed or not any(str(each) in trees for each in Path(path).parents)]
     digests.add(files)
     named_files = {places.name(p): MEANWHILE if p in changed else digests.file(p) for p in sorted(files)}
-    named_folders = {places.name(path): digests.folder(path) for path in sorted(folders) if not whole.is_own(path)}
+    named_folders = {
+        places.name(path): digests.folder(path, ignored) for path in sorted(folders) if not whole.is_own(path)
+    }
     salt = step.identity[:32]
     asked = {*code.environment, *beyond.environment}
     observed = Observed(
@@ -217,19 +136,22 @@ def describe(
         code={
             name: RanCode(file=places.name(str(unit.file)), digest=unit.digest) for name, unit in beyond.units.items()
         },
-        environment={name: _value(name, salt) for name in variables(asked)},
+        environment={name: _value(name, salt) for name in variables(asked, ignored)},
         programs=sorted(whole.programs),
     )
     return observed if observed.is_any or observed.programs else Observed()
 
 
-def variables(asked: Iterable[str]) -> list[str]:
+def variables(asked: Iterable[str], ignored: Ignored) -> list[str]:
     """Those whose value counts. asked: as in CodeFingerprint. What the code itself sets is told by the code."""
     names = set(asked)
     return sorted(
         name
         for name in names
-        if not name.startswith(SET) and name not in {ANYTHING, *WHERE} and f"{SET}{name}" not in names
+        if not name.startswith(SET)
+        and name != ANYTHING
+        and f"{SET}{name}" not in names
+        and not ignored.has_variable(name)
     )
 
 
@@ -238,6 +160,7 @@ class Present:
 
     def __init__(self, cls: type | None, digests: Digests) -> None:
         self._cls, self.digests = cls, digests
+        self._ignored = ignored_of(project_of(cls))
 
     @functools.cached_property
     def _places(self) -> Places:
@@ -254,9 +177,12 @@ class Present:
             then,
             files={name: self._kept(then, name, old, self._file(name)) for name, old in then.files.items()},
             trees={name: self._kept(then, name, old, self._tree(name)) for name, old in then.trees.items()},
-            folders={name: self._kept(then, name, old, self._folder(name)) for name, old in then.folders.items()},
+            folders={name: self._kept(then, name, old, self._folder(name, old)) for name, old in then.folders.items()},
             code={name: self._code(name, old) for name, old in then.code.items()},
-            environment={name: _value(name, then.salt) for name in then.environment},
+            environment={
+                name: old if self._ignored.has_variable(name) else _value(name, then.salt)
+                for name, old in then.environment.items()
+            },
         )
 
     def missing(self, then: Observed) -> list[str]:
@@ -266,14 +192,16 @@ class Present:
         gone = [name for name, old in then.files.items() if self._is_missing(then, name, old, self._file(name))]
         gone += [name for name, old in then.trees.items() if self._is_missing(then, name, old, self._tree(name))]
         return gone + [
-            name for name, old in then.folders.items() if self._is_missing(then, name, old, self._folder(name))
+            name for name, old in then.folders.items() if self._is_missing(then, name, old, self._folder(name, old))
         ]
 
     def _file(self, name: str) -> str:
         return self.digests.file(self._places.path(name))
 
-    def _folder(self, name: str) -> str:
-        return self.digests.folder(self._places.path(name))
+    def _folder(self, name: str, old: str) -> str:
+        """Also as it was digested when fewer names were ignored, if that is the same."""
+        path = self._places.path(name)
+        return old if self.digests.folder(path, _ALL_NAMES) == old else self.digests.folder(path, self._ignored)
 
     def _tree(self, name: str) -> str:
         return self.digests.tree(self._places.path(name))
@@ -367,13 +295,6 @@ def _is_code(name: str, code: CodeFingerprint) -> bool:
 
 def _is_hidden(name: str) -> bool:
     return not os.path.isabs(name) and any(part.startswith(".") and part != "." for part in name.split(os.sep))
-
-
-def _fixed(path: str) -> str:
-    """The folder that a pattern starts from; of another path, itself."""
-    parts = path.split(os.sep)
-    magic = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    return os.sep.join(parts[:magic]) or os.sep
 
 
 def _value(name: str, salt: str) -> str:

@@ -12,7 +12,8 @@ from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import Change, source_diff
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.stored import stored_code
-from marin.plan.observed import Digests, Present, differences
+from marin.plan.digests import Digests
+from marin.plan.observed import Present, differences
 from marin.store.lineage import ADOPT, PINNED
 from marin.store.record import Observed, Record
 from marin.store.store import Store

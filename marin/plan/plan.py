@@ -17,10 +17,11 @@ from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
 from marin.fingerprint.live.patched import ModuleStates
 from marin.fingerprint.of_step import code_fingerprint, module_states
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide, shown_changes
+from marin.plan.digests import Digests
 from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
 from marin.plan.facts import read_conditions
-from marin.plan.observed import Digests, Present
+from marin.plan.observed import Present
 from marin.plan.outside_data import CHANGED_OUTSIDE, outside_of, shortened
 from marin.plan.pinned_kind import check_kinds
 from marin.plan.snapshot import Snapshot

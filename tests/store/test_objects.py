@@ -248,7 +248,7 @@ def test_many_are_read_concurrently_and_listed_in_pages(server: StoreServer, rem
     names = [f"records/{number:04d}" for number in range(100)]
     for name in names:
         objects.write(name, b"{}")
-    server.obey(Rule(act=Act.DELAY, operations=[Operation.READ], seconds=0.1))
+    server.obey(Rule(act=Act.DELAY, operations=[Operation.READ], seconds=0.5))
     assert len(objects.read_many(names)) == len(names)
     assert server.most_in_flight() >= 60
     server.obey(Rule(act=Act.PAGES, size=40))

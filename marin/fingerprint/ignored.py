@@ -1,0 +1,92 @@
+"""What counts in no output: variables that say where, as whom and how fast something runs, and files that come and go.
+
+A project adds its own in its ``pyproject.toml``:
+
+```toml
+[tool.marin]
+ignored-variables = ["LAB_*"]
+ignored-names = ["*.bak"]
+```
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import os
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+from typing import Any, cast
+
+from marin.errors import ExperimentError
+
+IGNORED_VARIABLES = tuple(
+    """
+    CI COLUMNS CONDA_* DISPLAY FORCE_COLOR GITHUB_* HOME HOSTNAME KUBERNETES_* LANG LC_* LD_LIBRARY_PATH LINES LOGNAME
+    MARIN_* NO_COLOR OLDPWD PATH PWD PYTHON* RAY_* SHELL SHLVL SLURM_* SSH_* SYSTEMROOT TEMP TERM TMP TMPDIR TZ USER
+    VIRTUAL_ENV XDG_*
+    HF_DATASETS_CACHE HF_ENDPOINT HF_HOME HF_HUB_* HF_TOKEN TORCH_HOME TRANSFORMERS_CACHE TRANSFORMERS_OFFLINE
+    TRACKIO_* WANDB_*
+    AWS_* CLOUDSDK_* FSSPEC_* GCE_* GOOGLE_* SSL_CERT_* ALL_PROXY FTP_PROXY HTTPS_PROXY HTTP_PROXY NO_PROXY
+    all_proxy ftp_proxy https_proxy http_proxy no_proxy
+    CUDA_VISIBLE_DEVICES LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT MEGASCALE_* RANK TPU_* WORLD_SIZE
+    *_NUM_THREADS TOKENIZERS_PARALLELISM TQDM_*
+    """.split()  # noqa: SIM905
+)
+"""Names of variables, as patterns. ``SLURM_ARRAY_TASK_ID`` counts: who asks for it makes something else with each."""
+
+IGNORED_NAMES = (".*", "__pycache__", "*.pyc", "*.lock", "*.log", "*.swp", "*.tmp", "*~", "#*#", "Thumbs.db")
+"""Names in a folder that is listed, as patterns. A pattern that asks for such files (``glob("*.log")``) gets them, and
+a file that is opened counts whatever it is called."""
+
+_COUNTED = frozenset({"SLURM_ARRAY_TASK_ID"})
+_KEYS = ("ignored-variables", "ignored-names")
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """Patterns, see above."""
+
+    variables: tuple[str, ...] = IGNORED_VARIABLES
+    names: tuple[str, ...] = IGNORED_NAMES
+
+    def has_variable(self, name: str) -> bool:
+        return name not in _COUNTED and _any(self.variables).fullmatch(name) is not None
+
+    def left(self, names: Iterable[str], pattern: str = "") -> list[str]:
+        """Of the paths that were listed those that count. pattern: what ``glob`` was asked for."""
+        asked = [part for part in pattern.split(os.sep) if glob.has_magic(part) and part.strip("*")]
+        ignored = _any(tuple(each for each in self.names if not any(fnmatchcase(part, each) for part in asked)))
+        return [
+            name for name in names if not any(ignored.fullmatch(part) for part in name.split(os.sep) if part != ".")
+        ]
+
+
+@functools.cache
+def ignored_of(project: str) -> Ignored:
+    """project: its folder. Raises ExperimentError for what its ``pyproject.toml`` says wrongly."""
+    file = os.path.join(project, "pyproject.toml")
+    try:
+        with open(file, "rb") as stream:
+            told: dict[str, Any] = tomllib.load(stream).get("tool", {}).get("marin", {})
+    except FileNotFoundError:
+        return Ignored()
+    except (OSError, ValueError) as error:
+        raise ExperimentError(
+            f"{file}: it cannot be read: {error}; [tool.marin] may say there what is ignored"
+        ) from error
+    for key, value in told.items():
+        if key not in _KEYS:
+            raise ExperimentError(f"{file}: [tool.marin] has {key!r}; known are {' and '.join(_KEYS)}")
+        if not isinstance(value, list) or not all(isinstance(each, str) and each for each in cast(list[object], value)):
+            raise ExperimentError(f'{file}: [tool.marin] {key} is {value!r}; wanted a list of patterns, e.g. ["LAB_*"]')
+    variables, names = (tuple(told.get(key, ())) for key in _KEYS)
+    return Ignored((*IGNORED_VARIABLES, *variables), (*IGNORED_NAMES, *names))
+
+
+@functools.cache
+def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)) or r"(?!)")
