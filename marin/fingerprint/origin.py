@@ -15,7 +15,7 @@ from pathlib import Path
 
 # In ``marin`` only these are library: code that experiments are made of. All else there is engine.
 LIBRARY = frozenset({"data", "evaluation", "text", "training"})
-_INSTALLED = {"site-packages", "dist-packages"}
+INSTALLED = {"site-packages", "dist-packages"}
 _MARIN = f"{Path(__file__).parents[1]}{os.sep}"
 _OPENS_FOR_OTHERS = f"store{os.sep}files{os.sep}"  # of the engine: opens what it is told to
 
@@ -40,7 +40,7 @@ def is_engine(module: str) -> bool:
 def is_local(path: Path | str) -> bool:
     """Whether a file lies neither in the standard library nor in a folder of installed packages."""
     file = str(path)
-    if any(name in file and name in Path(file).parts for name in _INSTALLED):
+    if any(name in file and name in Path(file).parts for name in INSTALLED):
         return False
     return not f"{file}{os.sep}".startswith(_standard_library())
 
@@ -62,7 +62,7 @@ def origin_of(filename: str) -> Origin:
         return Origin.PROJECT if part in LIBRARY else Origin.ENGINE
     if is_local(filename):
         return Origin.PROJECT
-    return Origin.PYTHON if not any(name in filename for name in _INSTALLED) else Origin.PACKAGE
+    return Origin.PYTHON if not any(name in filename for name in INSTALLED) else Origin.PACKAGE
 
 
 @functools.cache
