@@ -25,7 +25,7 @@ from marin.fingerprint.origin import is_engine
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.renamed import named_before
 from marin.fingerprint.source.module import Module, Target
-from marin.fingerprint.source.references import Trait
+from marin.fingerprint.source.traits import Trait
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 from marin.steps.value import digest
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from marin.fingerprint.lookup.unit import INDIFFERENT, Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.source.module import Chain
-from marin.fingerprint.source.references import Trait
+from marin.fingerprint.source.traits import Trait
 
 
 class Registers:

@@ -68,16 +68,6 @@ SEEN = [
         "NAME = 'lib.rules'",
     ),
     Seen(
-        "import_module, loop",
-        "import importlib\n        for name in NAMES:\n            importlib.import_module(name).keep(1)",
-        "NAMES = ('lib.rules', 'lib')",
-    ),
-    Seen(
-        "import_module, table",
-        "import importlib\n        return importlib.import_module(TABLE[ctx.name]).keep(1)",
-        "TABLE = {'a': 'lib.rules'}",
-    ),
-    Seen(
         "import_module, relative",
         "return load(1)",
         "from lib.loading import load",
@@ -92,19 +82,6 @@ SEEN = [
     ),
     Seen("__import__", "return __import__('lib.rules').rules.keep(1)"),
     Seen("sys.modules", "import sys, lib.rules\n        return sys.modules['lib.rules'].keep(1)"),
-    Seen(
-        "a lazily importing package",
-        "return lib.keep(1)",
-        "import lib",
-        {
-            "lib/__init__.py": "_LAZY = {'keep': 'lib.rules'}\n\ndef __getattr__(name):\n"
-            "    from importlib import import_module\n"
-            "    return getattr(import_module(_LAZY[name]), name)\n"
-        },
-    ),
-    Seen("a dotted string", "return locate('lib.rules.keep')(1)", "from pydoc import locate"),
-    Seen("a string for a package to call", "return {'_target_': 'lib.rules.keep'}"),
-    Seen("an entry point's spelling", "return 'lib.rules:keep'"),
     Seen(
         "declared",
         "return load(ctx.name).keep(1)",

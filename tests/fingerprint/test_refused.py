@@ -149,12 +149,15 @@ FINE = [
 ]
 
 NOTED = [
-    reads("__import__", "return __import__(ctx.name).f()", "finds code by a computed name (__import__)"),
+    reads("__import__", "return __import__(ctx.name).f()", "finds code by its name (__import__)"),
     reads("sys.modules", "import sys\n        return sys.modules[ctx.name].K", "name is computed (sys.modules)"),
     reads(
         "pydoc.locate",
         "import pydoc\n        return pydoc.locate(ctx.name)()",
-        "op.py:10: Step finds code by a computed name (pydoc.locate)",
+        "op.py:10: Step finds code by its name (pydoc.locate)",
+    ),
+    reads(
+        "pydoc.locate, constant", "import pydoc\n        return pydoc.locate('lib.rules.K')", "its name (pydoc.locate)"
     ),
     reads("exec", "exec(ctx.text)", "executes text (exec)"),
     reads("compile", "return compile(ctx.text, '', 'exec')", "compiles text (compile)"),
@@ -173,6 +176,7 @@ CLEAR = [
     reads("unpickling", "import pickle, joblib\n        return pickle.load(ctx), joblib.load(ctx)"),
     reads("numpy with pickles", "import numpy as np\n        return np.load(ctx, allow_pickle=True)"),
     reads("a longer import path", "import sys\n        sys.path.append('x')\n        sys.path[:0] = ['x']"),
+    reads("a name in a string", "return {'_target_': 'lib.rules.keep', 'entry': 'lib.rules:keep'}"),
     reads("python -m", "import sys\n        return [sys.executable, '-m', ctx.name]"),
     reads(
         "what every module has",

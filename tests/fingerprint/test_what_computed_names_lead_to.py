@@ -1,5 +1,5 @@
-"""Files beside the code, and code by computed names: nothing of it is guessed from the source or refused. It is seen
-while run() is at work, so that a change of it, and of nothing else, is drift of the step that read it."""
+"""Files beside the code, and code by computed names and strings: nothing of it is guessed from the source or refused. It
+is seen while run() is at work, so that a change of it, and of nothing else, is drift of the step that read it."""
 
 import json
 from pathlib import Path
@@ -11,8 +11,8 @@ from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
-import importlib, os, pkgutil, runpy, sys
-from importlib import import_module, resources
+import importlib, os, pkgutil, pydoc, runpy, sys
+from importlib import import_module, metadata, resources
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -114,6 +114,8 @@ IDIOMS = dict(
         by_name("by_loop", "return [import_module(name).K for name in NAMES]"),
         by_name("by_table", "return import_module(TABLE['A'.lower()]).K"),
         by_name("by_getattr", "return getattr(import_module('parts.' + self.op), 'K'.upper())"),
+        by_name("by_string", "return pydoc.locate('parts.by_string.f')()", "f"),
+        by_name("by_entry_point", "return metadata.EntryPoint('x', 'parts.by_entry_point:K', 'group').load()"),
         by_name("by_relative", "return import_module('.' + self.op, 'parts').K"),
         by_name("by_binding", "return AT_IMPORT"),
         by_name("by_lazy", "return LIMIT"),

@@ -25,7 +25,7 @@ from marin.fingerprint.live.module_state import described
 from marin.fingerprint.live.process import Process
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.source.module import Module
-from marin.fingerprint.source.references import Trait
+from marin.fingerprint.source.traits import Trait
 from marin.steps.step import ExecutorStep
 from marin.steps.value import digest
 from marin.store.files.checksums import memory_folder

@@ -12,8 +12,7 @@ from marin.errors import ExperimentError
 from marin.fingerprint.lookup.import_path import Locator
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
-from marin.fingerprint.source.references import ANY, SCRIPT
-from marin.fingerprint.source.scopes import Reference
+from marin.fingerprint.source.names import ANY, SCRIPT, Reference
 
 _BUILTINS = frozenset(dir(builtins))
 _CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
@@ -103,16 +102,6 @@ class Resolver:
         found = self._named(module, name, reference.attributes, 0, set())
         known = name in _BUILTINS or name in module.imports or _is_given(name)
         return found if found or known else self._unbound(module, name)
-
-    def find_mention(self, text: str, module: Module) -> list[Definition]:
-        """What a string like "lib.rules.keep" or "lib.rules:keep" names in the project; none for any other string."""
-        dotted, _, symbol = text.partition(":")
-        names = [*dotted.split("."), *filter(None, [symbol])]
-        where = self.locator.find(names[0], module.path)
-        if not isinstance(where, Path) or is_engine(text.replace(":", ".")):
-            return []
-        found = self._attributes(self.module(where), tuple(names[1:]), 0, set())
-        return [each for each in found if each.kind in ("unit", "module") and (each.kind == "unit" or each.used)]
 
     def _unbound(self, module: Module, name: str) -> list[Definition]:
         elsewhere = [star for star in module.stars if not isinstance(self.locator.find(star, module.path), Path)]

@@ -15,8 +15,7 @@ from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS
 from marin.fingerprint.source.module import CHANGING, Module, chain_of
-from marin.fingerprint.source.references import Trait
-from marin.fingerprint.source.unit_source import holds_container
+from marin.fingerprint.source.traits import Trait, holds_container
 
 type _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

@@ -10,8 +10,8 @@ from marin.fingerprint.lookup.definitions import Definition, Resolver
 from marin.fingerprint.lookup.packages import versions
 from marin.fingerprint.lookup.unit import CONTENT, HERE, INDIFFERENT, Key, Unit
 from marin.fingerprint.source.module import Chain, Module
-from marin.fingerprint.source.references import Trait
-from marin.fingerprint.source.scopes import Reference, Role
+from marin.fingerprint.source.names import Reference, Role
+from marin.fingerprint.source.traits import Trait
 from marin.fingerprint.source.unit_source import AS_SCRIPT, UnitSource, analyse
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
@@ -83,11 +83,6 @@ class Units:
                 self._use(unit, key, reference, found)
                 if label := _label(reference, found, module, alone=len(definitions) == 1):
                     labels[label] = None
-        for text, line in piece.mentions:
-            for found in self.resolver.find_mention(text, module):
-                self._enter(unit, found, aside=False)
-                if found.kind == "module":
-                    _note(unit, key, line, f"names {text} in a string; all of it is counted")
         for target in piece.loads:
             unit.loads.update(dict.fromkeys(self.resolver.loaded(target, module)))
         unit.text = "\n# ".join([piece.text, *labels])

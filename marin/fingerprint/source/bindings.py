@@ -46,6 +46,20 @@ def _stored(node: ast.AST, walrus: bool) -> Iterator[str]:
             yield from _stored(child, walrus)
 
 
+def parameters(arguments: ast.arguments) -> list[ast.arg]:
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return named + [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
+
+
+def chained(node: ast.expr) -> tuple[ast.expr, list[str]]:
+    """``a().b.c`` as ``a()`` and ["b", "c"]."""
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node.attr)
+        node = node.value
+    return node, attributes
+
+
 def branches(node: ast.stmt) -> list[list[ast.stmt]]:
     """Every list of statements directly inside a compound statement."""
     found = [getattr(node, name) for name in ("body", "orelse", "finalbody") if getattr(node, name, None)]

@@ -14,6 +14,7 @@ from marin.fingerprint.source.bindings import (
     DEFINITIONS,
     bound_names,
     branches,
+    chained,
     is_effect,
     is_main_guard,
     leaves,
@@ -310,10 +311,5 @@ def _enter_announcement(module: Module, node: ast.stmt, *names: str) -> None:
 
 def chain_of(node: ast.expr) -> Chain:
     """``a.b.c`` or ``a.b[...]`` as names; () for anything else."""
-    if isinstance(node, ast.Subscript):
-        node = node.value
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute):
-        attributes.insert(0, node.attr)
-        node = node.value
-    return (node.id, *attributes) if isinstance(node, ast.Name) else ()
+    inner, attributes = chained(node.value if isinstance(node, ast.Subscript) else node)
+    return (inner.id, *attributes) if isinstance(inner, ast.Name) else ()

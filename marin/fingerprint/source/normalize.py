@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 
-from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, parameters
 from marin.fingerprint.source.module import Module
 
 _FIELD = ast.Constant(...)
@@ -75,10 +75,8 @@ def _set_aside(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, modu
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> None:
-    arguments = node.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    for argument in every:
-        if argument is not None and argument.annotation is not None:
+    for argument in parameters(node.args):
+        if argument.annotation is not None:
             module.aside[node].annotations.append((argument.arg, argument.annotation))
             argument.annotation = None
     if node.returns is not None:

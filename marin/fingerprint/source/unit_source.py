@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import ast
-import functools
+from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from marin.fingerprint.observation.environment import environment_names
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, leaves
-from marin.fingerprint.source.known_calls import READS_ANNOTATIONS
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names
 from marin.fingerprint.source.module import Module, Target
+from marin.fingerprint.source.names import Note, Reader, Reference
 from marin.fingerprint.source.normalize import normalise
-from marin.fingerprint.source.references import Note, Reader, Trait, annotation_names
-from marin.fingerprint.source.scopes import Reference
+from marin.fingerprint.source.traits import Trait, traits_of
 
 ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
-_DISPATCHERS = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
-# By these names a class's annotations, and what follows from them, are looked up: as attributes, keys or strings.
-_ANNOTATIONS = ("__annotations__", "__annotate__", "__type_params__", "__required_keys__", "__optional_keys__")
-_FRESH = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
-_CONTAINERS = frozenset(
-    {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
-)
 
 
 class Shape(NamedTuple):
@@ -51,7 +43,6 @@ class UnitSource(NamedTuple):
     fields: tuple[Reference, ...] = ()
     loads: tuple[Target, ...] = ()
     notes: tuple[Note, ...] = ()
-    mentions: tuple[tuple[str, int], ...] = ()
     methods: frozenset[str] = frozenset()
     shape: Shape | None = None
     traits: Trait = Trait.NONE
@@ -72,14 +63,13 @@ def analyse(module: Module, name: str) -> UnitSource:
         signature="\n".join(f"{label}: {ast.unparse(node)}" for label, node in annotations),
         docs="\n".join(reader.docs),
         references=tuple(reader.references),
-        named=annotation_names([node for _, node in annotations]),
-        fields=annotation_names(reader.fields),
+        named=_named_by([node for _, node in annotations]),
+        fields=_named_by(reader.fields),
         loads=tuple(dict.fromkeys(reader.loads)),
         notes=tuple(dict.fromkeys(reader.notes)),
-        mentions=tuple(dict.fromkeys(reader.mentions)),
         methods=frozenset(reader.methods),
         shape=_shape(statements[0], name, module) if len(statements) == 1 else None,
-        traits=_traits(statements, name, text, reader, _imported_names(reader, module)),
+        traits=traits_of(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
         environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text else (),
     )
 
@@ -177,64 +167,14 @@ def _plain(node: ast.expr) -> ast.expr:
     return node
 
 
-def _imported_names(reader: Reader, module: Module) -> set[str]:
-    """ "inspect.signature" for whatever of other modules is used, called or not, under whatever name."""
-    found: set[str] = set()
-    for reference in reader.references:
-        targets = module.imports.get(reference.name, ()) if reference.start is None else (reference.start,)
-        starts = [".".join(filter(None, target[:2])) for target in targets]
-        for start in starts or [f"{star}.{reference.name}" for star in module.stars]:
-            found.update((start, ".".join([start, *reference.attributes[:1]])))
-    return found
-
-
-def _traits(statements: list[ast.stmt], name: str, text: str, reader: Reader, imported: set[str]) -> Trait:
-    classes = [inner for node in statements for inner in leaves(node) if isinstance(inner, ast.ClassDef)]
-    reads_annotations = (
-        not imported.isdisjoint(READS_ANNOTATIONS)
-        or any(word in text for word in _ANNOTATIONS)
-        or ("fields" in text and ".type" in text)
-        or ("dataclasses.fields" in imported and "'type'" in text)
-    )
-    traits = {
-        Trait.STATE: name not in (ON_IMPORT, AS_SCRIPT) and any(map(_can_change, statements)),
-        Trait.HOOKS: "def __init_subclass__" in text or "metaclass=" in text,
-        Trait.CLASS: bool(classes),
-        Trait.READS_ANNOTATIONS: reads_annotations,
-        Trait.DISPATCHES: not imported.isdisjoint(_DISPATCHERS),
-        Trait.REGISTERS: "register" in text,
-    }
-    return functools.reduce(Trait.__or__, (trait for trait, has in traits.items() if has), reader.traits)
-
-
-def _can_change(node: ast.stmt) -> bool:
-    """Whether it makes a variable, class attribute or default argument that can change later. A logger is none."""
-    if isinstance(node, FUNCTIONS):
-        defaults = [*node.args.defaults, *node.args.kw_defaults]
-        return any(default is not None and holds_container(default) for default in defaults)
-    if isinstance(node, ast.ClassDef):
-        values = [
-            getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))
-        ]
-        return any(value is not None and holds_container(value) for value in values)
-    if isinstance(node, (ast.Assign, ast.AugAssign)):
-        called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
-        if called in ("logging.getLogger", "getLogger"):
-            return False
-        return any(isinstance(inner, (*_FRESH, ast.Call)) for inner in ast.walk(node.value))
-    if isinstance(node, DEFINITIONS):
-        return False
-    return any(_can_change(inner) for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)) or any(
-        _can_change(inner) for handler in getattr(node, "handlers", ()) for inner in handler.body
-    )
-
-
-def holds_container(value: ast.expr) -> bool:
-    for inner in ast.walk(value):
-        if isinstance(inner, _FRESH):
-            return True
-        if isinstance(inner, ast.Call):
-            name = inner.func.attr if isinstance(inner.func, ast.Attribute) else getattr(inner.func, "id", "")
-            if name in _CONTAINERS:
-                return True
-    return False
+def _named_by(annotations: list[ast.expr]) -> tuple[Reference, ...]:
+    """References to the names in annotations, string annotations included."""
+    found: list[Reference] = []
+    for node in annotations:
+        parts = list(ast.walk(node))
+        for part in parts:
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                with suppress(SyntaxError):
+                    parts += ast.walk(ast.parse(part.value, mode="eval").body)
+        found += [Reference(part.id, (), None, "", part.lineno) for part in parts if isinstance(part, ast.Name)]
+    return tuple(found)
