@@ -18,12 +18,11 @@ from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.live.patched import Compared, ModuleStates, StepCode
 from marin.fingerprint.live.process import Live, Process
 from marin.fingerprint.live.sourceless import SourcelessCode, file_of
-from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.packages import python_version, versions
 from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key
 from marin.fingerprint.observation.environment import ANYTHING
 from marin.fingerprint.observation.executed import Executed
-from marin.fingerprint.origin import is_engine
+from marin.fingerprint.origin import is_engine, is_local
 from marin.steps.artifact import Artifact
 from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest

@@ -1,5 +1,5 @@
-"""Files beside the code, and code by computed names and strings: nothing of it is guessed from the source or refused. It
-is seen while run() is at work, so that a change of it, and of nothing else, is drift of the step that read it."""
+"""Files beside the code, and code by computed names and strings: nothing of it is guessed from the source or refused.
+It is seen while run() is at work, so that a change of it, and of nothing else, is drift of the step that read it."""
 
 import json
 from pathlib import Path

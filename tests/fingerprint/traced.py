@@ -9,9 +9,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from marin.fingerprint.lookup.import_path import Locator, is_local
+from marin.fingerprint.lookup.import_path import Locator
 from marin.fingerprint.of_step import Fingerprinter
-from marin.fingerprint.origin import is_engine
+from marin.fingerprint.origin import is_engine, is_local
 from marin.steps.step import ExecutorStep
 
 TESTS = Path(__file__).resolve().parents[1]

@@ -23,10 +23,9 @@ from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
 from marin.fingerprint.live.sourceless import inner_codes
-from marin.fingerprint.lookup.import_path import is_local
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
-from marin.fingerprint.origin import is_engine
+from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.traits import Trait
 from marin.fingerprint.source.unit_source import Shape
 from marin.store.process import started

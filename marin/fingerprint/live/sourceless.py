@@ -18,8 +18,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorT
 from typing import Any, cast
 
 from marin.errors import UnencodableValue
-from marin.fingerprint.lookup.import_path import is_local
-from marin.fingerprint.origin import is_engine
+from marin.fingerprint.origin import is_engine, is_local
 from marin.steps.value import encode
 
 _OWN = frozenset(

@@ -15,8 +15,7 @@ from importlib import machinery, util
 from pathlib import Path
 from typing import Literal
 
-from marin.fingerprint.origin import INSTALLED
-from marin.fingerprint.origin import is_local as is_local
+from marin.fingerprint.origin import INSTALLED, is_local
 
 Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 
