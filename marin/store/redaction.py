@@ -30,14 +30,16 @@ PREFIXES = (
     "sk-",
     "eyJ",
 )  # one begins each known shape
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>\\]+")
+_AFTER_SCHEME = r"://[^\s\"'<>\\]+"
+# From the last character of the scheme on: the whole of it takes time by the square of the text's longest word.
+_URL = re.compile(rf"[A-Za-z0-9+.-]{_AFTER_SCHEME}")
 _USER = re.compile(r"(://)(?:[^/?#@]*:[^/?#]*|[^/?#@]{20,})@")
 _SECRET = (
     r"(?:[\w.-]*(?:token(?!iz|s)|secret|passw(?:or)?d|passphrase|signature|credential|api[-_.]?key|access[-_.]?key)"
     r"[\w.-]*"
 )
 _PARAMETER = re.compile(rf"([?&#;]{_SECRET}|key|sig|sas|auth|jwt|pwd)=)[^&#;]+", re.IGNORECASE)
-_OPTION = re.compile(rf"(--{_SECRET})[ =])(?!-)[^\s\"']+", re.IGNORECASE)
+_OPTION = re.compile(rf"((?<!-)--{_SECRET})[ =])(?!-)[^\s\"']+", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(\b[A-Z][A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_KEY|ACCESS_KEY)=)[^\s\"']+")
 _HEADER = re.compile(r"(\b(?:Bearer|Basic) )(?=[^\s\"']*[\d=._-])[\w.~+/-]{8,}=*")
 _SHAPES = re.compile(
@@ -89,7 +91,7 @@ def without_credentials[T](value: T) -> T:
 
 def is_address_with_credentials(text: str) -> bool:
     """Is it a URL, and nothing else, that holds one? The environment does not count."""
-    return "://" in text and _URL.fullmatch(text) is not None and (_url_of(text) != text)
+    return re.fullmatch(rf"[A-Za-z][A-Za-z0-9+.-]*{_AFTER_SCHEME}", text) is not None and _url_of(text) != text
 
 
 def _url(found: re.Match[str]) -> str:

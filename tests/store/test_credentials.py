@@ -150,6 +150,8 @@ def test_an_identity_holds_no_credential() -> None:
         assert not leaked(str(raised.value))
     with pytest.raises(UnencodableValue, match=r"Write\.label"):
         Write(text="x", label=f"https://ada:{PASSWORD}@example.org")
+    with pytest.raises(UnencodableValue, match=r"Write\.label"):
+        Write(text="x", label=f"postgresql+asyncpg://ada:{PASSWORD}@example.org")
     Write(text=f"a text that mentions {URL} is no address")
     FsspecFiles(urls=("https://example.org/x?version=3&tokenizer=llama&keys=4", "s3://bucket/a@b:c/x"))
 
@@ -168,6 +170,8 @@ def test_a_store_is_not_called_by_a_credential() -> None:
         ("ssh://git@github.com/a/b and ada@lab", "ssh://git@github.com/a/b and ada@lab"),
         ("'https://h/a?access_token=abcdefgh'", "'https://h/a?access_token=***'"),
         ("https://h/a?x=1&amp;sig=abcdefgh&amp;y=2", "https://h/a?x=1&amp;sig=***&amp;y=2"),
+        ("postgresql+asyncpg://ada:pa55@h/a", "postgresql+asyncpg://***@h/a"),
+        ("(see s3://k:p@h/a,http://h/b)", "(see s3://***@h/a,http://h/b)"),
         ("https://h/a#id_token=abcdefgh", "https://h/a#id_token=***"),
         ("https://h/?X-Goog-Signature=ab%2Fcd0123&X-Goog-Date=1", "https://h/?X-Goog-Signature=***&X-Goog-Date=1"),
         ("https://h/?max_tokens=4096&tokenizer=llama-3-tokenizer", None),
@@ -184,6 +188,7 @@ def test_a_store_is_not_called_by_a_credential() -> None:
         ("eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "***"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nrest", "***\nrest"),
         ("login --password s3cr3t-one --n 3", "login --password *** --n 3"),
+        ("----- --hf-token=abcdefgh ----token=b1", "----- --hf-token=*** ----token=***"),
         ("login --hf-token=abcdefgh", "login --hf-token=***"),
         ("HF_TOKEN=abcdefgh python x.py", "HF_TOKEN=*** python x.py"),
         ("fb3cbbd16a3c7a5a2a4f7fd4e1d9a0a1b2c3d4e5f60718293a4b5c6d7e8f9012", None),
@@ -192,6 +197,12 @@ def test_a_store_is_not_called_by_a_credential() -> None:
 def test_what_is_taken_for_a_credential(text: str, clean: str | None) -> None:
     assert redacted(text) == (text if clean is None else clean)
     assert redacted(redacted(text)) == redacted(text)
+
+
+@pytest.mark.parametrize("word", ["a1" * 120_000, "-" * 20_000])
+@pytest.mark.timeout(20)
+def test_a_long_word_takes_no_time_by_its_square(word: str) -> None:
+    assert redacted(f"{word} token {URL}") == f"{word} token {redacted(URL)}"
 
 
 def test_values_of_variables_whose_names_say_secret(monkeypatch: pytest.MonkeyPatch) -> None:
