@@ -190,7 +190,7 @@ class Record(Versioned, frozen=True, kw_only=True):
 
 
 def _lines(fields: dict[str, Any]) -> bytes:
-    return b",\n".join(b"%s: %s" % (json_bytes(name), json_bytes(value)) for name, value in fields.items())
+    return b",\n".join([b'"%s": %s' % (name.encode(), json_bytes(value)) for name, value in fields.items()])
 
 
 def _digest(lines: bytes) -> bytes:
@@ -206,7 +206,7 @@ def _is_edited(content: bytes) -> bool:
         fields = json.loads(content)
         said = fields.pop("digest", None)
         return said is not None and _digest(_lines(fields)) != json_bytes(said).strip(b'"')
-    except RecursionError:
+    except (RecursionError, UnicodeEncodeError):
         return True
 
 

@@ -296,7 +296,7 @@ class TestRunsAndStatus:
         assert "--rebuild say" in bad["command"]
         assert "RuntimeError: hello" in marin(project.store, "runs", "exp1_toy").stdout  # the last one's events
         told = json.loads(marin(project.store, "runs", good["name"], "--json").stdout)
-        assert [event["event"] for event in told["events"]] == ["began", *["queued", "started", "ended"] * 2, "ended"]
+        assert [event["event"] for event in told["events"]] == ["began", *["started", "ended"] * 2, "ended"]
         assert "did you mean exp1_toy?" in marin(project.store, "runs", "exp2_toy", expect=4).stderr
         assert len(marin(project.store, "runs", "-n", "1").stdout.splitlines()) == 2
 
