@@ -15,7 +15,7 @@ from marin.plan.observed import unseen
 from marin.plan.snapshot import Snapshot
 from marin.steps.step import ExecutorStep, Pin
 from marin.store.files.verify import Check
-from marin.store.layout import RECORD
+from marin.store.layout import MANIFEST, RECORD
 from marin.store.numbers import listed
 from marin.store.record import BuiltFrom, Observed, Record, parse_record
 from marin.store.store import Store
@@ -168,22 +168,24 @@ def state_of_files(snapshot: Snapshot, record: Record) -> FilesState:
     """Are a committed output's files there, and what they were?
 
     Where the store has times: names, sizes and times as the commit left them mean that nobody touched the output;
-    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read,
-    and its manifest, too, where reading is a round trip.
+    otherwise every byte is read once more. On other stores: that it is there; its files are checked when they are read.
+    Its manifest must be there and not empty, as a power cut may leave it; what it says is checked when it is read.
     """
     output, store = snapshot.store.output(record), snapshot.store
     missing = f"the output {record.attempt} is missing from the store; {store.remedy(record)}"
     if not output.is_local:
         if record.attempt not in snapshot.attempts(record.attempt.rpartition("/")[0]).directories:
             return FilesState(wrong=missing, deleted=True)
-        return FilesState() if store.objects.is_remote else _manifest_state(store, record)
+        return FilesState()
     stamp = output.stamp()
     if not (stamp and stamp == record.stamp):
         if not output.exists(RECORD):
             return FilesState(wrong=missing, deleted=_is_deleted(output.url))
         if record.stamp and stamp != store.stamp(record):
             return _read_again(store, record)
-    return _manifest_state(store, record)
+    if not _has_content(f"{output.url}/{MANIFEST}"):
+        return FilesState(wrong=store.bad_manifests([record]).get(record.attempt, ""))
+    return FilesState()
 
 
 def _read_again(store: Store, record: Record) -> FilesState:
@@ -194,8 +196,11 @@ def _read_again(store: Store, record: Record) -> FilesState:
     return FilesState(notes=(touched,))
 
 
-def _manifest_state(store: Store, record: Record) -> FilesState:
-    return FilesState(wrong=store.bad_manifests([record]).get(record.attempt, ""))
+def _has_content(path: str) -> bool:
+    try:
+        return os.path.getsize(path) > 0
+    except OSError:
+        return False
 
 
 def _is_deleted(path: str) -> bool:

@@ -32,6 +32,11 @@ class Attempts:
     def of_identity(self, identity: str) -> list[str]:
         return self._by_identity.get(identity[:12], [])
 
+    def last_token(self, identity: str) -> int:
+        """Of the latest attempt, 0 if there is none."""
+        tokens = (directory.rpartition(".")[2] for directory in self.of_identity(identity))
+        return max((int(token) for token in tokens if token.isdecimal()), default=0)
+
     def of_label(self, label: str) -> list[str]:
         return self._by_label.get(slug(label), []) if label else []
 
@@ -40,21 +45,28 @@ class Snapshot(Inventory):
     """What is committed of these steps, and what else a plan reads of the store."""
 
     def __init__(self, store: Store, steps: Iterable[ExecutorStep[Any]], scale: Scale | None = None) -> None:
-        """On an object store no lease beside a visible record is read: those would be as many round trips as steps."""
+        """A lease beside a visible record is read only where there is a later attempt: its driver may have died between
+        committing it and making its record visible."""
         wanted = {step.identity for step in steps}
-        super().__init__(store, wanted, every_lease=not store.objects.is_remote)
+        super().__init__(store, wanted)
+        self._attempts: dict[str, Attempts] = {}
+        later = [each.identity for each in self.visible.values() if self._last_token(each) > each.token]
+        self.leased.update(later)
+        self.read_leases(later)
         self.scale = scale.value if scale is not None else ""  # of the experiment, as records have it
         # Of the same operator and label at that scale, as far as marin.plan.missing has looked.
         self.last_outputs: dict[ExecutorStep[Any], Record | None] = {}
         missing = wanted - self.records.keys() - self.damage.keys()
         self.in_progress = store.state_identities() if missing else set[str]()
-        self._attempts: dict[str, Attempts] = {}
 
     def attempts(self, op: str) -> Attempts:
         """One listing an operator."""
         if op not in self._attempts:
             self._attempts[op] = Attempts(self.store.attempts(op))
         return self._attempts[op]
+
+    def _last_token(self, record: Record) -> int:
+        return self.attempts(record.op).last_token(record.identity)
 
     @functools.cached_property
     def actions(self) -> dict[str, list[str]]:

@@ -199,7 +199,7 @@ def _about_bytes(store: Store, audit: Audit, current: Mapping[Output, Record]) -
     by_attempt = {record.attempt: record for record in current.values()}  # outputs may share one
     states = {attempt: state_of_files(snapshot, record) for attempt, record in by_attempt.items()}
     edited = store.disagreements(current.values())
-    torn = store.bad_manifests(current.values()) if store.objects.is_remote else {}
+    torn = store.bad_manifests(current.values())
     for output, record in current.items():
         files = states[record.attempt]
         if files.deleted:

@@ -14,6 +14,7 @@ from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift
 from marin.plan.plan import Action
 from marin.report.audit import Grade, audit_store
+from marin.store.files.verify import Check
 from marin.store.layout import record_name
 from marin.store.objects.local import LocalObjects
 from marin.store.record import Record
@@ -205,20 +206,25 @@ def test_aliases_and_mirrors_have_digests_of_their_own(prefix: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
-def test_a_manifest_that_is_no_more_is_seen_by_plan_and_audit(any_prefix: str, content: bytes) -> None:
+def test_a_manifest_that_is_no_more_is_seen_by_verify_and_audit(any_prefix: str, content: bytes) -> None:
     record = made(any_prefix)
     store = Store(any_prefix)
     store.objects.write(f"{record.attempt}/.marin/manifest.json", content)
-    if not store.objects.is_remote:  # there a plan reads no manifest: each is a round trip
-        assert planned(any_prefix, end=A).of(A).action is Action.STOP
+    is_stopped = not content and store.directory.is_local  # an empty one, which a power cut leaves, costs no read
+    assert planned(any_prefix, end=A).of(A).action is (Action.STOP if is_stopped else Action.CACHED)
+    assert "manifest.json" in store.verify(record, Check.SIZES)[0]
     assert "manifest.json" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"\xff"])
-def test_a_lease_that_is_garbage_is_seen_by_plan_and_audit(any_prefix: str, content: bytes) -> None:
-    made(any_prefix)
-    store = Store(any_prefix)
-    store.objects.write(f".marin/leases/{A.identity}.json", content)
-    if not store.objects.is_remote:
-        assert planned(any_prefix, end=A).of(A).action is Action.STOP
+def test_a_lease_that_is_garbage_is_seen_by_audit_and_by_a_plan_that_needs_it(any_prefix: str, content: bytes) -> None:
+    store, lease = Store(any_prefix), f".marin/leases/{A.identity}.json"
+    first = made(any_prefix)
+    store.objects.write(lease, content)
+    assert planned(any_prefix, end=A).of(A).action is Action.CACHED
     assert "lease" in next(claim.text for claim in audit_store(Store(any_prefix)).of(Grade.UNTRUSTED))
+    store.objects.remove([lease])
+    assert ran(run(any_prefix, rebuild=("a",), end=A)) == {"toy-write/a"}
+    store.objects.write(lease, content)
+    store.objects.write(record_name(A.identity), first.to_bytes())  # only the lease can tell which of the two counts
+    assert planned(any_prefix, end=A).of(A).action is Action.STOP

@@ -113,9 +113,9 @@ def file(name: str, *needed: str, empty: bool = True) -> File:
 FILES = {
     "record": file(".marin/records/{many}.json", *READERS, "status", "status of"),
     "record's copy": file("{output}/.marin/record.json", "verify", "audit", "audit of"),
-    "lease": file(".marin/leases/{many}.json", *PLANS, "status", "status of", "audit"),
+    "lease": file(".marin/leases/{many}.json", "status", "status of", "audit", "audit of"),
     "lease of what is missing": file(".marin/leases/{fail}.json", *READERS - {"explain", "cat"}, "status", "status of"),
-    "manifest": file("{output}/.marin/manifest.json", *PLANS, "ls", "cat", "verify", "audit", empty=False),
+    "manifest": file("{output}/.marin/manifest.json", "ls", "cat", "verify", "audit", "audit of", empty=False),
     "revocations": file(".marin/revocations/{root}.jsonl", *PLANS, "lineage", "audit", "gc", empty=False),
     "acceptances": file(".marin/accepted/{many}.jsonl", *PLANS, "lineage", "audit", empty=False),
     "state marker": file(".marin/state/{fail}/.marin/made_by.json", "plan", "run"),

@@ -289,13 +289,12 @@ GARBLED = [b"{not json", b"null", b"[]", b'{"state": "held"}', b"\xff\xfe", json
 
 
 @pytest.mark.parametrize("content", GARBLED)
-def test_a_garbled_lease_stops_the_plan_and_removing_it_loses_nothing(prefix: str, content: bytes) -> None:
+def test_a_garbled_lease_stops_a_rebuild_and_removing_it_loses_nothing(prefix: str, content: bytes) -> None:
     step, beside = Write(text="hello", label="a"), Write(text="other", label="b")
     before = committed(prefix, step) if ran(run(prefix, end=step)) else None
     assert before is not None
     lease_file(prefix, step).write_bytes(content)
-    with pytest.raises(CorruptRecord, match="delete the file and run again"):
-        run(prefix, end=step)
+    assert ran(run(prefix, end=step)) == set()  # what is committed needs no lease
     again = run(prefix, rebuild=("a",), end=step, beside=beside)
     assert statuses(again) == {"toy-write/a": "failed", "toy-write/b": "ran"}
     assert "delete the file and run again" in again.results[step].error
