@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from graphlib import CycleError, TopologicalSorter
 
 from marin.report.page.drawing.model import StepRow
 
@@ -71,17 +71,16 @@ class _Graph:
 
     def _depths(self) -> dict[str, int]:
         """Longest path from a root; what a cycle keeps out comes last."""
-        import networkx as nx
-
-        graph = cast(Any, nx.DiGraph())
-        graph.add_nodes_from(self.steps)
-        graph.add_edges_from((source, name) for name, inputs in self.inputs.items() for source in inputs)
+        sorter = TopologicalSorter(self.inputs)
+        with suppress(CycleError):
+            sorter.prepare()
         depth: dict[str, int] = {}
-        with suppress(nx.NetworkXUnfeasible):
-            for level, names in enumerate(nx.topological_generations(graph)):
-                depth |= dict.fromkeys(names, level)
-        last = max(depth.values(), default=0) + 1
-        return {name: depth.get(name, last) for name in self.steps}
+        level = 0
+        while names := sorter.get_ready():
+            depth |= dict.fromkeys(names, level)
+            sorter.done(*names)
+            level += 1
+        return {name: depth.get(name, level) for name in self.steps}
 
 
 def fold(steps: Sequence[StepRow]) -> Folded:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, cast
 
 SWEEPS = 6
 
 
 def components(nodes: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Nodes that hang together, in order of their first node; the parts in order of size, smallest first."""
-    import networkx as nx
-
-    graph = cast(Any, nx.Graph())
-    graph.add_nodes_from(range(nodes))
-    graph.add_edges_from(edges)
-    return sorted((sorted(part) for part in nx.connected_components(graph)), key=len)
+    part = {node: [node] for node in range(nodes)}
+    for start, end in edges:
+        if part[start] is not part[end]:
+            joined = sorted(part[start] + part[end])
+            part |= dict.fromkeys(joined, joined)
+    return sorted({nodes[0]: nodes for nodes in part.values()}.values(), key=len)
 
 
 def rows(
