@@ -61,7 +61,7 @@ _threads: dict[str, HeartbeatThread] = {}
 
 def heartbeat_thread(name: str = "leases") -> HeartbeatThread:
     """This process's own of that name."""
-    return _threads.setdefault(name, HeartbeatThread(name))
+    return _threads.get(name) or _threads.setdefault(name, HeartbeatThread(name))
 
 
 # The leases of a process are not its child's, and its threads do not run there.

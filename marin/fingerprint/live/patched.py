@@ -10,6 +10,7 @@ the plan says so and goes on, as it does where a new process cannot import the m
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -73,7 +74,7 @@ class ModuleStates:
     """What modules hold now."""
 
     def __init__(self, process: Process, compared: Compared, reached: Callable[[ExecutorStep[Any]], StepCode]) -> None:
-        self._process, self._compared, self._reached = process, compared, reached
+        self._process, self._compared, self._reached = process, compared, functools.cache(reached)
         self._accepted = compared.accepted
         self._states: dict[Key, tuple[dict[str, str], str]] = {}
         self._digests: dict[StepCode, str] = {}
@@ -95,11 +96,14 @@ class ModuleStates:
         source and state, so that most runs start no process.
         """
         several: dict[StepCode, ExecutorStep[Any]] = {}
+        known: set[StepCode] = set()
         for step in steps:
             if recorded(step):
-                self._accept(self._reached(step))
+                known.add(self._reached(step))
             else:
                 several.setdefault(self._reached(step), step)
+        for reached in known:
+            self._accept(reached)
         notes = self._compared.notes
         memory = {reached: self._memory(reached, step) for reached, step in several.items() if self._doubtful(reached)}
         unknown = [reached for reached, path in memory.items() if path is None]
