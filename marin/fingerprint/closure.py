@@ -10,14 +10,17 @@ statements, so for every local module that reached code imports:
   that reached code uses: a registry. See registers.
 
 Annotations and docstrings count for units whose own base, decorator or caller may read them, and for
-all if reached code reads them from whatever it is given, or uses a package that does.
+all if reached code reads them from whatever it is given. If it uses a package that builds on annotations,
+those of classes' fields count, but for steps and values, which the engine checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import IntEnum
 
+from marin.fingerprint.lookup.keepers import Keepers
 from marin.fingerprint.lookup.unit import CONTENT, READERS, Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.moved import as_before
@@ -30,6 +33,15 @@ from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 from marin.steps.value import digest
 
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
+
+
+class Shows(IntEnum):
+    """What of a unit counts beyond its code: annotations of a class's fields, all annotations, docstrings, too."""
+
+    CODE = 0
+    FIELDS = 1
+    ANNOTATIONS = 2
+    DOCS = 3
 
 
 @dataclass(frozen=True)
@@ -46,13 +58,14 @@ class Reach:
     """What some roots reach. parts: the units as they count together, once all are found.
 
     loaded: local modules that are imported on the way. announced: definitions in them that something may hear of.
-    inspected: units whose annotations and docstrings count. tops: packages that are used.
+    shows: of units that are looked into, what counts beyond their code. tops: packages that are used.
     """
 
     units: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
     loaded: dict[Module, None] = field(default_factory=dict[Module, None])
     announced: dict[Key, None] = field(default_factory=dict[Key, None])
-    inspected: set[Key] = field(default_factory=set[Key])
+    doubtful: bool = False
+    shows: dict[Key, Shows] = field(default_factory=dict[Key, "Shows"])
     traits: Trait = Trait.NONE
     tops: set[str] = field(default_factory=set[str])
     parts: dict[Key, Part] = field(default_factory=dict[Key, Part])
@@ -63,19 +76,22 @@ class Closures:
 
     def __init__(self) -> None:
         self.units = Units()
-        self.registers = Registers(self.units)
+        self.keepers = Keepers(self.units)
+        self._registers = Registers(self.units, self.keepers)
+        self._registers_before = Registers(self.units, None)
         self._loads: dict[Module, tuple[Module, ...]] = {}
-        self._parts: dict[tuple[Key, bool], Part] = {}
+        self._parts: dict[tuple[Key, Shows], Part] = {}
 
-    def reach(self, roots: Iterable[Key]) -> Reach:
-        """The units that the roots reach, the roots among them, as they count together."""
-        reach = Reach()
+    def reach(self, roots: Iterable[Key], *, doubtful: bool = False) -> Reach:
+        """The units that the roots reach, the roots among them, as they count together. doubtful: and all that older
+        fingerprints had (see FORMAT)."""
+        reach, registers = Reach(doubtful=doubtful), self._registers_before if doubtful else self._registers
         queue = list(roots)
         while queue:
             self._walk(queue, reach)
-            queue = self._on_import(reach) or self.registers.found(reach.units, reach.announced)
+            queue = self._on_import(reach) or registers.found(reach.units, reach.announced)
             queue = queue or self._listed(reach) or self._inspect(reach)
-        reach.parts = {key: self._part(key, key in reach.inspected) for key in reach.units}
+        reach.parts = {key: self._part(key, reach.shows.get(key, Shows.CODE)) for key in reach.units}
         return reach
 
     def imported(self, names: Iterable[str], importer: Module) -> frozenset[Module]:
@@ -87,9 +103,9 @@ class Closures:
         return frozenset(reach.loaded)
 
     def parts(self, key: Key) -> list[Part]:
-        """A unit without and with annotations and docstrings: which of them counts depends on what reaches it. Then
+        """A unit without and with annotations and docstrings: which of them count depends on what reaches it. Then
         as older fingerprints have these."""
-        now = [self._part(key, False), self._part(key, True)]
+        now = [self._part(key, shows) for shows in Shows]
         forms = [(form, part.unit) for part in now for form in (part.text, as_before(part.text))]
         forms += [(named_before(form), unit) for form, unit in forms]
         return [*now, *(Part(text, digest(text.encode())[:DIGITS], unit) for text, unit in dict(forms).items())]
@@ -138,21 +154,27 @@ class Closures:
         if not reach.traits & Trait.LISTS_SUBCLASSES:
             return []
         classes = [key for key in reach.announced if key not in reach.units and key.module.announced[key.name].bases]
-        return [key for key in classes if not self.registers.ancestors(key).isdisjoint(reach.units)]
+        return [key for key in classes if not self._registers.ancestors(key).isdisjoint(reach.units)]
 
     def _inspect(self, reach: Reach) -> list[Key]:
         """Mark what is looked into, and go on to what its annotations name."""
-        everything = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or not READERS.isdisjoint(
-            reach.tops
-        )
+        by_package = not READERS.isdisjoint(reach.tops)
+        asks = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or (by_package and reach.doubtful)
+        everything = Shows.DOCS if asks else Shows.CODE
         handed = {key for unit in reach.units.values() for key in unit.handed}
         registered = self._registered(reach) if reach.traits & Trait.DISPATCHES else set[Key]()
         queue: list[Key] = []
         for key, unit in reach.units.items():
-            given = key in registered or (key in handed and unit.piece.traits & Trait.CLASS)
-            if everything or unit.inspected or given:
-                reach.inspected.add(key)
-                queue += [named for named in unit.named if named not in reach.units and not self.units.is_step(named)]
+            is_class = bool(unit.piece.traits & Trait.CLASS)
+            shows = max(
+                Shows.DOCS if unit.inspected or (by_package and key in handed and not is_class) else everything,
+                Shows.ANNOTATIONS if key in registered or (key in handed and is_class) else Shows.CODE,
+                Shows.FIELDS if by_package and is_class and not self.units.is_ours(key) else Shows.CODE,
+            )
+            if shows:
+                reach.shows[key] = shows
+                named = unit.named if shows > Shows.FIELDS else self.units.classes(unit.piece.fields, key.module)
+                queue += [each for each in named if each not in reach.units and not self.units.is_step(each)]
         if reach.traits & Trait.READS_SOURCE:
             modules = {key.module for key in reach.units if key.module.path.suffix == ".py" and key.name != CONTENT}
             sources = [self.units.file(module.path) for module in modules]
@@ -167,13 +189,13 @@ class Closures:
                 found |= {key, *unit.handed}
         return found
 
-    def _part(self, key: Key, inspected: bool) -> Part:
-        if (key, inspected) not in self._parts:
-            unit = self.units[key]
+    def _part(self, key: Key, shows: Shows) -> Part:
+        if (key, shows) not in self._parts:
+            unit, piece = self.units[key], self.units[key].piece
             text = unit.text
-            if inspected and key.name not in (ON_IMPORT, AS_SCRIPT):
-                text = "\n# ".join(
-                    filter(None, [text, *unit.piece.signature.splitlines(), *unit.piece.docs.splitlines()])
-                )
-            self._parts[key, inspected] = Part(text, digest(text.encode())[:DIGITS], unit)
-        return self._parts[key, inspected]
+            if shows and key.name not in (ON_IMPORT, AS_SCRIPT):
+                said = piece.types if shows is Shows.FIELDS else piece.signature
+                docs = piece.docs if shows is Shows.DOCS else ""
+                text = "\n# ".join(filter(None, [text, *said.splitlines(), *docs.splitlines()]))
+            self._parts[key, shows] = Part(text, digest(text.encode())[:DIGITS], unit)
+        return self._parts[key, shows]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.moved import as_before, match, since_fields
+from marin.fingerprint.moved import as_before, match, said_more, since_fields
 from marin.fingerprint.renamed import named_today
 from marin.steps.value import digest
 from marin.store.documents import BadDocument, Document
+
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class CodeFingerprint:
     line. sources: normalised text by qualified name, for showing a difference later.
     loaded: modules of the project that are imported. environment: names of variables that are asked for, see
     ``marin.fingerprint.observation.environment``. readers: packages that open files without Python.
+    format: by which rules units were found; today's is FORMAT. Before, annotations and docstrings of all units counted
+    where some package reads such, and a definition wherever it was told to something. counted_before: what would today.
     Only units and packages make two fingerprints equal.
     """
 
@@ -36,6 +40,8 @@ class CodeFingerprint:
     loaded: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     environment: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     readers: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    format: int = field(default=FORMAT, compare=False, repr=False)
+    counted_before: Callable[[], Set[str]] = field(default=frozenset[str], compare=False, repr=False)
 
     @functools.cached_property
     def digest(self) -> str:
@@ -53,6 +59,7 @@ class CodeFingerprint:
             "units": dict(self.units),
             "packages": dict(self.packages),
             "opaque": list(self.opaque),
+            "format": self.format,
         }
         return made | {"sources": dict(self.sources)} if sources else made
 
@@ -65,13 +72,14 @@ class CodeFingerprint:
             raise CorruptRecord(f"this {type(data).__name__} is no code fingerprint: {error}") from error
         units = {named_today(name): unit for name, unit in stored.units.items()}
         sources = {named_today(name): named_today(text) for name, text in stored.sources.items()}
-        return cls(units, stored.packages, stored.opaque, sources)
+        return cls(units, stored.packages, stored.opaque, sources, format=stored.format)
 
 
 class _StoredCode(Document, frozen=True, kw_only=True):
     units: dict[str, str]
     packages: dict[str, str]
     opaque: tuple[str, ...] = ()
+    format: int = 1
     sources: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
@@ -96,7 +104,12 @@ def compare(old: CodeFingerprint, new: CodeFingerprint) -> tuple[Change, ...]:
     """Every difference: changed units, then added, removed, moved, then packages, each by name."""
     texts = [{name: side.sources.get(name, f"# {unit}") for name, unit in side.units.items()} for side in (old, new)]
     for name, unit in new.units.items():
-        if old.units.get(name) == unit or texts[0].get(name) == as_before(texts[1][name]):
+        then, now = texts[0].get(name), as_before(texts[1][name])
+        if (
+            old.units.get(name) == unit
+            or then == now
+            or (then and old.format < FORMAT and said_more(as_before(then), now))
+        ):
             texts[0][name] = texts[1][name]
     gone, came = old.units.keys() - new.units.keys(), new.units.keys() - old.units.keys()
     if all(texts[0][name] == as_before(texts[0][name]) for name in gone):  # they may have moved since

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # what an imported name leads to: see units
+_SAID = re.compile(r"# [\w.<>]+: ")  # an annotation or a docstring
 _SINCE = "marin.since"
 _PLACES = re.compile(r"\b__(?:name|package|module|qualname)__\b")  # what a move changes, but for a logger
 # What makes a path: fingerprints that followed paths in the source did not say where these names lead.
@@ -172,6 +173,19 @@ def _uses(name: str, known: Sources) -> set[str]:
 def as_before(text: str) -> str:
     """A unit's text as an older fingerprint may have it, which means the same."""
     return _UNSAID.sub("", text)
+
+
+def said_more(then: str, now: str) -> bool:
+    """Whether an older text is the same but for annotations and docstrings that do not count now. Where it has none, it
+    did not hold them."""
+    (code, said), (code_now, said_now) = _said(then), _said(now)
+    return code == code_now and (not said or said_now <= said)
+
+
+def _said(text: str) -> tuple[list[str], set[str]]:
+    """The lines of a unit without its annotations and docstrings, and these."""
+    said = {line for line in text.split("\n") if _SAID.match(line) and not _LABEL.fullmatch(line[2:])}
+    return [line for line in text.split("\n") if line not in said], said
 
 
 def since_fields(text: str) -> dict[str, str]:

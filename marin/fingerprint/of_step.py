@@ -176,6 +176,7 @@ class Fingerprinter:
             loaded=frozenset(module.name for module in reached.loaded),
             environment=frozenset(name for part in lab for name in part.unit.piece.environment) | named,
             readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON),
+            counted_before=lambda: {key.qualified for key in self._closures.reach(roots, doubtful=True).units},
         )
         methods = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
         return _Answer(fingerprint, code, methods)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from marin.fingerprint.lookup.keepers import Keepers, Keeps
 from marin.fingerprint.lookup.unit import INDIFFERENT, Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.source.module import Chain
@@ -11,11 +12,13 @@ from marin.fingerprint.source.traits import Trait
 
 
 class Registers:
-    """Which announced definitions of loaded modules may stand in a registry that reached code looks into."""
+    """Which announced definitions of loaded modules may stand in a registry that reached code looks into.
 
-    def __init__(self, units: Units) -> None:
-        self._units = units
-        self._reached_by: dict[Key, frozenset[Key]] = {}
+    keepers: None where whatever is called may keep what it gets.
+    """
+
+    def __init__(self, units: Units, keepers: Keepers | None) -> None:
+        self._units, self._keepers = units, keepers
         self._ancestors: dict[Key, frozenset[Key]] = {}
 
     def found(self, reached: Mapping[Key, Unit], announced: Iterable[Key]) -> list[Key]:
@@ -50,7 +53,7 @@ class Registers:
                 if found.kind == "package" and top in tops and top not in INDIFFERENT:
                     return True
         hooked = [base for base in self.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
-        return any(base in reached or not state.isdisjoint(self.everything(base)) for base in hooked)
+        return any(self._keeps(base, state, reached, Keeps.IN_OBJECT) for base in hooked)
 
     def _hears(self, chain: Chain, key: Key, state: set[Key], reached: Mapping[Key, Unit], *, itself: bool) -> bool:
         """itself: what is called gets the very thing that is made."""
@@ -59,20 +62,20 @@ class Registers:
                 continue
             by = Key(found.module, found.name)
             method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
-            if by in reached and (method or self._units.piece(by).traits & Trait.STATE):
-                return True
-            if not state.isdisjoint(self.everything(by)):
+            if (method and by in reached) or self._keeps(by, state, reached, Keeps.FOR_GOOD):
                 return True
         return False
 
-    def everything(self, key: Key) -> frozenset[Key]:
-        if key not in self._reached_by:
-            seen: set[Key] = set()
-            queue = [key]
-            while queue:
-                at = queue.pop()
-                if at not in seen:
-                    seen.add(at)
-                    queue.extend(self._units[at].leads)
-            self._reached_by[key] = frozenset(seen)
-        return self._reached_by[key]
+    def _keeps(self, by: Key, state: set[Key], reached: Mapping[Key, Unit], least: Keeps) -> bool:
+        """Whether what is called may enter what it gets where reached code finds it: it, or what it calls, keeps
+        things, and is reached or leads to a reached variable. least: how well it does so itself."""
+        if by not in reached and state.isdisjoint(self._units.everything(by)):
+            return False
+        keepers = self._keepers
+        if keepers is None or keepers.keeps(by) >= least:
+            return True
+        return any(
+            keepers.keeps(each) is Keeps.FOR_GOOD
+            and (each in reached or not state.isdisjoint(self._units.everything(each)))
+            for each in self._units.everything(by)
+        )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.fingerprint.fingerprint import compare as compare_code
+from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare
+from marin.fingerprint.of_step import executed
 from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Present, differences
 from marin.plan.outside_data import outside_changes, whole
@@ -62,13 +63,26 @@ def _code_changed(store: Store, then: str, now: CodeFingerprint) -> bool:
     return then != now.digest and bool(code_changes(store, then, now))
 
 
+def code_differences(then: CodeFingerprint, now: CodeFingerprint) -> tuple[Change, ...]:
+    """Without definitions that only count no longer, because other rules found them then."""
+    found = compare(then, now)
+    gone = [change for change in found if change.kind == "removed"] if then.format < FORMAT else []
+    before = now.counted_before() if gone else frozenset[str]()
+    importer = Path.cwd() / "then.py"  # any file of the project
+
+    def still(change: Change) -> bool:
+        return change.name in before and change.old in (executed().named(change.name, importer) or {})
+
+    return tuple(change for change in found if not (change in gone and still(change)))
+
+
 def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
     """One line per changed function, class or constant. then: digest of the code at that time."""
     if then not in now.changes_since:  # as many steps as share their code ask the same
         stored = stored_code(store, then)
         if stored is None:
             return [f"the code changed ({then[:12]} → {now.digest[:12]}); the store does not hold the old code"]
-        now.changes_since[then] = compare_code(stored, now)
+        now.changes_since[then] = code_differences(stored, now)
     lines: list[str] = []
     for change in now.changes_since[then]:
         if change.kind == "changed":

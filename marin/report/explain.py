@@ -10,8 +10,9 @@ from msgspec.structs import asdict
 from rich.console import Console
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.fingerprint import compare, source_diff
+from marin.fingerprint.fingerprint import source_diff
 from marin.fingerprint.stored import stored_code
+from marin.plan.drift import code_differences
 from marin.plan.facts import pinned_output
 from marin.plan.missing import describe_fields
 from marin.plan.plan import Plan
@@ -65,7 +66,7 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
         if stored is not None:
             facts["diffs"] = {
                 change.name: source_diff(change, stored.sources, today.code.sources)
-                for change in compare(stored, today.code)
+                for change in code_differences(stored, today.code)
             }
     return without_credentials(facts)
 

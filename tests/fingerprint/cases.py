@@ -52,8 +52,37 @@ def helper():
     return 1
 """
 
+BESIDE = """
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+class Words:
+    def __init__(self):
+        self.words = [HERE / "words.txt"]
+
+def timed(f):
+    def inside(*given):
+        assert HERE
+        return f(*given)
+    return inside
+
+WORDS = Words()
+
+@timed
+def other():
+    return 1
+"""
 CODE = [
     # Registries
+    Case(
+        "what stands beside a path that is used",
+        "return HERE",
+        "from lib.beside import HERE",
+        {"lib/__init__.py": "", "lib/beside.py": BESIDE},
+        has=("lib.beside.HERE",),
+        lacks=("lib.beside.WORDS", "lib.beside.other", "lib.beside.timed"),
+    ),
     Case(
         "registered by a decorator",
         "return registry.TABLE['a']()",

@@ -1,12 +1,17 @@
 """Source, annotations and docstrings: each counts exactly where the code reads it."""
 
+from dataclasses import replace
+
 import pytest
 
+from marin.fingerprint.fingerprint import CodeFingerprint, compare
 from tests.fingerprint.project import changes, read_each
 from tests.fingerprint.seen import Seen, edited_projects
 
 NOT = {"changes": ()}
 POINT = "@dataclass\nclass Point:\n    x: int = 0\n"
+LINE = "@dataclass\nclass Line:\n    start: 'Point | None' = None\n"
+PARSED = "def parsed(kind, data): return TypeAdapter(kind).validate_python(data)\n"
 SIZE = {"file": "op.py", "old": "x: int", "new": "x: float"}
 TEXT = {"file": "op.py", "old": "Says it", "new": "Says that"}
 
@@ -75,6 +80,41 @@ CASES = [
         "from dataclasses import dataclass\nfrom pydantic import TypeAdapter\n" + POINT,
         changes=("op.Point",),
         **SIZE,
+    ),
+    Seen(
+        "a dataclass within one given to pydantic",
+        "return TypeAdapter(Line).validate_python({})",
+        "from dataclasses import dataclass\nfrom pydantic import TypeAdapter\n" + POINT + LINE,
+        changes=("op.Point",),
+        **SIZE,
+    ),
+    Seen(
+        "a dataclass that reaches pydantic by a variable",
+        "return parsed(Line, {})",
+        "from dataclasses import dataclass\nfrom pydantic import TypeAdapter\n" + POINT + LINE + PARSED,
+        changes=("op.Point",),
+        **SIZE,
+    ),
+    Seen(
+        "a function given to pydantic",
+        "return TypeAdapter(f)",
+        "from pydantic import TypeAdapter\ndef f(x: int): return x",
+        changes=("op.f",),
+        **SIZE,
+    ),
+    Seen(
+        "an annotation of a helper beside pydantic",
+        "return parsed(f(1), {})",
+        "from pydantic import TypeAdapter\ndef f(x: int): return x\n" + PARSED,
+        **SIZE,
+        **NOT,
+    ),
+    Seen(
+        "a docstring of a helper beside pydantic",
+        "return parsed(f(), {})",
+        "from pydantic import TypeAdapter\ndef f():\n    '''Says it.'''\n    return int\n" + PARSED,
+        **TEXT,
+        **NOT,
     ),
     Seen(
         "a class given to some package",
@@ -222,3 +262,16 @@ def test_it_counts_exactly_where_it_is_read(pairs, case):
     before, after = pairs[case.name]
     assert before.units, before.opaque
     assert changes(before, after) == {f"changed {name}" for name in case.changes}
+
+
+def test_an_older_fingerprint_differs_by_what_changed_alone(pairs):
+    """It has annotations and docstrings that count no longer."""
+    now = pairs["a docstring of a helper beside pydantic"][0]
+    said = "# f: 'Says it.'"
+    sources = {name: f"{text}\n{said}" if name == "op.f" else text for name, text in now.sources.items()}
+    units = {name: f"old {digest}" if name == "op.f" else digest for name, digest in now.units.items()}
+    then = CodeFingerprint.from_json({"units": units, "packages": dict(now.packages), "sources": sources})
+    assert compare(then, now) == ()
+    changed = replace(then, sources=sources | {"op.f": f"def f():\n    return str\n{said}"})
+    assert [(change.kind, change.name) for change in compare(changed, now)] == [("changed", "op.f")]
+    assert compare(replace(then, format=now.format), now) != ()  # today nothing is left out

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from marin.fingerprint.lookup.unit import Key
 from marin.fingerprint.lookup.units import Units
-from marin.fingerprint.registers import Registers
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS
 from marin.fingerprint.source.module import CHANGING, Module, chain_of
 from marin.fingerprint.source.traits import Trait, holds_container
@@ -54,8 +53,8 @@ class _Method(NamedTuple):
 class Keepers:
     """Each unit is judged once."""
 
-    def __init__(self, units: Units, registers: Registers) -> None:
-        self._units, self._registers = units, registers
+    def __init__(self, units: Units) -> None:
+        self._units = units
         self._keeps: dict[Key, Keeps] = {}
 
     def keeps(self, key: Key) -> Keeps:
@@ -69,7 +68,7 @@ class Keepers:
 
     def held(self, keys: Iterable[Key]) -> frozenset[Key]:
         """Whatever the variables and caches among these lead to: objects of these classes may last."""
-        return frozenset[Key]().union(*(self._registers.everything(key) for key in keys if self._holds(key)))
+        return frozenset[Key]().union(*(self._units.everything(key) for key in keys if self._holds(key)))
 
     def _holds(self, key: Key) -> bool:
         if self._units.piece(key).traits & Trait.STATE or self.keeps(key) is Keeps.FOR_GOOD:

@@ -26,6 +26,7 @@ class Units:
         self._pieces: dict[Key, UnitSource] = {}
         self._steps: dict[Key, bool] = {}
         self._files: dict[Path, Module] = {}
+        self._everything: dict[Key, frozenset[Key]] = {}
 
     def __getitem__(self, key: Key) -> Unit:
         if key not in self._units:
@@ -48,6 +49,14 @@ class Units:
             )
         return self._steps[key]
 
+    def is_ours(self, key: Key) -> bool:
+        """Whether a class is a step or a ``@value``: the engine says what its fields are."""
+        announced = key.module.announced.get(key.name)
+        marks = [
+            found for chain in (announced.decorators if announced else ()) for found in self.chain(chain, key.module)
+        ]
+        return self.is_step(key) or any(found.kind == "engine" and found.name == "value" for found in marks)
+
     def bases(self, key: Key) -> list[Definition]:
         announced = key.module.announced.get(key.name)
         return [found for chain in (announced.bases if announced else ()) for found in self.chain(chain, key.module)]
@@ -64,6 +73,19 @@ class Units:
                     key = Key(found.module, found.name)
                     if self.piece(key).traits & Trait.CLASS:
                         yield key
+
+    def everything(self, key: Key) -> frozenset[Key]:
+        """All units that one leads to, itself included."""
+        if key not in self._everything:
+            seen: set[Key] = set()
+            queue = [key]
+            while queue:
+                at = queue.pop()
+                if at not in seen:
+                    seen.add(at)
+                    queue.extend(self[at].leads)
+            self._everything[key] = frozenset(seen)
+        return self._everything[key]
 
     def file(self, path: Path) -> Key:
         """The unit of a file as it is: a compiled module, or source that code looks into."""

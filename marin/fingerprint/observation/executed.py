@@ -12,7 +12,7 @@ from typing import NamedTuple
 from marin.errors import ExperimentError
 from marin.fingerprint.closure import Closures
 from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.fingerprint.lookup.keepers import Keepers, Keeps
+from marin.fingerprint.lookup.keepers import Keeps
 from marin.fingerprint.lookup.unit import CONTENT, Key
 from marin.fingerprint.observation.observation import CodePlace, Ran, Stack, is_on_import
 from marin.fingerprint.origin import is_engine, is_local
@@ -38,7 +38,7 @@ class Executed:
 
     def __init__(self, closures: Closures) -> None:
         self._closures = closures
-        self._keepers = Keepers(closures.units, closures.registers)
+        self._keepers = closures.keepers
         self._held: dict[frozenset[str], frozenset[Key]] = {}
         self._modules: dict[str, Module | None] = {}
         self._keys: dict[CodePlace, Key | None] = {}

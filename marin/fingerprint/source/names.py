@@ -96,7 +96,7 @@ class Reader(ast.NodeVisitor):
         self.notes: list[Note] = []
         self.methods: set[str] = set()
         self.annotations: list[tuple[str, ast.expr]] = []
-        self.fields: list[ast.expr] = []
+        self.fields: list[tuple[str, ast.expr]] = []
         self.docs: list[str] = []
         self._scopes = [Scope("inner", "", at_import=True)]
         self._role = Role.USE
@@ -261,7 +261,7 @@ class Reader(ast.NodeVisitor):
         scope = self._enter(node, "class", node.body)
         # A name that is the module's too may be meant before the class binds it: ``x = x``.
         scope.bound -= self.module.bindings.keys() | self.module.imports.keys()
-        self.fields += [annotation for _, annotation in aside.annotations]
+        self.fields += [(f"{scope.label}.{what}", each) for what, each in aside.annotations]
         self._within(scope, Role.USE, node.body)
         self._declared -= declares
         self._scopes.pop()

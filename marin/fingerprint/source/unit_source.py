@@ -29,7 +29,8 @@ class Shape(NamedTuple):
 
 
 class UnitSource(NamedTuple):
-    """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read.
+    """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read. types:
+    those of classes' fields alone.
 
     named: what the annotations name; fields: those of classes' attributes alone. environment: variables
     that it asks for.
@@ -38,6 +39,7 @@ class UnitSource(NamedTuple):
     text: str
     signature: str = ""
     docs: str = ""
+    types: str = ""
     references: tuple[Reference, ...] = ()
     named: tuple[Reference, ...] = ()
     fields: tuple[Reference, ...] = ()
@@ -57,14 +59,14 @@ def analyse(module: Module, name: str) -> UnitSource:
         reader.visit(node)
     text = ast.unparse(ast.Module(statements, []))
     order = _order(module, name, reader)
-    annotations = [(label, _plain(node)) for label, node in reader.annotations]
     return UnitSource(
         text="\n".join([text, *order]) if text else "",
-        signature="\n".join(f"{label}: {ast.unparse(node)}" for label, node in annotations),
+        signature=_written(reader.annotations),
         docs="\n".join(reader.docs),
+        types=_written(reader.fields),
         references=tuple(reader.references),
-        named=_named_by([node for _, node in annotations]),
-        fields=_named_by(reader.fields),
+        named=_named_by([_plain(node) for _, node in reader.annotations]),
+        fields=_named_by([node for _, node in reader.fields]),
         loads=tuple(dict.fromkeys(reader.loads)),
         notes=tuple(dict.fromkeys(reader.notes)),
         methods=frozenset(reader.methods),
@@ -155,6 +157,10 @@ def _literal(node: ast.expr | None) -> list[object]:
         return []
     parts = cast(tuple[Any, ...], literal) if isinstance(literal, tuple) else (literal,)
     return [literal] if all(isinstance(part, (int, float, str, bytes, bool, type(None))) for part in parts) else []
+
+
+def _written(annotations: list[tuple[str, ast.expr]]) -> str:
+    return "\n".join(f"{label}: {ast.unparse(_plain(node))}" for label, node in annotations)
 
 
 def _plain(node: ast.expr) -> ast.expr:
