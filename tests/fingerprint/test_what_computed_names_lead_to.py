@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fingerprint.test_observed import TAIL, Idiom
+from tests.fingerprint.test_kept import HEAD as PLAIN
+from tests.fingerprint.test_observed import TAIL, Idiom, run
 from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
-import importlib, os, pkgutil, pydoc, runpy, sys
+import importlib, multiprocessing, os, pkgutil, pydoc, runpy, sys
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module, metadata, resources
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -37,6 +39,14 @@ def by_path(name):
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def read(path):
+    return path.read_text()
+
+
+def call(name):
+    return import_module(name).f()
 
 
 PATHED = by_path("parts/by_path_at_import").K
@@ -83,6 +93,9 @@ IDIOMS = dict(
         beside(
             "computed_folder", "return open(HERE.parent / self.op.replace('computed_folder', 'data') / 'FILE').read()"
         ),
+        beside(
+            "pool", "with multiprocessing.Pool(1) as pool:\n    return pool.map(read, [HERE.parent / 'data' / 'FILE'])"
+        ),
         package_file("by_loader", "return load('FILE')"),
         package_file("constant", "return OWN.read_text()"),
         package_file("files", "return resources.files('lib').joinpath('FILE').read_text()"),
@@ -126,6 +139,11 @@ IDIOMS = dict(
             "by_script",
             "return runpy.run_path(f'{HERE.parent}/parts/{self.op}.py', run_name='__main__')",
             "<as script>",
+        ),
+        by_name(
+            "by_pool",
+            "with ProcessPoolExecutor(1) as pool:\n    return list(pool.map(call, ['parts.' + self.op]))",
+            "f",
         ),
         by_name("by_module", "return runpy.run_module('parts.' + self.op)['K']"),
         by_name("by_resolve", "return pkgutil.resolve_name(f'parts.{self.op}:K')"),
@@ -192,3 +210,11 @@ def test_a_change_of_what_was_read_is_drift_and_named(stopped: dict[str, list[st
     assert any(idiom.says in line for line in stopped[name]) == bool(idiom.says), stopped[name]
     module = idiom.file.removesuffix(".py").replace("/", ".").removeprefix("more.")
     assert all(line.startswith((idiom.file, idiom.says.split()[0], f"{module}.")) for line in stopped[name])
+
+
+def test_processes_that_multiprocessing_starts_anew_are_noted(tmp_path: Path) -> None:
+    body = "        with multiprocessing.get_context('spawn').Pool(1) as pool:\n            return pool.map(len, [''])"
+    step = STEP.format(cls="Spawn", name="spawn", body=body)
+    head = PLAIN.format(imports="import multiprocessing")
+    project = Project(tmp_path / "project", head + step + TAIL.format(results='"spawn": Spawn(label="x")'))
+    assert "that it starts (new processes of multiprocessing)" in run(project, expect=0)

@@ -23,6 +23,7 @@ _OPENERS = frozenset(
 )
 _TRACEBACKS = frozenset({"linecache", "traceback"})
 _POOLS = (f"concurrent{os.sep}futures{os.sep}thread.py", f"multiprocessing{os.sep}pool.py")
+_MULTIPROCESSING = f"{os.sep}multiprocessing{os.sep}"
 _INSTALLED = f"importlib{os.sep}metadata{os.sep}__init__.py"  # looks where packages could be; their versions count
 _GLOBS = frozenset({"glob", "rglob", "iglob"})
 
@@ -81,6 +82,13 @@ def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, boo
         frame = frame.f_back
     program = frame is not None and frame.f_code.co_filename == "<frozen runpy>"
     return None if imported else who_reads(frame, filename), program
+
+
+def is_of_pool(frame: FrameType | None) -> bool:
+    """Whether Python's own multiprocessing does it."""
+    while frame is not None and frame.f_code.co_filename in _LISTENERS:
+        frame = frame.f_back
+    return frame is not None and _MULTIPROCESSING in frame.f_code.co_filename
 
 
 def _is_import(frame: FrameType) -> bool:

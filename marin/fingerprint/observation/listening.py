@@ -5,7 +5,7 @@ An audit hook (``sys.addaudithook``) hears of every file that Python opens and e
 ``sys.monitoring`` tells once of each function that starts. What happens between ``observing()`` and its end is kept,
 and, for whatever is observed later, what was read by code that may have kept it: a module that was imported, a cache.
 Reads of the engine, of Python and of installed packages on their own behalf do not count. C, C++ and Rust code that
-opens files itself cannot be heard, nor can other processes.
+opens files itself cannot be heard, nor can other programs; processes that are forked from this one tell what they hear.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import atexit
 import importlib
 import inspect
 import os
-import shlex
 import sys
 from collections.abc import Callable, Generator, Iterable, Set
 from contextlib import contextmanager
-from itertools import pairwise
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
-from marin.fingerprint.observation.callers import COMPILED, Reader, who_reads, who_runs
+from marin.fingerprint.observation.arguments import absolute, files_named, text_of, words_of
+from marin.fingerprint.observation.callers import COMPILED, Reader, is_of_pool, who_reads, who_runs
+from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (
+    Asked,
     CodePlace,
     Observation,
     Ran,
@@ -35,22 +36,19 @@ from marin.fingerprint.observation.observation import (
 )
 from marin.fingerprint.origin import Origin, origin_of
 
+_STARTS_ANEW = ("popen_spawn_posix.py", "popen_forkserver.py")  # of multiprocessing: such a child tells nothing
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-
-class _Asked(NamedTuple):
-    reads: Reads
-    name: str
-    sure: bool
 
 
 _current: Observation | None = None
 _answered = 0  # depth of ``answering``
 _fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
 _earlier: dict[Stack, Reads] = {}  # what was read so far, by whom
-_asked: dict[tuple[int, str], _Asked] = {}  # modules, until it is known whether they could be imported
+_asked: dict[tuple[int, str], Asked] = {}  # modules, until it is known whether they could be imported
 _IMPORT_MODULE = importlib.import_module.__code__
 _tool = -1
+_journal: Journal | None = None  # of processes that were forked from this one
+_forked_off = False  # this is one of them
 
 
 def install() -> None:
@@ -62,6 +60,7 @@ def install() -> None:
         def hear(event: str, arguments: tuple[Any, ...]) -> None:
             if event in handlers:
                 handlers[event](*arguments)
+                _tell()
 
         sys.addaudithook(hear)  # which nobody can remove
         watch = sys.monitoring
@@ -69,6 +68,7 @@ def install() -> None:
         watch.use_tool_id(_tool, "marin")
         watch.register_callback(_tool, watch.events.PY_START, _started)
         watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
+        os.register_at_fork(after_in_child=_begin_telling)
         atexit.register(_stop_listening)  # from then on Python takes its modules apart
 
 
@@ -102,6 +102,7 @@ def observing(
     finally:
         _take_in(made)
         _current = None
+        _close_journal()
         for stack in _earlier.keys() - before.keys():
             if not is_on_import(stack) and not keeps(stack, scope.code):
                 del _earlier[stack]
@@ -115,6 +116,8 @@ def current() -> Observation | None:
 
 
 def _take_in(seen: Observation) -> None:
+    if _journal is not None:
+        _journal.take(seen)
     _settle()
     seen.code.update(_fired)
 
@@ -126,19 +129,7 @@ def _settle() -> None:
         if isinstance(file, str):
             _ran_whole(file, Ran.ASKED, [reads])
         elif sure and name not in sys.modules:
-            _looked_for(name, reads)
-
-
-def _looked_for(name: str, reads: Reads) -> None:
-    """A module that is not there, but may be later."""
-    package, _, last = name.rpartition(".")
-    if package and package not in sys.modules:
-        _looked_for(package, reads)
-        return
-    for folder in list(getattr(sys.modules[package], "__path__", ())) if package else sys.path:
-        path = os.path.join(os.path.abspath(folder), f"{last}.py")
-        if Scope().has(path, direct=False):
-            reads.files.setdefault(path, stamp_of(path))
+            reads.look_for(name)
 
 
 @contextmanager
@@ -169,11 +160,16 @@ def _started(code: CodeType, _offset: int) -> Any:
     if code is _IMPORT_MODULE:  # tells of no module that is there already
         _import_called(inspect.currentframe())
         return None
+    if code.co_name == "_launch" and code.co_filename.endswith(_STARTS_ANEW):
+        if _current is not None:
+            _current.programs.add("new processes of multiprocessing")
+        return None
     if code.co_flags & inspect.CO_OPTIMIZED and origin_of(code.co_filename) is Origin.PROJECT:  # no module, no class
         reader = who_reads(inspect.currentframe(), "")
         if reader is not None and is_on_import(reader.below):
             return None  # a decorator, say, while a module is imported; it may run again when it counts
         _fired[CodePlace(code.co_filename, code.co_firstlineno, code.co_qualname)] = None
+        _tell()
     return sys.monitoring.DISABLE
 
 
@@ -190,10 +186,15 @@ def _import_called(frame: FrameType | None) -> None:
         _taken(name, sure=caller is not None and origin_of(caller.f_code.co_filename) is Origin.PROJECT)
 
 
-def _taken(name: str, *_: Any, sure: bool = False) -> None:
+def _taken(name: str, *, sure: bool = False) -> None:
     """A module, by its name: any of it may be used. sure: the name is one of a module."""
     for reads in _by(who_reads(inspect.currentframe(), "")):
-        _asked[id(reads), name] = _Asked(reads, name, sure)
+        _asked[id(reads), name] = Asked(reads, name, sure)
+
+
+def _unpickled(module: str, _name: str) -> None:
+    if not is_of_pool(inspect.currentframe()):  # whose functions are heard when they start
+        _taken(module)
 
 
 def _ran_whole(filename: str, how: Ran, where: Iterable[Reads]) -> None:
@@ -209,13 +210,13 @@ def _now() -> list[Reads]:
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if flags & _WRITES:
         _made(path)
-    elif name := _text(path):
+    elif name := text_of(path):
         _read(name)
 
 
 def _read(path: str) -> None:
     reader = who_reads(inspect.currentframe(), path)
-    name = _absolute(path) if reader is not None else ""
+    name = absolute(path) if reader is not None else ""
     for reads in _whose(reader, name):
         if name not in reads.files:
             reads.files[name] = stamp_of(name)
@@ -223,35 +224,35 @@ def _read(path: str) -> None:
 
 def _listed(path: Any = None) -> None:
     reader = who_reads(inspect.currentframe(), "", listing=True)
-    name = _absolute("." if path is None else path) if reader is not None else ""
+    name = absolute("." if path is None else path) if reader is not None else ""
     for reads in _whose(reader, name) if name else ():
         reads.folders[name] = None
 
 
 def _globbed(pattern: Any, _recursive: Any = None, root: Any = None, _fd: Any = None) -> None:
-    name = os.path.join(_absolute("." if root is None else root), _text(pattern))
+    name = os.path.join(absolute("." if root is None else root), text_of(pattern))
     if name:
         for reads in _whose(who_reads(inspect.currentframe(), name), name):
             reads.folders[name] = None
 
 
 def _path_globbed(path: Any, pattern: Any) -> None:
-    _globbed(os.path.join(_text(path), _text(pattern)))
+    _globbed(os.path.join(text_of(path), text_of(pattern)))
 
 
 def _path_globbed_below(path: Any, pattern: Any) -> None:
-    _globbed(os.path.join(_text(path), "**", _text(pattern)))
+    _globbed(os.path.join(text_of(path), "**", text_of(pattern)))
 
 
 def _library(name: Any) -> None:
-    if os.sep in _text(name):
+    if os.sep in text_of(name):
         _opened(name)
 
 
 def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
     """A compiled module is no code object: its file counts."""
     if _current is not None and isinstance(filename, str) and not filename.endswith(COMPILED):
-        name = _absolute(filename)
+        name = absolute(filename)
         if name and _current.scope.has(name, direct=False):
             _current.files.setdefault(name, stamp_of(name))
 
@@ -272,13 +273,13 @@ def _executed(code: Any) -> None:
 
 
 def _made(path: Any, *_: Any) -> None:
-    if _current is not None and (name := _absolute(path)):
+    if _current is not None and (name := absolute(path)):
         _current.own.add(name)
 
 
 def _made_folder(path: Any, *_: Any) -> None:
     """``exist_ok``: one that is there already is not made."""
-    if _current is not None and (name := _absolute(path)) and not os.path.lexists(name):
+    if _current is not None and (name := absolute(path)) and not os.path.lexists(name):
         _current.own.add(name)
 
 
@@ -294,32 +295,18 @@ def _linked(_source: Any, target: Any, *_: Any) -> None:
 def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any = None) -> None:
     if _current is None or _answered or who_reads(inspect.currentframe(), "") is None:
         return
-    given = [arguments] if isinstance(arguments, (str, bytes)) else list(arguments or [])
-    words = [text for word in given if (text := _text(word))]
-    if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
-        words = _words(words[2])
-    elif len(words) == 1:
-        words = _words(words[0])
+    words = words_of(arguments)
     if not words:
         return
     _current.programs.add(os.path.basename(words[0] if program is None or words[0] else os.fsdecode(program)))
-    for before, word in pairwise(words):
-        at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
-        if before == "-m":
-            file = getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py"
+    for file, is_module in files_named(words, folder):
+        if is_module:
             _ran_whole(file, Ran.PROGRAM, [_current])
-        elif _current.scope.has(at, direct=True) and not _current.is_own(at) and os.path.isfile(at):
-            if at.endswith(".py"):
-                _ran_whole(at, Ran.PROGRAM, [_current])
+        elif _current.scope.has(file, direct=True) and not _current.is_own(file) and os.path.isfile(file):
+            if file.endswith(".py"):
+                _ran_whole(file, Ran.PROGRAM, [_current])
             else:
-                _current.files.setdefault(at, stamp_of(at))
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
+                _current.files.setdefault(file, stamp_of(file))
 
 
 def _spawned(program: Any, arguments: Any = (), *_: Any) -> None:
@@ -334,9 +321,37 @@ def _shell(command: Any) -> None:
     _popen(None, [os.fsdecode(command)])
 
 
-def _forked() -> None:
-    if _current is not None and not _answered and who_reads(inspect.currentframe(), "") is not None:
-        _current.programs.add("a copy of this process")
+def _fork() -> None:
+    """What the child reads comes back by the journal."""
+    global _journal
+    if _current is not None and _journal is None and who_reads(inspect.currentframe(), "") is not None:
+        _journal = Journal()
+
+
+def _begin_telling() -> None:
+    """In the child."""
+    global _forked_off, _current
+    _forked_off = _current is not None and _journal is not None
+    if _current is not None and _journal is not None:
+        _journal.begin(_current, _fired)
+    else:
+        _current = None
+
+
+def _tell() -> None:
+    if _forked_off and _current is not None and _journal is not None:
+        for key, (reads, name, _) in list(_asked.items()):
+            if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str):
+                _ran_whole(file, Ran.ASKED, [reads])
+                del _asked[key]
+        _journal.tell(_current, _fired)
+
+
+def _close_journal() -> None:
+    global _journal
+    if _journal is not None and not _forked_off:
+        _journal.close()
+        _journal = None
 
 
 _HANDLERS: dict[str, Callable[..., None]] = {
@@ -349,7 +364,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "ctypes.dlopen": _library,
     "sqlite3.connect": _opened,
     "import": _imported,
-    "pickle.find_class": _taken,
+    "pickle.find_class": _unpickled,
     "exec": _executed,
     "os.mkdir": _made_folder,
     "os.remove": _made,
@@ -362,8 +377,8 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "os.exec": _spawned,
     "os.spawn": _spawned_how,
     "os.system": _shell,
-    "os.fork": _forked,
-    "os.forkpty": _forked,
+    "os.fork": _fork,
+    "os.forkpty": _fork,
 }
 
 
@@ -382,19 +397,3 @@ def _by(reader: Reader | None) -> list[Reads]:
         return []
     later = [_earlier.setdefault(reader.below, Reads())] if reader.below else []
     return [*_now(), *later]
-
-
-def _absolute(path: Any) -> str:
-    """ "" for a file descriptor, and for what is no path."""
-    name = _text(path)
-    try:
-        return os.path.abspath(name) if name and name != ":memory:" else ""
-    except (OSError, ValueError):
-        return ""
-
-
-def _text(path: Any) -> str:
-    try:
-        return os.fsdecode(path)
-    except (TypeError, ValueError):
-        return ""

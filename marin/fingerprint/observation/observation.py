@@ -101,6 +101,25 @@ class Reads:
         for file, how in other.modules.items():
             self.modules[file] = max(how, self.modules.get(file, how))
 
+    def look_for(self, module: str) -> None:
+        """One that is not there, but may be later."""
+        package, _, last = module.rpartition(".")
+        if package and package not in sys.modules:
+            self.look_for(package)
+            return
+        for folder in list(getattr(sys.modules[package], "__path__", ())) if package else sys.path:
+            path = os.path.join(os.path.abspath(folder), f"{last}.py")
+            if Scope().has(path, direct=False):
+                self.files.setdefault(path, stamp_of(path))
+
+
+class Asked(NamedTuple):
+    """A module that is asked for by name. reads: where it is noted. sure: the name is one of a module."""
+
+    reads: Reads
+    name: str
+    sure: bool
+
 
 @dataclass(kw_only=True)
 class Observation(Reads):

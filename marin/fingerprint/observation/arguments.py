@@ -1,0 +1,52 @@
+"""What audit events tell of paths and programs, as text."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+
+def absolute(path: Any) -> str:
+    """ "" for a file descriptor, and for what is no path."""
+    name = text_of(path)
+    try:
+        return os.path.abspath(name) if name and name != ":memory:" else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def text_of(path: Any) -> str:
+    try:
+        return os.fsdecode(path)
+    except (TypeError, ValueError):
+        return ""
+
+
+def words_of(arguments: Any) -> list[str]:
+    """The words of a command, also of one that a shell runs."""
+    given = [arguments] if isinstance(arguments, (str, bytes)) else list(arguments or [])
+    words = [text for word in given if (text := text_of(word))]
+    if len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in ("sh", "bash"):
+        return _split(words[2])
+    return _split(words[0]) if len(words) == 1 else words
+
+
+def files_named(words: list[str], folder: Any) -> Iterator[tuple[str, bool]]:
+    """What each argument is as a file, with whether it is the source of a module that is run with -m."""
+    for before, word in pairwise(words):
+        at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
+        if before == "-m":
+            yield getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py", True
+        else:
+            yield at, False
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
