@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.data.artifacts import Documents
-from marin.data.documents import Document
+from marin.data.documents import Document, parquet_file
 from marin.data.dropped import Dropped, Sieved, read_dropped, total, write_sieved
 from marin.errors import GarbledDocument, InputError, TruncatedShard
 from marin.store.files.directory import Directory
@@ -339,12 +339,11 @@ class _WholeFrames(io.RawIOBase):
 
 def _parquet(directory: Directory, name: str, where: str) -> Iterator[tuple[str, dict[str, Any] | Bad]]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     number = 0
     try:
         with directory.open(name, "rb") as handle:
-            file = pq.ParquetFile(handle, page_checksum_verification=True)
+            file = parquet_file(handle)
             for group in range(file.num_row_groups):
                 for batch in file.read_row_group(group, use_threads=False).to_batches(1024):
                     for record in batch.to_pylist():

@@ -1,8 +1,10 @@
 """Documents survive a round trip, byte-identically; broken shards are named."""
 
+import io
 import itertools
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from marin.data.documents import (
     Document,
+    parquet_file,
     read_documents,
     read_documents_from,
     read_shard,
@@ -78,6 +81,21 @@ def test_many_row_groups(tmp_path: Path) -> None:
     write_documents(Directory(str(tmp_path)), many)
     assert pq.ParquetFile(tmp_path / shard_name(0, 1)).num_row_groups == 3
     assert list(read_documents(Directory(str(tmp_path)))) == many
+
+
+def test_a_file_is_read_in_the_thread_of_its_reader(directory: Directory) -> None:
+    readers = set[int]()
+
+    class Heard(io.BytesIO):
+        def read(self, *size: int) -> bytes:
+            readers.add(threading.get_ident())
+            return super().read(*size)
+
+    write_documents(directory, TEN, shards=1)
+    with directory.open(shard_name(0, 1), "rb") as handle:
+        file = parquet_file(Heard(handle.read()))
+    assert file.read_row_group(0, use_threads=False).num_rows == len(TEN)
+    assert readers == {threading.get_ident()}
 
 
 @pytest.mark.parametrize("first", [0, 1, 4095, 4096, 4097, 4500, 8999, 9000, 9001])
