@@ -35,7 +35,6 @@ RULES = [
     (r"plan/test_drift_table.*\[(helper|constant), same module|\[helper, other module|\[comment", CHECK),
     (r"plan/test_drift_table.*\[(body|version|input|field)", CHECK),
     (r"fingerprint/test_observed.*(nothing_drifts|alone\[[01]\]|what_nobody_can_see)", CHECK),
-    (r"fingerprint/test_changed_from_outside.*(each_thing_is_named|without_a_change|in_one_process)", CHECK),
     (r"cli/test_cli_diff.*(working_tree|each_side|errors_say|nothing_differs)", CHECK),
     (r"stories/test_checkouts.*(is_refused_and_the|same_code)", CHECK),
     (r"training/test_tracking.*(tells_its_steps|not_installed|no_such_tracker)", CHECK),
@@ -54,7 +53,7 @@ RULES = [
     (r"fingerprint/test_processes.*python_overlooks|report/serve/test_views.*every_link", SLOW),
     (r"experiments/test_(howto.*reads_the_hub|suites.*cannot_ask|shrunk)", SLOW),
     (r"plan/test_drift_table|plan/test_outside.*is_named_and_stops", SLOW),
-    (r"fingerprint/test_(observed|changed_from_outside|mutations)", SLOW),
+    (r"fingerprint/test_(observed|mutations)", SLOW),
     (r"stories/test_(checkouts|shared_by_a_group)", SLOW),
     (r"store/test_garbage.*never_a_traceback", SLOW),
     # Agreement with other libraries and rates of detectors, on real text.

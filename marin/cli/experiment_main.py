@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from marin.executor.backends.backend import Backend
     from marin.steps.experiment_file import Build
 
 
-def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
-    """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md."""
+def executor_main(build: Build, arguments: Sequence[str] | None = None, *, backend: Backend | None = None) -> None:
+    """The command line of an experiment file. Ends the process; exit codes are in docs/exit-codes.md.
+
+    arguments: those of the command, without its name; None for this process's. backend: runs the steps in place of the
+    one that ``--backend`` names; ``InlineBackend()`` in this very process, for a profiler say.
+    """
     import sys
 
     import click
@@ -24,7 +29,7 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None) -> None:
     source = source_of(build)
 
     def command(**given: Any) -> None:
-        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given))))
+        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given), backend)))
 
     cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
     cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)

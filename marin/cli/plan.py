@@ -85,7 +85,6 @@ def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
         "issue": plan.experiment.issue,
         "set": plan.experiment.all_changes(),
         "store": plan.store.prefix,
-        "not_compared": list(plan.not_compared),
         "costs": {
             **in_all(plan, costs).to_json(),
             "operators": {op: cost.to_json() for op, cost in by_operator(plan, costs).items()},

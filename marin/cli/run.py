@@ -60,6 +60,8 @@ from marin.store.files.verify import EVERY_BYTE
 from marin.store.region import Region
 from marin.store.store import Store, open_store
 
+IN_MEMORY = "memory://"
+
 
 class Tracker(StrEnum):
     """What shows trainings beside the terminal and the page."""
@@ -103,7 +105,7 @@ class Options:
 
     @property
     def runs_here(self) -> bool:
-        return self.backend is BackendName.INLINE or self.prefix.startswith("memory://")
+        return self.backend is BackendName.INLINE or self.prefix.startswith(IN_MEMORY)
 
     @property
     def allowance(self) -> Allowance:
@@ -172,8 +174,11 @@ def command(experiment: str, **given: Any) -> int:
     return run_experiment(build, source, Options(**given))
 
 
-def run_experiment(build: Build, source: Path, options: Options) -> int:
-    """Plan, print, run unless dry, print results, write the page. Returns the exit code."""
+def run_experiment(build: Build, source: Path, options: Options, backend: Backend | None = None) -> int:
+    """Plan, print, run unless dry, print results, write the page. Returns the exit code.
+
+    backend: runs the steps, in place of the one that the options name.
+    """
     from marin.report import terminal
     from marin.report.cost_table import print_costs
 
@@ -209,13 +214,13 @@ def run_experiment(build: Build, source: Path, options: Options) -> int:
         must_not_need_hub(plan, os.environ)
     egress = _allowed_egress(costs, options, regions)
     try:
-        run = _execute(plan, source, options, console, egress, regions)
+        run = _execute(plan, source, options, console, egress, regions, backend)
     except StalePlan as error:
         say(console, f"planning again: {error}")
         plan = _planned(experiment, store, options)
         plan.must_not_stop()
         egress = _allowed_egress(plan_costs(plan, regions), options, regions)
-        run = _execute(plan, source, options, console, egress, regions)
+        run = _execute(plan, source, options, console, egress, regions, backend)
     terminal.print_results(console, run)
     _close(console, run, source, options)
     failed = run.having(Status.FAILED)
@@ -233,9 +238,9 @@ def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
         rebuild=options.rebuild,
         scale=options.scale,
     )
-    if not options.runs_here:
-        if named_cluster(options.address) is None:
-            stay_on_this_machine()
+    if not options.runs_here and named_cluster(options.address) is None:
+        stay_on_this_machine()
+    if not options.prefix.startswith(IN_MEMORY):
         must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
     return plan
 
@@ -247,7 +252,15 @@ def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Region
     return sum((egress for _, egress in moved), Egress())
 
 
-def _execute(plan: Plan, source: Path, options: Options, console: Console, egress: Egress, regions: Regions) -> Run:
+def _execute(
+    plan: Plan,
+    source: Path,
+    options: Options,
+    console: Console,
+    egress: Egress,
+    regions: Regions,
+    backend: Backend | None,
+) -> Run:
     """Carry the plan out, with events in the store and progress on the console.
 
     egress: what it moves between regions, as allowed. regions: where its steps run; what they move is metered.
@@ -259,7 +272,7 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
     accept_planned(plan)
     todo = plan.having(Action.RUN, Action.RECHECK, Action.ALIAS)
     if not todo:
-        return Scheduler(plan, _backend(options, lambda _: None), lambda _event, _result: None).execute()
+        return Scheduler(plan, backend or _backend(options, lambda _: None), lambda _event, _result: None).execute()
     events = Events(store, source.stem)
     events.began(options.command, git, options.scale.value, len(todo))
     if egress.by_route:
@@ -284,7 +297,7 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
                     logs(event, result)
                 progress(event, result)
 
-            backend = _backend(options, hear)
+            backend = backend or _backend(options, hear)
             if any(regions.of(decision.step) for decision in todo):
                 from marin.executor.backends.egress_meter import MeteredBackend
 
@@ -309,10 +322,14 @@ def _execute(plan: Plan, source: Path, options: Options, console: Console, egres
 
 def _backend(options: Options, hear: Callable[[str], None]) -> Backend:
     """Neither choice starts anything before there is a step to run. hear: is told where a cluster can be watched."""
-    if options.runs_here:
+    if options.prefix.startswith(IN_MEMORY):  # no other process sees that store
         from marin.executor.backends.inline import InlineBackend
 
         return InlineBackend()
+    if options.runs_here:
+        from marin.executor.backends.child import ChildBackend
+
+        return ChildBackend()
     from marin.executor.backends.ray import RayBackend
 
     return RayBackend(options.address, hear)

@@ -143,7 +143,6 @@ def commit(
         stamp=output.stamp(),
         content=content,
         lifetime=job.lifetime,
-        state=job.state,
         observed=observed,
     )
     store.objects.write(f"{name}/{MANIFEST}", manifest_bytes(entries))
@@ -194,7 +193,6 @@ def commit_alias(job: Job, original: Record, accepted: Acceptance | None, store:
             alias_of=original.alias_of or original.identity,
             provenance=_provenance(job, started),
             lifetime=job.lifetime,
-            state=job.state,
             mirrored=[],
         )
         if accepted is not None:

@@ -31,7 +31,6 @@ class Job:
     dead_lease: tuple[int, int] | None = None  # token and beat of a foreign lease that was seen to stand still
     expiry: float = EXPIRY  # seconds after which a lease that stands still is dead
     lifetime: str = ""  # see steps.lifetime; "" for good
-    state: str = ""  # see plan.drift.Today
     experiment: str = ""
     git: str = ""
     because: str = ""  # why an output that there was is made again

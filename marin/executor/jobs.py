@@ -69,7 +69,6 @@ class Jobs:
             keep_state=step.identity in self._plan.keep_state,
             expiry=self.expiry,
             lifetime="" if step in self._results else str(step.lifetime),
-            state=today.state,
             experiment=self.experiment,
             git=self.git,
             because=self._because(decision),

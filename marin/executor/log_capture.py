@@ -35,13 +35,13 @@ def clean_output() -> Generator[None]:
     """What this process prints, not its children, without credentials; a terminal is left to a debugger as it is."""
     with contextlib.ExitStack() as stack:
         if not sys.stdout.isatty():
-            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(_Clean(sys.stdout))))
+            stack.enter_context(contextlib.redirect_stdout(stack.enter_context(CleanStream(sys.stdout))))
         if not sys.stderr.isatty():
-            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(_Clean(sys.stderr))))
+            stack.enter_context(contextlib.redirect_stderr(stack.enter_context(CleanStream(sys.stderr))))
         yield
 
 
-class _Clean:
+class CleanStream:
     """A stream that passes whole lines on, or what there is when it is flushed."""
 
     def __init__(self, stream: TextIO) -> None:

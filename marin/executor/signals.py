@@ -24,9 +24,12 @@ class Signals:
     def __init__(self) -> None:
         self.number = signal.SIGINT
         self.first: float | None = None
+        self.heed_once = False
 
-    def install(self) -> None:
-        """From now on, for good. Signals that the process was started to ignore stay ignored."""
+    def install(self, *, heed_once: bool = False) -> None:
+        """From now on, for good. Signals that the process was started to ignore stay ignored. heed_once: a second one
+        does nothing, because a parent, which a terminal tells too, ends this process with itself."""
+        self.heed_once = heed_once
         if threading.current_thread() is not threading.main_thread():
             return  # who called this from a thread of its own has handlers of its own
         for number in STOPPING:
@@ -61,7 +64,7 @@ class Signals:
         if self.first is None:
             self.first, self.number = now, signal.Signals(number)
             raise KeyboardInterrupt
-        if now - self.first > DEBOUNCE_SECONDS:
+        if now - self.first > DEBOUNCE_SECONDS and not self.heed_once:
             os.write(2, b"stopped at once; the next run takes over what this one held\n")
             os._exit(128 + number)
 

@@ -27,7 +27,7 @@ from marin.fingerprint.moved import as_before
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.registers import Registers
 from marin.fingerprint.renamed import named_before
-from marin.fingerprint.source.module import Module, Target
+from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.traits import Trait
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 from marin.steps.value import digest
@@ -93,14 +93,6 @@ class Closures:
             queue = queue or self._listed(reach) or self._inspect(reach)
         reach.parts = {key: self._part(key, reach.shows.get(key, Shows.CODE)) for key in reach.units}
         return reach
-
-    def imported(self, names: Iterable[str], importer: Module) -> frozenset[Module]:
-        """The project's modules that importing these by name imports, parents and themselves among them."""
-        reach = Reach()
-        for name in names:
-            for module in self.units.resolver.loaded(Target(name), importer):
-                self._load(module, reach)
-        return frozenset(reach.loaded)
 
     def parts(self, key: Key) -> list[Part]:
         """A unit without and with annotations and docstrings: which of them count depends on what reaches it. Then

@@ -13,16 +13,15 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, cast
 
 from marin.errors import PatchedCode, UnseenCode
+from marin.fingerprint.captured import SourcelessCode, file_of
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.fingerprint.live.patched import Compared, ModuleStates, StepCode
-from marin.fingerprint.live.process import Live, Process
-from marin.fingerprint.live.sourceless import SourcelessCode, file_of
 from marin.fingerprint.lookup.packages import python_version, versions
 from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key
 from marin.fingerprint.observation.environment import ANYTHING
 from marin.fingerprint.observation.executed import Executed
 from marin.fingerprint.origin import is_engine, is_local
+from marin.fingerprint.process import Live
 from marin.steps.artifact import Artifact
 from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest
@@ -43,8 +42,6 @@ class Fingerprinter:
     def __init__(self, *, of_process: bool = True) -> None:
         self._closures = Closures()
         self._live = Live(self._closures.units) if of_process else None
-        self._process = Process()
-        self._compared = Compared()
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
         self._answers: dict[_Question, _Answer] = {}
@@ -55,10 +52,6 @@ class Fingerprinter:
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
         """Raises UnseenCode, PatchedCode, ExperimentError for a file that Python could not import either."""
         return self._answer(step).fingerprint
-
-    def module_states(self) -> ModuleStates:
-        """What this process's modules hold now: compare it before a step is run."""
-        return ModuleStates(self._process, self._compared, lambda step: self._answer(step).code)
 
     def _answer(self, step: ExecutorStep[Any]) -> _Answer:
         cls = type(step)
@@ -157,14 +150,6 @@ class Fingerprinter:
         for part in parts.values():
             packages.update(part.unit.packages)
         self._refuse(cls, parts, sourceless)
-        names = sorted({kind.__module__ for kind in (*question.values, *question.also) if _is_importable(kind)})
-        names = [*([cls.__module__] if _is_importable(cls) else []), *names]
-        code = StepCode(
-            name=cls.__qualname__,
-            imports=tuple(dict.fromkeys(names)),
-            imported=self._closures.imported(names, roots[0].module) if roots else frozenset(),
-            units={key: part.unit for key, part in parts.items()},
-        )
         # Our own library opens nothing but directories of the store, and hands the whole environment to programs.
         lab = [part for key, part in parts.items() if key.module.name.split(".")[0] != "marin"]
         named = frozenset(name for part in parts.values() for name in part.unit.piece.environment if name != ANYTHING)
@@ -179,7 +164,7 @@ class Fingerprinter:
             counted_before=lambda: {key.qualified for key in self._closures.reach(roots, doubtful=True).units},
         )
         methods = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))
-        return _Answer(fingerprint, code, methods)
+        return _Answer(fingerprint, methods)
 
     def _refuse(self, cls: type, parts: Mapping[Key, Part], sourceless: SourcelessCode) -> None:
         if sourceless.problems:
@@ -248,12 +233,7 @@ class _Answer(NamedTuple):
     """methods: names of attributes that the code uses of something that may be an input's step."""
 
     fingerprint: CodeFingerprint
-    code: StepCode
     methods: frozenset[str]
-
-
-def _is_importable(cls: type) -> bool:
-    return _is_project(cls) and cls.__module__ != "__main__"
 
 
 def _name(cls: type) -> str:
@@ -284,11 +264,6 @@ _FINGERPRINTER = Fingerprinter()
 def code_fingerprint(step: ExecutorStep[Any]) -> CodeFingerprint:
     """The step's fingerprint, by source files as this process first read them."""
     return _FINGERPRINTER.fingerprint(step)
-
-
-def module_states() -> ModuleStates:
-    """What this process's modules hold now of what steps reach."""
-    return _FINGERPRINTER.module_states()
 
 
 def executed() -> Executed:

@@ -21,14 +21,13 @@ PACKAGE = "package "  # how a note about one begins
 class Today:
     """What would build a step now, apart from its inputs.
 
-    outside: as a record holds it. entries: all of it (see marin.plan.outside_data). state: digest of what this
-    process's modules hold of what the step reaches. present: what was observed once, now.
+    outside: as a record holds it. entries: all of it (see marin.plan.outside_data). present: what was
+    observed once, now.
     """
 
     code: CodeFingerprint
     outside: dict[str, str]
     entries: Mapping[str, str] = field(default_factory=dict[str, str])
-    state: str = ""
     present: Present | None = None
 
     def observed(self, then: Observed) -> Observed:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marin.errors import BadField, CorruptRecord, Drift, Revoked, UnknownStep
-from marin.fingerprint.live.patched import ModuleStates
-from marin.fingerprint.of_step import code_fingerprint, module_states
+from marin.fingerprint.of_step import code_fingerprint
 from marin.plan.decision import Action, Decision, OnDrift, Trust, decide, shown_changes
 from marin.plan.digests import Digests
 from marin.plan.drift import Today
@@ -29,7 +28,6 @@ from marin.steps.experiment import Experiment
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import listed
-from marin.store.record import Record
 from marin.store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -47,7 +45,6 @@ class Plan:
     keep_state: frozenset[str] = frozenset()  # identities of steps that continue work in progress of other code
     because: str = ""  # what the person said who asked for this
     on_drift: OnDrift = OnDrift.STOP  # also of what others commit meanwhile
-    not_compared: tuple[str, ...] = ()  # lines about modules that something outside may have changed unseen
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -138,14 +135,11 @@ def make_plan(
         raise BadField("--on-drift accept needs --because 'why the old outputs still stand'; it is recorded")
     steps = experiment.steps()
     forced = resolve_names(rebuild, steps)
-    states, digests, began = module_states(), Digests(), time.monotonic()
-    today = {step: _today(step, states, digests) for step in steps}
+    digests, began = Digests(), time.monotonic()
+    today = {step: _today(step, digests) for step in steps}
     code_read = time.monotonic()
     snapshot = Snapshot(store, steps, scale)
     store_read = time.monotonic()
-    not_compared = states.must_be_as_imported(
-        steps, lambda step: _has_state(snapshot.records.get(step.identity), today[step])
-    )
     conditions, aliases = read_conditions(snapshot, today), Aliases(snapshot, today)
     decisions = decide(conditions, experiment.results.values(), aliases.find, forced, on_drift)
     pinned = {d.step: output for d in decisions if d.step.pin and (output := d.alias_target or d.record) is not None}
@@ -171,18 +165,12 @@ def make_plan(
         keep_state=frozenset(continued | accepted.keys()),
         because=because.strip(),
         on_drift=on_drift,
-        not_compared=tuple(not_compared),
     )
 
 
-def _today(step: ExecutorStep[Any], states: ModuleStates, digests: Digests) -> Today:
+def _today(step: ExecutorStep[Any], digests: Digests) -> Today:
     entries = outside_of(step)
-    code = code_fingerprint(step)
-    return Today(code, shortened(entries), entries, states.digest(step), Present(type(step), digests))
-
-
-def _has_state(record: Record | None, today: Today) -> bool:
-    return record is not None and (record.code, record.state) == (today.code.digest, today.state)
+    return Today(code_fingerprint(step), shortened(entries), entries, Present(type(step), digests))
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

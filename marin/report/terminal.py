@@ -83,8 +83,6 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         say(console, f"note: {doubt}", "yellow")
     for line in what_forks_change(decision.step for decision in plan.having(Action.RUN)):
         say(console, f"note: {line}", "yellow")
-    for line in plan.not_compared:
-        say(console, f"note: {line}", "yellow")
     counts = Counter(decision.action for decision in plan.decisions)
     parts = [f"{counts[action]} {action}" for action in Action if counts[action]]
     cluster = f" — {where}" if where is not None else ""

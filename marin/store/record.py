@@ -167,7 +167,7 @@ class Record(Versioned, frozen=True, kw_only=True):
     )
     content: str = ""  # digest of the files alone, whatever their kind and facts; "" where there are none
     lifetime: str = ""  # see steps.lifetime; "" for good
-    state: str = ""  # digest of what the driver's modules held, see fingerprint.live.patched; "" where nobody looked
+    state: str = ""  # of records that steps made in a driver's own process have; it says nothing any more
     mirrored: list[Mirrored] = msgspec.field(
         default_factory=list[Mirrored]
     )  # copies on the way here, the last at the end

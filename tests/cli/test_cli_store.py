@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -310,7 +311,8 @@ class TestRunsAndStatus:
         status = json.loads(marin(project.store, "status", "--json").stdout)
         [row] = status["steps"]
         assert (row["step"], row["status"]) == ("say/say", "running")
-        assert str(started.pid) in row["detail"]
+        (worker,) = psutil.Process(started.pid).children()
+        assert str(worker.pid) in row["detail"]
         assert status["runs"][0]["outcome"] == "running"
         os.kill(started.pid, number)
         started.wait(timeout=60)

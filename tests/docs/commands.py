@@ -37,8 +37,6 @@ TEXT = {
     "change of it is seen",
     "✓ [1/2] download-files/own  0.00 s",
     "PatchedCode: Say: this process would not run what the files say:",
-    "note: Say: lib.COUNT is 5, a new process has 0; its own code changes that too, so a change from outside is not "
-    "seen",
     "begins with 32,519,623,680 parameters of another run's checkpoint, 0 fresh, 0 left out",
     "stop  pinned/math     lib.rules.BANNED changed (9ccb70d5 → b0f3ea5d) since bundle/dolmino was made",
     "…",

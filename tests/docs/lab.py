@@ -203,7 +203,8 @@ def make(forks: Forks, folder: Path) -> Lab:
     (lab.folder / "py").chmod(0o755)
     git = "git -c user.name=ada -c user.email=ada@lab"
     setup = (
-        f"git init -q -b main && git add -A && {git} commit -qm first && git update-ref refs/remotes/origin/main HEAD"
+        "git init -q -b main && git config remote.origin.url https://github.com/marin-community/marin && git add -A && "
+        f"{git} commit -qm first && git update-ref refs/remotes/origin/main HEAD"
     )
     for line in (setup, "marin run experiments/exp1529_mantis.py --backend inline"):
         ended = lab.run(line)

@@ -271,6 +271,10 @@ TABLE: dict[str, Page] = {
             WALK: ("takes minutes; tests/experiments/test_shrunk.py plans what it runs", ""),
             **{f"marin cluster {one}": (KEPT, "") for one in ("status", "jobs --stop")},
             "marin cluster logs -f": (LOGS, ""),
+            "python -m infra kuberay": (
+                "named in a sentence; tests/infra/test_cluster_definitions.py reads what it prints",
+                "",
+            ),
         },
     ),
     "gc.md": Page(fills={"STEP": "train/mantis"}),

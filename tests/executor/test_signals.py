@@ -79,6 +79,7 @@ import time
 from marin import Context, ExecutorStep
 from marin.steps.experiment import Experiment
 from marin.cli.experiment_main import executor_main
+from marin.executor.backends.inline import InlineBackend
 from marin.steps.scale import Scale
 from tests.support.toy import Blob
 
@@ -99,7 +100,7 @@ def build(scale: Scale) -> Experiment:
 
 
 if __name__ == "__main__":
-    executor_main(build)
+    executor_main(build, backend=InlineBackend())
 '''
 
 

@@ -2,9 +2,36 @@
 
 import pytest
 
-from tests.fingerprint.test_changed_from_outside import EXPERIMENT, STEP
 from tests.support.project import Project
 
+STEP = """
+from marin import Context, ExecutorStep
+from tests.support.toy import Blob
+import lib.words
+
+
+class Say(ExecutorStep[Blob], op="say"):
+    text: str
+
+    def run(self, ctx: Context) -> Blob:
+        ctx.out.write_text("text.txt", lib.words.shout(self.text))
+        return Blob(bytes=1)
+"""
+EXPERIMENT = '''
+"""Does it run?"""
+from marin.steps.experiment import Experiment
+from marin.cli.experiment_main import executor_main
+from marin.steps.scale import Scale
+from lib.step import Say
+
+
+def build(scale: Scale) -> Experiment:
+    return Experiment(issue=1, question=__doc__, results={"end": Say(text="hello", label="say")})
+
+
+if __name__ == "__main__":
+    executor_main(build)
+'''
 FIELD = "    mark: str = since(2, default=MARK)\n"
 WITH_FIELD = (
     STEP.replace("import Context, ExecutorStep", "import Context, ExecutorStep, since")
@@ -15,9 +42,7 @@ WITH_FIELD = (
 
 @pytest.fixture
 def project(tmp_path):
-    made = Project(
-        tmp_path / "project", EXPERIMENT.replace("TOP", "").replace("BUILD", "pass").replace("import lib.words\n", "")
-    )
+    made = Project(tmp_path / "project", EXPERIMENT)
     (made.folder / "lib/step.py").write_text(STEP)
     made.run()
     assert made.ran() == ["say/say"]

@@ -7,7 +7,6 @@ from tests.fingerprint.project import Refused, read_each, write
 from tests.fingerprint.seen import RULES, Seen
 
 PLUGIN = "from lib.registry import TABLE\n\ndef mine(x):\n    return x\n\nTABLE['mine'] = mine\n"
-LATE = "\nimport lib.plugin\n"  # the experiment imports it, the operator's code does not
 
 
 def reads(name: str, body: str, says: str = "", top: str = "", **other) -> Seen:
@@ -66,43 +65,6 @@ CASES = [
     ),
     patched(
         "a class attribute set", "op.Step.limit is 5, its file says 3", "def use():\n    return 1", "Step.limit = 5"
-    ),
-    patched(
-        "a registry filled by the experiment",
-        "lib.registry.TABLE holds lib.plugin.mine",
-        "from lib.registry import TABLE\ndef use():\n    return TABLE['mine']()",
-        "import lib.plugin",
-        files={"lib/registry.py": REGISTRY, "lib/plugin.py": PLUGIN},
-    ),
-    patched(
-        "a singledispatch function filled by the experiment",
-        "lib.show.show holds lib.plugin._",
-        "from lib.show import show\ndef use():\n    return show(1)",
-        "import lib.plugin",
-        files={
-            "lib/show.py": "from functools import singledispatch\n@singledispatch\ndef show(x):\n    return 0\n",
-            "lib/plugin.py": "from lib.show import show\n@show.register\ndef _(x: int):\n    return 1\n",
-        },
-    ),
-    patched(
-        "a subclass announced by the experiment",
-        "lib.base.B.kinds holds lib.plugin.A",
-        "from lib.base import B\ndef use():\n    return B.kinds['A']()",
-        "import lib.plugin",
-        files={
-            "lib/base.py": "class B:\n    kinds = {}\n    def __init_subclass__(cls):\n        B.kinds['A'] = cls\n",
-            "lib/plugin.py": "from lib.base import B\nclass A(B):\n    pass\n",
-        },
-    ),
-    patched(
-        "a subclass found by listing",
-        "lib.base.B has the subclass lib.plugin.A",
-        "from lib.base import B\ndef use():\n    return B.__subclasses__()",
-        "import lib.plugin",
-        files={
-            "lib/base.py": "class B:\n    pass\n",
-            "lib/plugin.py": "from lib.base import B\nclass A(B):\n    pass\n",
-        },
     ),
     patched(
         "a file edited after it was imported",

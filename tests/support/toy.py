@@ -10,7 +10,6 @@ from marin import Artifact, Checkpoint, Context, Directory, ExecutorStep, execut
 from marin.executor.backends.inline import InlineBackend
 from marin.executor.run_results import Run
 from marin.executor.scheduler import Scheduler
-from marin.fingerprint.of_step import module_states
 from marin.plan.plan import OnDrift, Plan, make_plan
 from marin.steps.artifact import artifact_from
 from marin.steps.experiment import Experiment
@@ -137,7 +136,6 @@ def attempt_of(step: ExecutorStep[Any]) -> Callable[[int], str]:
 def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable[..., Blob]) -> None:
     """The same code makes other bytes from now on, as if a run in this process had changed what it does."""
     monkeypatch.setattr(cls, "run", run)
-    module_states().accept_again()
 
 
 def execute(plan: Plan, check_inputs: int = EVERY_BYTE) -> Run:

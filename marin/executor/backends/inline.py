@@ -1,10 +1,10 @@
-"""One attempt at a time, in this process: for debugging, tests and tiny experiments."""
+"""One attempt at a time, in this process: for notebooks and tests, which hold what no other process could make."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from marin.errors import PlanError
@@ -13,7 +13,6 @@ from marin.executor.backends.backend import Watcher
 from marin.executor.context import Told
 from marin.executor.job import Job, Outcome
 from marin.executor.log_capture import clean_output
-from marin.fingerprint.of_step import module_states
 from marin.steps.step import ExecutorStep
 
 
@@ -24,15 +23,8 @@ class InlineBackend:
         self.queue: deque[Job] = deque()
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
+        must_need_no_chips(steps)
         self.watcher = watcher
-        for step in steps:
-            accelerator = step.resources.accelerator
-            if accelerator is not None:
-                raise PlanError(
-                    f"{step.name} asks for {accelerator}, and --backend inline gives nobody chips: it would run on the "
-                    "processors here. Leave --backend inline out, with --address of a Ray cluster that has them, "
-                    "or run with --scale rehearsal"
-                )
 
     def submit(self, job: Job) -> None:
         self.queue.append(job)
@@ -48,7 +40,17 @@ class InlineBackend:
 
     def stop(self) -> None:
         self.queue.clear()
-        module_states().accept_again()
+
+
+def must_need_no_chips(steps: Iterable[ExecutorStep[Any]]) -> None:
+    """Raises PlanError naming the first that asks for an accelerator."""
+    for step in steps:
+        if (accelerator := step.resources.accelerator) is not None:
+            raise PlanError(
+                f"{step.name} asks for {accelerator}, and --backend inline gives nobody chips: it would run on the "
+                "processors here. Leave --backend inline out, with --address of a Ray cluster that has them, "
+                "or run with --scale rehearsal"
+            )
 
 
 def map_here(work: Callable[[Any], Any], items: Sequence[Any], told: Told) -> list[Any]:

@@ -13,8 +13,6 @@ from typing import Any
 from marin.errors import BadField, ExperimentError
 from marin.steps.step import ExecutorStep
 
-INLINE = "or run it in this process with --backend inline"
-
 
 def must_ship(steps: Iterable[ExecutorStep[Any]]) -> None:
     """Raises BadField naming the field that no worker can be sent, ExperimentError naming a class that none can find.
@@ -61,7 +59,7 @@ def _explain(step: ExecutorStep[Any], error: Exception) -> None:
     if where is not cls:
         raise ExperimentError(
             f"{step.name}: no worker can find its class {cls.__qualname__} in {cls.__module__} by that name. Define it "
-            f"at the top level of its file, {INLINE}"
+            "at the top level of its file"
         ) from error
     fields = [spec.name for spec in dataclasses.fields(step)]
     for name in [*fields, *(name for name in vars(step) if name not in fields)]:
@@ -69,7 +67,7 @@ def _explain(step: ExecutorStep[Any], error: Exception) -> None:
         if wrong is not None:
             raise BadField(
                 f"{step.name}: {cls.__name__}.{name} is {_shown(getattr(step, name))}, which no worker can be sent "
-                f"({wrong}). Make it inside run() from something that can, {INLINE}"
+                f"({wrong}). Make it inside run() from something that can"
             ) from error
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from marin import Checkpoint, Context, ExecutorStep
 from marin.steps.experiment import Experiment
 from marin.cli.experiment_main import executor_main
+from marin.executor.backends.inline import InlineBackend
 from marin.steps.scale import Scale
 from tests.support.toy import Blob, checkpoint
 
@@ -95,7 +96,7 @@ def build(scale: Scale) -> Experiment:
 
 
 if __name__ == "__main__":
-    executor_main(build)
+    executor_main(build, backend=InlineBackend())
 '''
 
 

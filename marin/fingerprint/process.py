@@ -1,37 +1,32 @@
-"""Whether this process would run what the files say.
+"""Whether this process holds what the files say: a function that was patched, a constant that was set from outside, a
+module imported before its file was edited, or from bytecode that Python takes for the file's.
 
-The fingerprint is read from source. A process can hold something else: a function that was patched, a
-constant that was set from outside, a registry that other code filled, a module imported before its file was
-edited, or from bytecode that Python takes for the file's. A worker that imports the step's code afresh would
-then make something else, and nobody would know: each such difference is named, unless code that the step
-itself reaches makes it.
+Steps run in processes that import the files, so none of it would reach them, and whoever did it thinks that it does:
+each is named, unless code that the step itself reaches makes it. What was changed inside an object is not looked for.
 """
 
 from __future__ import annotations
 
-import functools
 import marshal
 import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from types import CodeType, FunctionType, MappingProxyType, ModuleType
-from typing import Any, cast
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
-from marin.fingerprint.live.sourceless import inner_codes
+from marin.fingerprint.captured import inner_codes
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.origin import is_engine, is_local
-from marin.fingerprint.source.traits import Trait
 from marin.fingerprint.source.unit_source import Shape
 from marin.store.process import started
 
 _MISSING = object()
-_MOST = 10_000  # entries of a registry that are looked at
 
 
 class Process:
@@ -70,7 +65,6 @@ class Live:
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
         found: list[str] = []
-        lists = any(unit.piece.traits & Trait.LISTS_SUBCLASSES for unit in reached.values())
         for key, unit in reached.items():
             module = self._process.module(key.module.path)
             if module is None or unit.piece.shape is None:
@@ -81,8 +75,6 @@ class Live:
             value = vars(module).get(key.name, _MISSING)
             if value is not _MISSING:
                 found += self._of_unit(key, value, unit.piece.shape, reached)
-                if isinstance(value, type) and (lists or unit.piece.traits & Trait.HOOKS):
-                    found += self._strangers(key, _subclasses(value), "has the subclass", reached)
         return list(dict.fromkeys(found))
 
     def _of_unit(self, key: Key, value: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
@@ -94,7 +86,6 @@ class Live:
                 yield f"{key.qualified} is {value!r:.60}, its file says {literal!r:.60}"
         if shape.functions:
             yield from self._replaced(key, key.qualified, value, reached)
-        yield from self._strangers(key, _entries(value), "holds", reached)
 
     def _of_class(self, key: Key, cls: type, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
         if cls.__qualname__ != key.name or issubclass(cls, Enum):
@@ -111,8 +102,6 @@ class Live:
         for name, value in attributes.items():
             if name not in shape.names and isinstance(value, FunctionType):
                 yield from self._replaced(key, f"{key.qualified}.{name}", value, reached)
-            elif isinstance(value, (dict, list, set)) and not name.startswith("__"):
-                yield from self._strangers(key, _entries(value), f".{name} holds", reached)
 
     def _replaced(self, key: Key, name: str, value: Any, reached: Mapping[Key, Unit]) -> Iterator[str]:
         if not isinstance(value, FunctionType):
@@ -126,26 +115,10 @@ class Live:
         if not self._is_reached(value, reached):
             yield f"{name} was replaced by {value.__module__}.{value.__qualname__} ({file})"
 
-    def _strangers(self, key: Key, entries: Iterable[Any], how: str, reached: Mapping[Key, Unit]) -> Iterator[str]:
-        for entry in entries:
-            while isinstance(entry, functools.partial):
-                entry = cast(Any, entry).func
-            if not isinstance(entry, (FunctionType, type)):
-                continue
-            file = getattr(sys.modules.get(entry.__module__), "__file__", None)
-            file = entry.__code__.co_filename if isinstance(entry, FunctionType) else file
-            if file is None or not _is_followed(entry.__module__, file):
-                continue
-            if not self._is_reached(entry, reached):
-                where = f"{entry.__module__}.{entry.__qualname__}"
-                glue = "" if how.startswith(".") else " "
-                yield f"{key.qualified}{glue}{how} {where} ({file}), which the step's own code does not import"
-
-    def _is_reached(self, value: FunctionType | type, reached: Mapping[Key, Unit]) -> bool:
-        """Whether the unit that a function or class came from is reached; of a lambda, anything in its module."""
-        module = sys.modules.get(value.__module__)
-        file = value.__code__.co_filename if isinstance(value, FunctionType) else getattr(module, "__file__", None)
-        if file is None or not os.path.isfile(file):
+    def _is_reached(self, value: FunctionType, reached: Mapping[Key, Unit]) -> bool:
+        """Whether the unit that a function came from is reached; of a lambda, anything in its module."""
+        file = value.__code__.co_filename
+        if not os.path.isfile(file):
             return False
         made_in = self._units.resolver.module(Path(file).resolve())
         symbol = value.__qualname__.split(".")[0]
@@ -189,27 +162,6 @@ def _came_from_stale_bytecode(path: Path, module: ModuleType) -> bool:
 
 def _compiled(path: Path) -> CodeType:
     return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-
-
-def _entries(value: Any) -> list[Any]:
-    """What a registry holds: the values of a dict, list or set, of a singledispatch function, or of an object's own."""
-    if issubclass(type(value), (dict, MappingProxyType)):
-        return list(value.values())[:_MOST]
-    if issubclass(type(value), (list, set, tuple, frozenset)):
-        return list(value)[:_MOST]
-    if isinstance(value, FunctionType):
-        registry = value.__dict__.get("registry")
-        return _entries(registry) if type(registry) is MappingProxyType else []
-    if isinstance(value, ModuleType) or not hasattr(value, "__dict__"):
-        return []
-    own = cast(dict[str, Any], value.__dict__)
-    return [entry for each in list(own.values()) if type(each) in (dict, list, set) for entry in _entries(each)][:_MOST]
-
-
-def _subclasses(cls: type) -> Iterator[type]:
-    for each in type.__subclasses__(cls):
-        yield each
-        yield from _subclasses(each)
 
 
 def _same(value: object, literal: object) -> bool:
