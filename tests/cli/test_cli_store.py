@@ -23,6 +23,7 @@ from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli import Command
 from tests.support.project import Project, gated, wait_for
 from tests.support.toy import Fail, Write, run
+from tests.support.waiting import is_gone, wait_until
 
 TEXTS = [f"Document {number} says: the quick brown fox, {number} times." for number in range(8)]
 
@@ -316,6 +317,7 @@ class TestRunsAndStatus:
         assert status["runs"][0]["outcome"] == "running"
         os.kill(started.pid, number)
         started.wait(timeout=60)
+        wait_until(lambda: is_gone(worker.pid))
         status = json.loads(marin(project.store, "status", "--json").stdout)
         assert status["runs"][0]["outcome"] == outcome
         assert [row["status"] for row in status["steps"]] == ["stopped" if outcome == "stopped" else "dead"]

@@ -24,7 +24,7 @@ def times(text, of=[1]):
     return f"{text}{of} {TABLE} {ORDER} {sorted(PLUGINS)}"
 """
 STEP = """
-import os
+import os, time
 from marin import Context, ExecutorStep
 from tests.support.toy import Blob
 import lib.words
@@ -35,7 +35,12 @@ class Say(ExecutorStep[Blob], op="say"):
 
     def run(self, ctx: Context) -> Blob:
         if self.text == "dies":
+            if os.fork() == 0:  # what outlives it holds all that it had open
+                time.sleep(20)
+                os._exit(0)
             os.kill(os.getpid(), 9)
+        if self.text == "x":
+            print("much" * 100_000)  # before the next jobs are taken
         if self.text == "asks":
             breakpoint()
         os.system("echo from a program, without an end | tr -d '\\\\n'")

@@ -12,11 +12,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any
 
 from marin.executor.attempt import attempt
@@ -35,6 +37,7 @@ _PROGRAM = (
     "from marin.executor.backends.child import serve\n"
     "serve(int(number), int(parent))\n"
 )
+AHEAD = 3  # jobs that wait at the child, so that it need not
 QUIET_SECONDS = 0.2  # after which what was printed is shown though its line has not ended
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 LEAVE_SECONDS = 5.0  # for the libraries of a child that has nothing to do to end
@@ -45,7 +48,7 @@ class ChildBackend:
 
     def __init__(self) -> None:
         self.queue: deque[Job] = deque()
-        self.running: Job | None = None
+        self.sent: deque[Job] = deque()  # the first of them runs
         self.child: _Child | None = None
 
     def start(self, steps: list[ExecutorStep[Any]], watcher: Watcher) -> None:
@@ -56,28 +59,36 @@ class ChildBackend:
         self.queue.append(job)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        if self.running is None:
-            if not self.queue:
-                time.sleep(seconds)
-                return []
-            self.running = self.queue.popleft()
-            self.child = self.child or _Child(self.parcels)
-            self.child.begin(self.running)
-            self.watcher.began(self.running)
-        assert self.child is not None
+        self._send()
+        if self.child is None or not self.sent:
+            time.sleep(seconds)
+            return []
         outcome = self.child.outcome(seconds)
         if outcome is None:
             return []
-        job, self.running = self.running, None
+        ended = self.sent.popleft()
         if self.child.process.returncode is not None:
+            self.queue.extendleft(reversed(self.sent))
+            self.sent.clear()
             self.child = None
-        return [(job, outcome)]
+        elif self.sent:
+            self.watcher.began(self.sent[0])
+        return [(ended, outcome)]
 
     def stop(self) -> None:
         self.queue.clear()
         if self.child is not None:
-            self.child.stop(at_work=self.running is not None)
-        self.child = self.running = None
+            self.child.stop(at_work=bool(self.sent))
+        self.sent.clear()
+        self.child = None
+
+    def _send(self) -> None:
+        while self.queue and len(self.sent) <= AHEAD:
+            self.child = self.child or _Child(self.parcels)
+            self.child.send(job := self.queue.popleft())
+            self.sent.append(job)
+            if len(self.sent) == 1:
+                self.watcher.began(job)
 
 
 class _Child:
@@ -97,44 +108,60 @@ class _Child:
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             self._said[pipe.fileno()] = _Said(CleanStream(stream))
-        with suppress(BrokenPipeError):  # it could not even start, which is said when its outcome is asked for
-            self._jobs.send((sys.argv, parcels))
+        self._to_send = SimpleQueue[object]()
+        self._to_send.put((sys.argv, parcels))
+        # In a thread of its own: a child that prints much while it works takes no job before somebody reads that.
+        self._feeder = threading.Thread(target=self._feed, name="marin-jobs", daemon=True)
+        self._feeder.start()
 
-    def begin(self, job: Job) -> None:
-        with suppress(BrokenPipeError):
-            self._jobs.send(addressed(job))
+    def send(self, job: Job) -> None:
+        self._to_send.put(addressed(job))
+
+    def _feed(self) -> None:
+        with suppress(OSError):  # the child is gone, which is said where its outcome is asked for
+            sent = self
+            while sent is not None:
+                self._jobs.send(sent := self._to_send.get())
 
     def outcome(self, seconds: float) -> Outcome | None:
         """How its job ended, None if it has not within this time."""
-        if not self._listen(seconds):
+        if self._listen(seconds):
+            with suppress(EOFError, ConnectionResetError):
+                return self._jobs.recv()
+        elif self.process.poll() is None:
             return None
-        try:
-            return self._jobs.recv()
-        except (EOFError, ConnectionResetError):
-            code = self.process.wait()
-            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            advice = "; was memory short?" if code == -signal.SIGKILL else ""
-            self._listen(0.0)
-            return Outcome(ending=Ending.FAILED, error=f"the process that made it ended with {how}{advice}")
+        code = self.process.wait()  # the other end may stay open in a process that it forked
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        advice = "; was memory short?" if code == -signal.SIGKILL else ""
+        self._close()
+        return Outcome(ending=Ending.FAILED, error=f"the process that made it ended with {how}{advice}")
 
     def stop(self, *, at_work: bool) -> None:
         """at_work: it first gives back what it holds, as long as that takes."""
         if at_work:
             self.process.send_signal(SIGNALS.number)  # a terminal has sent it too: the child heeds the first
-        self._jobs.close()
+        self._to_send.put(None)
         until = time.monotonic() + LEAVE_SECONDS
         while self.process.poll() is None and (at_work or time.monotonic() < until):
-            self._listen(QUIET_SECONDS)
+            if self._listen(QUIET_SECONDS):
+                time.sleep(QUIET_SECONDS / 10)  # it has closed its end, and is about to end
         self.process.kill()
         self.process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        """Of one that has ended."""
         self._listen(0.0)
+        self._to_send.put(None)
+        self._feeder.join()
+        self._jobs.close()
         for pipe in (self.process.stdout, self.process.stderr):
             assert pipe is not None
             pipe.close()
 
     def _listen(self, seconds: float) -> bool:
         """Passes on what it prints, for this time or until it has said how its job ended. Whether it has."""
-        sources: list[Any] = [*self._said, *([] if self._jobs.closed else [self._jobs])]
+        sources: list[Any] = [*self._said, self._jobs]
         until = time.monotonic() + seconds
         while True:
             ready = connection.wait(sources, min(QUIET_SECONDS, max(0.0, until - time.monotonic())))
@@ -178,8 +205,8 @@ def serve(number: int, parent: int) -> None:
     with suppress(EOFError, KeyboardInterrupt):  # the attempt has given back what it held
         sys.argv[:], parcels = jobs.recv()
         unpacked = Unpacked(parcels)
-        while True:
-            jobs.send(_outcome(jobs.recv(), unpacked))
+        while (job := jobs.recv()) is not None:
+            jobs.send(_outcome(job, unpacked))
 
 
 def _die_with(parent: int) -> None:
