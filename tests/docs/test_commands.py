@@ -250,16 +250,8 @@ TABLE: dict[str, Page] = {
     ),
     "drift.md": Page(
         fills={"EXPERIMENT STEP": f"{SPLIT} 'as prose'"},
-        codes={
-            f"marin run {SPLIT} --backend inline": Exit.DRIFT,
-            "marin run experiments/exp2_own.py": Exit.DRIFT,
-            "marin plan experiments/exp3_score.py": Exit.EXPERIMENT,
-        },
-        before={
-            f"marin run {SPLIT} --backend inline": split_drifted,
-            "marin run experiments/exp2_own.py": lambda lab: (no_store(lab), own_changed(lab)),
-            ACCEPT: split_drifted,
-        },
+        codes={f"marin run {SPLIT} --backend inline": Exit.DRIFT},
+        before={f"marin run {SPLIT} --backend inline": split_drifted, ACCEPT: split_drifted},
         prints=True,
     ),
     "exit-codes.md": Page(fills={"exp….py": "exp1_split.py"}, instead={"pip install 'marin[data]'": (REGISTRY, "")}),
@@ -390,6 +382,14 @@ TABLE: dict[str, Page] = {
             f'marin accept {MANTIS} filter/all_math --because "same result, refactor"': edit_library,
             "marin lineage up STEP": unedit,
         },
+    ),
+    "seen.md": Page(
+        codes={
+            "marin run experiments/exp2_own.py": Exit.DRIFT,
+            "marin plan experiments/exp3_score.py": Exit.EXPERIMENT,
+        },
+        before={"marin run experiments/exp2_own.py": lambda lab: (no_store(lab), own_changed(lab))},
+        prints=True,
     ),
     "tutorial.md": Page(),
 }
