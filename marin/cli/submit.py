@@ -83,7 +83,7 @@ def command(experiment: str, folder: Path, python: str, detach: bool, **given: A
     if options.dry_run:
         return run_experiment(build, source, options)
     if options.backend is BackendName.INLINE:
-        raise BadField("--backend inline runs an experiment in this process: nothing to submit; use `marin run`")
+        raise BadField("--backend inline runs an experiment on this machine: nothing to submit; use `marin run`")
     with_changes(built_by(build, source, options.scale), options.settings)  # what is wrong with it is said here
     inside = _inside(folder.absolute(), source)
     dashboard = Dashboard(cluster_called(options.address))
