@@ -18,11 +18,11 @@ from typing import NamedTuple
 from marin.errors import CorruptRecord
 from marin.fingerprint.stored import stored_code
 from marin.plan.decision import Action, Decision, Trust
-from marin.plan.decontamination import DECONTAMINATE, undecontaminated
 from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
 from marin.report.annotations import BAD, AnnotationKind, Annotations
+from marin.report.decontamination import DECONTAMINATE, undecontaminated
 from marin.store.files.verify import Checked
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
 from marin.store.numbers import listed

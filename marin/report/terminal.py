@@ -13,11 +13,11 @@ from rich.text import Text
 
 from marin.executor.run_results import Run, Status
 from marin.plan.decision import shown_changes
-from marin.plan.decontamination import undecontaminated
 from marin.plan.drift import PACKAGE
 from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
+from marin.report.decontamination import undecontaminated
 from marin.report.table import GAP, Column, print_table, say
 from marin.store.layout import LOG
 from marin.store.numbers import counted, listed

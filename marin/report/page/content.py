@@ -12,9 +12,9 @@ from marin.errors import CorruptRecord
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
-from marin.plan.decontamination import DECONTAMINATE, undecontaminated
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
+from marin.report.decontamination import DECONTAMINATE, undecontaminated
 from marin.report.page import trainings
 from marin.report.page.accounts import account
 from marin.report.page.drawing import model, reports

@@ -11,8 +11,8 @@ from experiments.exp1529_mantis import build
 from marin import Context, ExecutorStep, Pinned, RawFiles, mixture
 from marin.data.mixture import Stages
 from marin.evaluation.harness_task import HarnessTask
-from marin.plan.decontamination import Undecontaminated, undecontaminated
 from marin.report.audit import audit_plans
+from marin.report.decontamination import Undecontaminated, undecontaminated
 from marin.report.terminal import print_plan
 from marin.steps.scale import Scale
 from marin.text.presets import PROSE
