@@ -7,11 +7,10 @@ each is named, unless code that the step itself reaches makes it. What was chang
 
 from __future__ import annotations
 
-import marshal
+import importlib.util
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -22,36 +21,12 @@ from typing import Any
 from marin.fingerprint.captured import inner_codes
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
+from marin.fingerprint.observation.listening import imported_as
+from marin.fingerprint.observation.observation import Imported, stamp_of
 from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.unit_source import Shape
-from marin.store.process import started
 
 _MISSING = object()
-
-
-class Process:
-    """The modules that this process has imported, by file."""
-
-    def __init__(self) -> None:
-        self._started = _process_start()
-        self._modules: dict[str, ModuleType] = {}
-        self._seen = 0
-
-    def module(self, path: Path) -> ModuleType | None:
-        if len(sys.modules) != self._seen:
-            self._seen = len(sys.modules)
-            for name, value in list(sys.modules.items()):
-                file = getattr(value, "__dict__", {}).get("__file__")
-                if isinstance(file, str) and file.endswith(".py") and _is_followed(name, file):
-                    self._modules.setdefault(os.path.realpath(file), value)
-        return self._modules.get(str(path))
-
-    def is_newer(self, path: Path) -> bool:
-        """Whether the file was written after the process began."""
-        try:
-            return path.stat().st_mtime > self._started
-        except OSError:
-            return True
 
 
 class Live:
@@ -59,14 +34,15 @@ class Live:
 
     def __init__(self, units: Units) -> None:
         self._units = units
-        self._process = Process()
+        self._modules: dict[str, ModuleType] = {}  # by file
+        self._seen = 0
         self._outdated: dict[Path, str] = {}
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
         found: list[str] = []
         for key, unit in reached.items():
-            module = self._process.module(key.module.path)
+            module = self._module(key.module.path)
             if module is None or unit.piece.shape is None:
                 continue
             if outdated := self._why_outdated(key.module.path, module):
@@ -76,6 +52,15 @@ class Live:
             if value is not _MISSING:
                 found += self._of_unit(key, value, unit.piece.shape, reached)
         return list(dict.fromkeys(found))
+
+    def _module(self, path: Path) -> ModuleType | None:
+        if len(sys.modules) != self._seen:
+            self._seen = len(sys.modules)
+            for name, value in list(sys.modules.items()):
+                file = getattr(value, "__dict__", {}).get("__file__")
+                if isinstance(file, str) and file.endswith(".py") and _is_followed(name, file):
+                    self._modules.setdefault(os.path.realpath(file), value)
+        return self._modules.get(str(path))
 
     def _of_unit(self, key: Key, value: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
         if isinstance(value, type):
@@ -130,34 +115,29 @@ class Live:
         """When a file was edited of which the process holds what it was before, and what to do; "" if it does not."""
         if path not in self._outdated:
             self._outdated[path] = ""
-            with suppress(OSError, SyntaxError, ValueError, EOFError, TypeError):  # said elsewhere
-                if self._process.is_newer(path) and _holds_other_functions(path, module):
-                    self._outdated[path] = "after this process imported it; start a new process"
-                elif _came_from_stale_bytecode(path, module):
-                    self._outdated[path] = (
-                        "within the second in which Python compiled it, so Python still runs it as it was; touch the "
-                        "file and start a new process"
-                    )
+            held = imported_as(module.__file__ or "")
+            with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
+                self._outdated[path] = _why_outdated(path, held) if held is not None else ""
         return self._outdated[path]
 
 
-def _holds_other_functions(path: Path, module: ModuleType) -> bool:
-    """Whether functions in the process are other ones than the file would define now."""
-    now = list(inner_codes(_compiled(path)))
-    value = [code for code in _functions(module) if _is_file(code.co_filename, path)]
-    return not all(any(_alike(code, other) for other in now) for code in value)
-
-
-def _came_from_stale_bytecode(path: Path, module: ModuleType) -> bool:
-    """Whether Python imported bytecode of what the file was: it compares whole seconds and the size alone."""
-    cached, file = getattr(module, "__cached__", None), path.stat()
-    if not cached or os.stat(cached).st_mtime_ns >= file.st_mtime_ns:
-        return False
-    bytecode = Path(cached).read_bytes()
-    kind, seconds, size = (int.from_bytes(bytecode[start : start + 4], "little") for start in (4, 8, 12))
-    if (kind, seconds, size) != (0, int(file.st_mtime) & 0xFFFFFFFF, file.st_size & 0xFFFFFFFF):
-        return False
-    return not _alike(marshal.loads(bytecode[16:]), _compiled(path))
+def _why_outdated(path: Path, held: Imported) -> str:
+    if held.stamp != stamp_of(str(path)):
+        if held.code is not None:
+            now = list(inner_codes(_compiled(path)))
+            if all(any(_alike(code, other) for other in now) for code in inner_codes(held.code)):
+                return ""
+        return "after this process imported it; start a new process"
+    # Python takes bytecode for the file's where the whole seconds of its time and its size are the same.
+    bytecode = Path(importlib.util.cache_from_source(path))
+    if held.code is None or not bytecode.exists() or bytecode.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+        return ""
+    if _alike(held.code, _compiled(path)):
+        return ""
+    return (
+        "within the second in which Python compiled it, so Python still runs it as it was; touch the file and start a "
+        "new process"
+    )
 
 
 def _compiled(path: Path) -> CodeType:
@@ -185,21 +165,6 @@ def _is_followed(module: str, file: str) -> bool:
     return is_local(file)
 
 
-def _functions(module: ModuleType) -> Iterator[CodeType]:
-    """Functions and methods in a module's namespace, and what decorators wrapped."""
-    pending: list[Any] = list(vars(module).values())
-    pending += [each for value in pending if isinstance(value, type) for each in value.__dict__.values()]
-    seen: set[int] = set()
-    for value in pending:
-        while not isinstance(value, FunctionType) and hasattr(value, "__func__") and id(value) not in seen:
-            seen.add(id(value))
-            value = value.__func__
-        while isinstance(value, FunctionType) and id(value) not in seen:  # wraps(f)(f) wraps itself
-            seen.add(id(value))
-            yield value.__code__
-            value = value.__dict__.get("__wrapped__")
-
-
 def _alike(a: CodeType, b: CodeType) -> bool:
     """Whether two code objects do the same; where they stand in the file does not matter."""
     parts = [(each.co_qualname, each.co_code, each.co_names, each.co_varnames, each.co_freevars) for each in (a, b)]
@@ -212,12 +177,3 @@ def _alike(a: CodeType, b: CodeType) -> bool:
         elif type(one) is not type(other) or repr(one) != repr(other):
             return False
     return True
-
-
-def _process_start() -> float:
-    """Seconds since the epoch; 0 where that cannot be told, so that every file counts as newer."""
-    try:
-        since_boot = int(started(os.getpid())) / os.sysconf("SC_CLK_TCK")
-        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot
-    except (OSError, ValueError, AttributeError):
-        return 0.0

@@ -11,6 +11,7 @@ opens files itself cannot be heard, nor can other programs; processes that are f
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib
 import inspect
 import os
@@ -26,6 +27,7 @@ from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (
     Asked,
     CodePlace,
+    Imported,
     Observation,
     Ran,
     Reads,
@@ -49,6 +51,7 @@ _IMPORT_MODULE = importlib.import_module.__code__
 _tool = -1
 _journal: Journal | None = None  # of processes that were forked from this one
 _forked_off = False  # this is one of them
+_imported_as: dict[str, Imported] = {}  # modules of the project, by file
 
 
 def install() -> None:
@@ -70,6 +73,15 @@ def install() -> None:
         watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
         os.register_at_fork(after_in_child=_begin_telling)
         atexit.register(_stop_listening)  # from then on Python takes its modules apart
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__dict__", {}).get("__file__")
+            if isinstance(file, str) and origin_of(file) is Origin.PROJECT:
+                _imported_as[file] = Imported(None, stamp_of(file))
+
+
+def imported_as(file: str) -> Imported | None:
+    """file: of a module of the project, as the module has it."""
+    return _imported_as.get(file)
 
 
 def _stop_listening() -> None:
@@ -93,7 +105,13 @@ def observing(
     if _current is not None:
         yield _current
         return
-    _listen(covered)
+    install()
+    watch = sys.monitoring
+    if not watch.get_events(_tool):
+        watch.set_events(_tool, watch.events.PY_START)
+    elif not covered(_fired.keys()):
+        _fired.clear()
+        watch.restart_events()
     _settle()
     before = dict(_earlier)
     made = _current = Observation(scope=scope, earlier=before)
@@ -122,14 +140,17 @@ def _take_in(seen: Observation) -> None:
     seen.code.update(_fired)
 
 
-def _settle() -> None:
-    while _asked:
-        _, (reads, name, sure) = _asked.popitem()
+def _settle(*, at_end: bool = True) -> None:
+    """at_end: what was not imported by now is not there."""
+    for key, (reads, name, sure) in list(_asked.items()):
         file = getattr(sys.modules.get(name), "__file__", None)
         if isinstance(file, str):
             _ran_whole(file, Ran.ASKED, [reads])
+        elif not at_end:
+            continue
         elif sure and name not in sys.modules:
             reads.look_for(name)
+        del _asked[key]
 
 
 @contextmanager
@@ -144,16 +165,6 @@ def answering() -> Generator[None]:
 
 
 # What follows runs within whatever is observed: it must be quick, and raise nothing.
-
-
-def _listen(covered: Callable[[Set[CodePlace]], bool]) -> None:
-    watch = sys.monitoring
-    install()
-    if not watch.get_events(_tool):
-        watch.set_events(_tool, watch.events.PY_START)
-    elif not covered(_fired.keys()):
-        _fired.clear()
-        watch.restart_events()
 
 
 def _started(code: CodeType, _offset: int) -> Any:
@@ -210,16 +221,12 @@ def _now() -> list[Reads]:
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if flags & _WRITES:
         _made(path)
-    elif name := text_of(path):
-        _read(name)
-
-
-def _read(path: str) -> None:
-    reader = who_reads(inspect.currentframe(), path)
-    name = absolute(path) if reader is not None else ""
-    for reads in _whose(reader, name):
-        if name not in reads.files:
-            reads.files[name] = stamp_of(name)
+    elif text := text_of(path):
+        reader = who_reads(inspect.currentframe(), text)
+        name = absolute(path) if reader is not None else ""
+        for reads in _whose(reader, name):
+            if name not in reads.files:
+                reads.files[name] = stamp_of(name)
 
 
 def _listed(path: Any = None) -> None:
@@ -262,6 +269,7 @@ def _executed(code: Any) -> None:
         return
     file, origin = code.co_filename, origin_of(code.co_filename)
     if origin is Origin.PROJECT:
+        _imported_as[file] = Imported(code, stamp_of(file))
         reader, program = who_runs(inspect.currentframe(), file)
         if reader is None:
             _ran_whole(file, Ran.IMPORTED, _now())
@@ -313,14 +321,6 @@ def _spawned(program: Any, arguments: Any = (), *_: Any) -> None:
     _popen(program, arguments)
 
 
-def _spawned_how(_mode: Any, program: Any, arguments: Any = (), *_: Any) -> None:
-    _popen(program, arguments)
-
-
-def _shell(command: Any) -> None:
-    _popen(None, [os.fsdecode(command)])
-
-
 def _fork() -> None:
     """What the child reads comes back by the journal."""
     global _journal
@@ -340,10 +340,7 @@ def _begin_telling() -> None:
 
 def _tell() -> None:
     if _forked_off and _current is not None and _journal is not None:
-        for key, (reads, name, _) in list(_asked.items()):
-            if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str):
-                _ran_whole(file, Ran.ASKED, [reads])
-                del _asked[key]
+        _settle(at_end=False)
         _journal.tell(_current, _fired)
 
 
@@ -375,8 +372,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "subprocess.Popen": _popen,
     "os.posix_spawn": _spawned,
     "os.exec": _spawned,
-    "os.spawn": _spawned_how,
-    "os.system": _shell,
+    "os.system": functools.partial(_popen, None),
     "os.fork": _fork,
     "os.forkpty": _fork,
 }

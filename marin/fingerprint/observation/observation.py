@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import PurePath
+from types import CodeType
 from typing import Any, NamedTuple
 
 from marin.fingerprint.origin import Origin, origin_of
@@ -111,6 +112,13 @@ class Reads:
             path = os.path.join(os.path.abspath(folder), f"{last}.py")
             if Scope().has(path, direct=False):
                 self.files.setdefault(path, stamp_of(path))
+
+
+class Imported(NamedTuple):
+    """A module as this process ran it, and its file as it then was. code: None if that ran before anybody listened."""
+
+    code: CodeType | None
+    stamp: Stamp
 
 
 class Asked(NamedTuple):
