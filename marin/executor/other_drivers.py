@@ -68,8 +68,7 @@ def accept_or_raise(
     if untrusted := watch.untrusted(record):
         raise Revoked(f"{record.provenance.who} made it meanwhile, and it is not to be used: {untrusted}")
     today, roots = plan.today[step], {identity: read.root for identity, read in inputs.items()}
-    if today.present is not None:
-        today.present.digests.forget()  # it read them after this driver looked
+    today.present.digests.forget()  # it read them after this driver looked
     drift = compare(plan.store, step, record.made_by, today, roots).drift
     if not drift:
         return True

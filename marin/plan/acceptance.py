@@ -64,7 +64,7 @@ def new_acceptance(
         code=today.code.digest,
         inputs=dict(inputs),
         outside=today.outside,
-        observed=today.observed(seen),
+        observed=today.present.of(seen),
         because=redacted(because.strip()),
         who=this_process().user,
         when=time.strftime("%Y-%m-%d %H:%M:%S"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cached_property
 
 from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Present, differences
-from marin.plan.outside_data import outside_changes, whole
+from marin.plan.outside_data import outside_changes, shortened, whole
 from marin.store.record import BuiltFrom, Observed
 from marin.store.store import Store
 
@@ -21,28 +21,27 @@ PACKAGE = "package "  # how a note about one begins
 class Today:
     """What would build a step now, apart from its inputs.
 
-    outside: as a record holds it. entries: all of it (see marin.plan.outside_data). present: what was
-    observed once, now.
+    entries: of outside data, see marin.plan.outside_data. present: what was observed once, now.
     """
 
     code: CodeFingerprint
-    outside: dict[str, str]
-    entries: Mapping[str, str] = field(default_factory=dict[str, str])
-    present: Present | None = None
+    entries: Mapping[str, str]
+    present: Present
 
-    def observed(self, then: Observed) -> Observed:
-        """The same things as they are now."""
-        return self.present.of(then) if self.present is not None else then
+    @cached_property
+    def outside(self) -> dict[str, str]:
+        """The outside data as a record holds it."""
+        return shortened(self.entries)
 
 
 def changes(
     store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]
 ) -> list[str]:
     """One line per change since ``then``. inputs, names: today's root and the name of each input, by identity."""
-    found = code_changes(store, then.code, today.code) if then.code != today.code.digest else []
+    found = code_changes(store, then.code, today.code)
     if then.outside != today.outside:
         found += outside_changes(whole(store, then.outside), today.entries)
-    found += differences(then.observed, today.observed(then.observed))
+    found += differences(then.observed, today.present.of(then.observed))
     return found + [
         f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} (it was made again since)"
         for identity, root in then.inputs.items()
@@ -53,13 +52,9 @@ def changes(
 def same(store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], seen: Observed) -> bool:
     """Nothing that counts has changed. inputs: today's roots; all of ``then``'s must be among them. seen: what the
     output's own run read."""
-    alike = then.outside == today.outside and not _code_changed(store, then.code, today.code)
-    alike = alike and then.observed == today.observed(seen)
+    alike = then.outside == today.outside and not code_changes(store, then.code, today.code)
+    alike = alike and then.observed == today.present.of(seen)
     return alike and all(inputs.get(identity) == root for identity, root in then.inputs.items())
-
-
-def _code_changed(store: Store, then: str, now: CodeFingerprint) -> bool:
-    return then != now.digest and bool(code_changes(store, then, now))
 
 
 def code_differences(then: CodeFingerprint, now: CodeFingerprint) -> tuple[Change, ...]:
@@ -67,16 +62,17 @@ def code_differences(then: CodeFingerprint, now: CodeFingerprint) -> tuple[Chang
     found = compare(then, now)
     gone = [change for change in found if change.kind == "removed"] if then.format < FORMAT else []
     before = now.counted_before() if gone else frozenset[str]()
-    importer = Path.cwd() / "then.py"  # any file of the project
 
     def still(change: Change) -> bool:
-        return change.name in before and change.old in (executed().named(change.name, importer) or {})
+        return change.name in before and change.old in (executed().named(change.name) or {})
 
     return tuple(change for change in found if not (change in gone and still(change)))
 
 
 def code_changes(store: Store, then: str, now: CodeFingerprint) -> list[str]:
     """One line per changed function, class or constant. then: digest of the code at that time."""
+    if then == now.digest:
+        return []
     if then not in now.changes_since:  # as many steps as share their code ask the same
         stored = stored_code(store, then)
         if stored is None:

@@ -83,20 +83,17 @@ def pinned_output(snapshot: Snapshot, pin: Pin) -> Record:
 def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any], Today]) -> None:
     """All files that were observed to be read, side by side."""
     paths: list[str] = []
-    digests = None
     for step, now in today.items():
-        record = snapshot.records.get(step.identity)
-        if record is not None and record.observed.files and now.present is not None:
-            digests = now.present.digests
+        if (record := snapshot.records.get(step.identity)) is not None and record.observed.files:
             paths += now.present.paths(record.observed)
-    if digests is not None:
-        digests.add(paths)
+    if paths:
+        next(iter(today.values())).present.digests.add(paths)  # all share them
 
 
 def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, today: Today) -> Condition:
     files = state_of_files(snapshot, record)
     distrust = snapshot.trust.untrusted(record)
-    absent = today.present.missing(record.observed) if today.present is not None else []
+    absent = today.present.missing(record.observed)
     return Condition(
         record=record,
         damage=files.wrong or snapshot.damage.get(step.identity, ""),
@@ -143,14 +140,13 @@ def _compare_work(snapshot: Snapshot, step: ExecutorStep[Any], today: Today) -> 
 
 def _compare_pinned(snapshot: Snapshot, step: ExecutorStep[Any], pin: Pin, record: Record) -> Comparison:
     """The code that made a pinned output with today's, unless somebody said why it stands."""
-    changes, notes = snapshot.code_of_pins.since(record)
-    compared = Comparison(changes=tuple(changes), notes=tuple(notes))
-    if not changes:
+    compared = snapshot.code_of_pins.since(record)
+    if not compared.changes:
         return compared
     if pin.because:
-        return replace(compared, excuse=f"pinned although {listed(changes, 1)}: {pin.because}")
+        return replace(compared, excuse=f"pinned although {listed(compared.changes, 1)}: {pin.because}")
     for acceptance in snapshot.store.acceptances(step.identity):
-        if set(changes) <= set(acceptance.changes):
+        if set(compared.changes) <= set(acceptance.changes):
             return replace(compared, excuse=acceptance.describe(), acceptance=acceptance)
     return compared
 

@@ -173,11 +173,15 @@ class Present:
         """With today's digests. What another machine had and this one lacks counts as unchanged: see ``missing``."""
         if not then.is_any:
             return then
+        files, trees, folders = (
+            {name: old if self._is_missing(then, name, old, now) else now for name, (old, now) in each.items()}
+            for each in self._beside(then)
+        )
         return replace(
             then,
-            files={name: self._kept(then, name, old, self._file(name)) for name, old in then.files.items()},
-            trees={name: self._kept(then, name, old, self._tree(name)) for name, old in then.trees.items()},
-            folders={name: self._kept(then, name, old, self._folder(name, old)) for name, old in then.folders.items()},
+            files=files,
+            trees=trees,
+            folders=folders,
             code={name: self._code(name, old) for name, old in then.code.items()},
             environment={
                 name: old if self._ignored.has_variable(name) else _value(name, then.salt)
@@ -187,27 +191,23 @@ class Present:
 
     def missing(self, then: Observed) -> list[str]:
         """Absolute paths that were read on another machine and cannot be compared here."""
-        if then.host == this_process().host:
+        if not then.is_any or then.host == this_process().host:
             return []
-        gone = [name for name, old in then.files.items() if self._is_missing(then, name, old, self._file(name))]
-        gone += [name for name, old in then.trees.items() if self._is_missing(then, name, old, self._tree(name))]
-        return gone + [
-            name for name, old in then.folders.items() if self._is_missing(then, name, old, self._folder(name, old))
+        every = [(name, old, now) for each in self._beside(then) for name, (old, now) in each.items()]
+        return [name for name, old, now in every if self._is_missing(then, name, old, now)]
+
+    def _beside(self, then: Observed) -> list[dict[str, tuple[str, str]]]:
+        """Of files, trees and folders, by name: the digests then and now."""
+        path, digests = self._places.path, self.digests
+        return [
+            {name: (old, digests.file(path(name))) for name, old in then.files.items()},
+            {name: (old, digests.tree(path(name))) for name, old in then.trees.items()},
+            {name: (old, self._folder(path(name), old)) for name, old in then.folders.items()},
         ]
 
-    def _file(self, name: str) -> str:
-        return self.digests.file(self._places.path(name))
-
-    def _folder(self, name: str, old: str) -> str:
+    def _folder(self, path: str, old: str) -> str:
         """Also as it was digested when fewer names were ignored, if that is the same."""
-        path = self._places.path(name)
         return old if self.digests.folder(path, _ALL_NAMES) == old else self.digests.folder(path, self._ignored)
-
-    def _tree(self, name: str) -> str:
-        return self.digests.tree(self._places.path(name))
-
-    def _kept(self, then: Observed, name: str, old: str, now: str) -> str:
-        return old if self._is_missing(then, name, old, now) else now
 
     def _is_missing(self, then: Observed, name: str, old: str, now: str) -> bool:
         away = then.host != this_process().host and os.path.isabs(name) and old != now

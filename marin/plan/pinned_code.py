@@ -5,13 +5,13 @@ Nobody runs its steps again, so nobody else would notice.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import Change, source_diff
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.stored import stored_code
+from marin.plan.condition import Comparison
 from marin.plan.digests import Digests
 from marin.plan.observed import Present, differences
 from marin.store.lineage import ADOPT, PINNED
@@ -27,14 +27,7 @@ class _Compared(NamedTuple):
 
     changed: dict[str, str]
     differences: dict[str, str]
-    unclear: list[str]
-
-
-class ChangesSince(NamedTuple):
-    """changed: what is otherwise today than when something was made. unclear: what cannot be compared."""
-
-    changed: list[str]
-    unclear: list[str]
+    unclear: tuple[str, ...] = ()
 
 
 class PinnedCode:
@@ -43,11 +36,10 @@ class PinnedCode:
 
     def __init__(self, store: Store, trust: TrustChecker) -> None:
         self._store, self._trust = store, trust
-        self._importer = Path.cwd() / "pinned.py"  # any file of the project that this process works in
         self._compared: dict[str, _Compared] = {}
         self._present = Present(None, Digests())
 
-    def since(self, record: Record) -> ChangesSince:
+    def since(self, record: Record) -> Comparison:
         """What changed since an output and all that it was made from were made."""
         found, gone = self._trust.ancestry(record)
         changed: dict[str, list[str]] = {}
@@ -55,30 +47,31 @@ class PinnedCode:
         for ancestor in found:
             if ancestor.op in (ADOPT, PINNED):
                 continue
-            changes, unclear = self._since(ancestor)
-            for change in changes:
+            compared = self._since(ancestor)
+            for change in compared.changes:
                 changed.setdefault(change, []).append(ancestor.name)
-            for why in unclear:
+            for why in compared.notes:
                 apart.setdefault(why, []).append(ancestor.name)
         lines = [f"{change} since {_named(names)} was made" for change, names in changed.items()]
         notes = [f"cannot be compared with today's code: {_named(names)} ({why})" for why, names in apart.items()]
-        return ChangesSince(lines, notes)
+        return Comparison(changes=tuple(lines), notes=tuple(notes))
 
     def differences(self, record: Record) -> dict[str, str]:
         """The source difference of everything that ``since`` names, by name: then and now."""
         found: dict[str, str] = {}
         for ancestor in self._trust.ancestry(record)[0]:
-            if ancestor.op not in (ADOPT, PINNED) and self._since(ancestor).changed:
+            if ancestor.op not in (ADOPT, PINNED) and self._since(ancestor).changes:
                 found |= self._compare(ancestor.code).differences
         return found
 
-    def _since(self, record: Record) -> ChangesSince:
+    def _since(self, record: Record) -> Comparison:
         now, read = self._compare(record.code), self._read_since(record.observed)
         if now.changed or read:
             for entry in self._store.acceptances(record.identity):
                 if not self._compare(entry.code).changed and not self._read_since(entry.observed):
-                    return ChangesSince([], now.unclear)
-        return ChangesSince([*(f"{name} {how}" for name, how in now.changed.items()), *read], now.unclear)
+                    return Comparison(notes=now.unclear)
+        lines = (*(f"{name} {how}" for name, how in now.changed.items()), *read)
+        return Comparison(changes=lines, notes=now.unclear)
 
     def _read_since(self, then: Observed) -> list[str]:
         """What it read and is otherwise now, one line each."""
@@ -93,14 +86,14 @@ class PinnedCode:
         try:
             then = stored_code(self._store, code)
         except CorruptRecord as error:
-            return _Compared({}, {}, [str(error)])
+            return _Compared({}, {}, (str(error),))
         if then is None:
-            return _Compared({}, {}, ["the store does not hold the code that made it"])
+            return _Compared({}, {}, ("the store does not hold the code that made it",))
         changed: dict[str, str] = {}
         differences: dict[str, str] = {}
         unknown: list[str] = []
         for name, digest in then.units.items():
-            today = executed().named(name, self._importer)
+            today = executed().named(name)
             if today is None:
                 unknown.append(name)
             elif digest not in today:
@@ -108,7 +101,7 @@ class PinnedCode:
                 changed[name] = f"changed ({digest[:8]} → {now[:8]})" if now else "is gone"
                 change = Change("changed", name, digest, now)
                 differences[name] = source_diff(change, then.sources, {name: today.get(now, "")})
-        return _Compared(changed, differences, [f"no {_named(unknown)} here"] if unknown else [])
+        return _Compared(changed, differences, (f"no {_named(unknown)} here",) if unknown else ())
 
 
 def _named(names: list[str]) -> str:

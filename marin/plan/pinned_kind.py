@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from marin.errors import BadField
@@ -20,42 +20,34 @@ def check_kinds(steps: Iterable[ExecutorStep[Any]], pinned: Mapping[ExecutorStep
     for reader in steps:
         if pinned.keys().isdisjoint(reader.dependencies):
             continue
-        hints = _hints(type(reader))
-        for name, held in identity_fields(reader).items():
-            wanted = _kinds(hints.get(name))
-            found: list[Any] = []
-            encode(held, name, found)
-            for step in found if wanted else ():
+        for name, wanted, held in _fields(reader):
+            for step in held if wanted else ():
                 if step in pinned:
                     _check(reader, name, wanted, step, pinned[step])
 
 
 def kinds_read(reader: ExecutorStep[Any], pin: ExecutorStep[Any]) -> list[type[Artifact]]:
     """The kinds of artifacts that the fields which hold a pin say; none where they do not."""
-    hints, wanted = _hints(type(reader)), list[type[Artifact]]()
-    for name, held in identity_fields(reader).items():
-        found: list[Any] = []
-        encode(held, name, found)
-        wanted += _kinds(hints.get(name)) if pin in found else []
-    return wanted
+    return [kind for _, wanted, held in _fields(reader) if pin in held for kind in wanted]
+
+
+def _fields(reader: ExecutorStep[Any]) -> Iterator[tuple[str, list[type[Artifact]], list[ExecutorStep[Any]]]]:
+    """The name of each, the kinds of artifacts that its annotation names, and the steps that it holds."""
+    hints = _hints(type(reader))
+    for name, value in identity_fields(reader).items():
+        held: list[Any] = []
+        encode(value, name, held)
+        yield name, _kinds(hints.get(name)), held
 
 
 def _check(
     reader: ExecutorStep[Any], name: str, wanted: list[type[Artifact]], pin: ExecutorStep[Any], record: Record
 ) -> None:
     kind = KINDS.get(record.kind)
-    if kind is None:
-        if record.kind not in [each.kind for each in wanted]:
-            raise BadField(_message(reader, name, wanted, pin, record))
-    elif not issubclass(kind, tuple(wanted)):
-        raise BadField(_message(reader, name, wanted, pin, record))
-
-
-def _message(
-    reader: ExecutorStep[Any], name: str, wanted: list[type[Artifact]], pin: ExecutorStep[Any], record: Record
-) -> str:
+    if record.kind in [each.kind for each in wanted] if kind is None else issubclass(kind, tuple(wanted)):
+        return
     kinds = " or ".join(sorted(each.__name__ for each in wanted))
-    return (
+    raise BadField(
         f"{reader.name}: {type(reader).__name__}.{name} reads {kinds}, but {pin.name} pins {record.attempt}, "
         f"which is of kind {record.kind!r}; pin an output of the kind that is read (`marin ls` prints it)"
     )

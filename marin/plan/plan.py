@@ -21,7 +21,7 @@ from marin.plan.drift import Today
 from marin.plan.early_cutoff import Aliases
 from marin.plan.facts import read_conditions
 from marin.plan.observed import Present
-from marin.plan.outside_data import CHANGED_OUTSIDE, outside_of, shortened
+from marin.plan.outside_data import CHANGED_OUTSIDE, outside_of
 from marin.plan.pinned_kind import check_kinds
 from marin.plan.snapshot import Snapshot
 from marin.steps.experiment import Experiment
@@ -169,8 +169,7 @@ def make_plan(
 
 
 def _today(step: ExecutorStep[Any], digests: Digests) -> Today:
-    entries = outside_of(step)
-    return Today(code_fingerprint(step), shortened(entries), entries, Present(type(step), digests))
+    return Today(code_fingerprint(step), outside_of(step), Present(type(step), digests))
 
 
 def resolve_names(names: Iterable[str], steps: Iterable[ExecutorStep[Any]]) -> set[ExecutorStep[Any]]:

@@ -139,10 +139,11 @@ class Executed:
         module = self._module(str(file)) if file.is_file() else None
         return list(self._texts(module, symbol)) if module is not None else []
 
-    def named(self, name: str, importer: Path) -> dict[str, str] | None:
+    def named(self, name: str, importer: Path | None = None) -> dict[str, str] | None:
         """Today's texts of a unit known by its qualified name alone, by digest, as in ``today``; importer: a file of
-        the project. None if no such module is found, or none that can be read."""
-        key = self._named(name, importer)
+        its project, else that which this process works in. None if no such module is found, or none that can be read.
+        """
+        key = self._named(name, importer or Path.cwd() / "-")
         try:
             return self._texts(key.module, key.name) if key is not None else None
         except ExperimentError:
