@@ -31,6 +31,7 @@ from marin.fingerprint.renamed import path_today
 from marin.plan.digests import ABSENT, UNREADABLE, Digests, fixed
 from marin.steps.step import ExecutorStep
 from marin.store.files.checksums import memory_file
+from marin.store.numbers import listed
 from marin.store.process import this_process
 from marin.store.record import Observed, RanCode
 
@@ -130,7 +131,8 @@ def describe(
     observed = Observed(
         host=this_process().host,
         salt=salt,
-        files={name: digest for name, digest in named_files.items() if not _is_code(name, code)},
+        # The fingerprint has some already: a compiled module, source that is looked into.
+        files={name: digest for name, digest in named_files.items() if name not in code.units},
         trees={places.name(path): digests.tree(path) for path in sorted(trees)},
         folders={name: digest for name, digest in named_folders.items() if not _is_hidden(name)},
         code={
@@ -252,8 +254,7 @@ def unseen(held: Observed, code: CodeFingerprint) -> list[str]:
     """What nobody could observe, for people: while it ran, and whenever it runs."""
     notes: list[str] = []
     if held.programs:
-        more = f" and {len(held.programs) - NAMED} more" if len(held.programs) > NAMED else ""
-        notes.append(f"{UNSEEN}what other programs read that it starts ({', '.join(held.programs[:NAMED])}{more})")
+        notes.append(f"{UNSEEN}what other programs read that it starts ({listed(held.programs, NAMED)})")
     if ANYTHING in code.environment:
         notes.append(f"{UNSEEN}environment variables whose names its code puts together as it runs")
     if code.readers:
@@ -286,11 +287,6 @@ def _trees(files: Iterable[str], others: Iterable[str]) -> set[str]:
 
 def _is_temporary(path: str, scope: Scope) -> bool:
     return path.startswith(f"{tempfile.gettempdir()}{os.sep}") and not path.startswith(f"{scope.project}{os.sep}")
-
-
-def _is_code(name: str, code: CodeFingerprint) -> bool:
-    """Whether the fingerprint has that file already: a compiled module, or source that is looked into."""
-    return name in code.units
 
 
 def _is_hidden(name: str) -> bool:

@@ -15,6 +15,7 @@ from marin.plan.condition import Comparison
 from marin.plan.digests import Digests
 from marin.plan.observed import Present, differences
 from marin.store.lineage import ADOPT, PINNED
+from marin.store.numbers import listed
 from marin.store.record import Observed, Record
 from marin.store.store import Store
 from marin.store.trust import TrustChecker
@@ -52,8 +53,10 @@ class PinnedCode:
                 changed.setdefault(change, []).append(ancestor.name)
             for why in compared.notes:
                 apart.setdefault(why, []).append(ancestor.name)
-        lines = [f"{change} since {_named(names)} was made" for change, names in changed.items()]
-        notes = [f"cannot be compared with today's code: {_named(names)} ({why})" for why, names in apart.items()]
+        lines = [f"{change} since {listed(names, NAMED)} was made" for change, names in changed.items()]
+        notes = [
+            f"cannot be compared with today's code: {listed(names, NAMED)} ({why})" for why, names in apart.items()
+        ]
         return Comparison(changes=tuple(lines), notes=tuple(notes))
 
     def differences(self, record: Record) -> dict[str, str]:
@@ -101,9 +104,4 @@ class PinnedCode:
                 changed[name] = f"changed ({digest[:8]} → {now[:8]})" if now else "is gone"
                 change = Change("changed", name, digest, now)
                 differences[name] = source_diff(change, then.sources, {name: today.get(now, "")})
-        return _Compared(changed, differences, (f"no {_named(unknown)} here",) if unknown else ())
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+        return _Compared(changed, differences, (f"no {listed(unknown, NAMED)} here",) if unknown else ())

@@ -133,11 +133,11 @@ class Executed:
             environment=frozenset(names),
         )
 
-    def today(self, file: Path, symbol: str) -> list[str]:
-        """The digests that one unit of a file may have: without annotations and docstrings, and with them. Empty if
-        the file does not have it."""
+    def today(self, file: Path, symbol: str) -> dict[str, str]:
+        """The texts that one unit of a file may have, by digest: without annotations and docstrings, and with them.
+        Empty if the file does not have it."""
         module = self._module(str(file)) if file.is_file() else None
-        return list(self._texts(module, symbol)) if module is not None else []
+        return self._texts(module, symbol) if module is not None else {}
 
     def named(self, name: str, importer: Path | None = None) -> dict[str, str] | None:
         """Today's texts of a unit known by its qualified name alone, by digest, as in ``today``; importer: a file of

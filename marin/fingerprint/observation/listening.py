@@ -150,7 +150,7 @@ def _settle(*, at_end: bool = True) -> None:
             continue
         elif sure and name not in sys.modules:
             reads.look_for(name)
-        del _asked[key]
+        _asked.pop(key, None)  # another thread may have been quicker
 
 
 @contextmanager
