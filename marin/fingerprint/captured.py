@@ -94,10 +94,12 @@ class SourcelessCode:
                 (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
             ):
                 lines += self._value(name, f"default {number}", default)
-            for used in sorted(_globals(function.__code__)):
+            for used in _named(function.__code__, "LOAD_GLOBAL", "LOAD_NAME"):
                 if used in function.__globals__:
                     lines += self._value(name, used, function.__globals__[used])
-            self._imports(function.__code__)
+            for used in _named(function.__code__, "IMPORT_NAME"):  # when it runs
+                if (module := sys.modules.get(used)) is not None:  # of others we hear when they are imported
+                    self._add_module(module)
         return lines
 
     def _value(self, owner: str, name: str, value: Any) -> list[str]:
@@ -109,7 +111,8 @@ class SourcelessCode:
         if isinstance(value, MethodType):
             return self._value(owner, f"{name} self", value.__self__) + self._value(owner, name, value.__func__)
         if isinstance(value, ModuleType):
-            return self._module(name, value)
+            self._add_module(value)
+            return [f"{name} is {value.__name__}"]
         if isinstance(value, (FunctionType, type)):
             return self._code(owner, name, value)
         if isinstance(value, BuiltinFunctionType):
@@ -129,38 +132,35 @@ class SourcelessCode:
     def _code(self, owner: str, name: str, value: FunctionType | type) -> list[str]:
         """A function or class: by its source, or as conjured as what uses it."""
         module = value.__module__ or "builtins"
-        where, top = f"{module}.{value.__qualname__}", module.split(".")[0]
-        if is_engine(module) or top in sys.stdlib_module_names:
-            return [f"{name} is {where}"]
+        where = f"{module}.{value.__qualname__}"
+        lines = [f"{name} is {where}"]
+        if is_given(module):
+            return lines
         shown = self.shows(value)
         if shown and not is_local(file_of(value)):
-            self.packages.add(top)
-            return [f"{name} is {where}"]
+            self.packages.add(module.split(".")[0])
+            return lines
         if shown:
             self.roots.append(value)
-        if isinstance(value, type):
-            if "<locals>" in value.__qualname__ or not shown:
-                self.add_class(value)
-            return [f"{name} is {where}"]
-        return [f"{name} is {where}", *self._function(value, where, sourceless=not shown)]
+        if isinstance(value, FunctionType):
+            lines += self._function(value, where, sourceless=not shown)
+        elif "<locals>" in value.__qualname__ or not shown:
+            self.add_class(value)
+        return lines
 
-    def _module(self, name: str, value: ModuleType) -> list[str]:
-        top = value.__name__.split(".")[0]
-        if top in sys.stdlib_module_names or is_engine(value.__name__):
-            return [f"{name} is {value.__name__}"]
-        file = getattr(value, "__file__", None)
+    def _add_module(self, module: ModuleType) -> None:
+        if is_given(module.__name__):
+            return
+        file = getattr(module, "__file__", None)
         if file is not None and is_local(file):
-            self.roots.append(value)
+            self.roots.append(module)
         else:
-            self.packages.add(top)
-        return [f"{name} is {value.__name__}"]
+            self.packages.add(module.__name__.split(".")[0])
 
-    def _imports(self, code: CodeType) -> None:
-        """Modules that conjured code imports when it runs."""
-        instructions = [each for part in (code, *inner_codes(code)) for each in dis.get_instructions(part)]
-        for name in [str(each.argval) for each in instructions if each.opname == "IMPORT_NAME"]:
-            if (module := sys.modules.get(name)) is not None:  # of others we hear when they are imported
-                self._module(name, module)
+
+def is_given(module: str) -> bool:
+    """Whether it is the engine's or Python's, which no fingerprint holds."""
+    return is_engine(module) or module.split(".")[0] in sys.stdlib_module_names
 
 
 def file_of(value: FunctionType | type) -> str:
@@ -184,10 +184,10 @@ def _functions(value: Any) -> Iterator[FunctionType]:
             part = part.__dict__.get("__wrapped__")
 
 
-def _globals(code: CodeType) -> set[str]:
-    """Names that code, and code inside it, looks up outside."""
+def _named(code: CodeType, *operations: str) -> list[str]:
+    """Names that code, and code inside it, gives to these instructions."""
     instructions = [each for part in (code, *inner_codes(code)) for each in dis.get_instructions(part)]
-    return {str(each.argval) for each in instructions if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return sorted({str(each.argval) for each in instructions if each.opname in operations})
 
 
 def inner_codes(code: CodeType) -> Iterator[CodeType]:

@@ -18,15 +18,16 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from marin.fingerprint.captured import inner_codes
+from marin.fingerprint.captured import inner_codes, is_given
 from marin.fingerprint.lookup.unit import Key, Unit
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.observation.listening import imported_as
 from marin.fingerprint.observation.observation import Imported, stamp_of
-from marin.fingerprint.origin import is_engine, is_local
+from marin.fingerprint.origin import is_local
 from marin.fingerprint.source.unit_source import Shape
 
 _MISSING = object()
+_PLAIN = (int, float, bool, str, bytes, tuple, type(None))
 
 
 class Live:
@@ -63,30 +64,21 @@ class Live:
         return self._modules.get(str(path))
 
     def _of_unit(self, key: Key, value: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
-        if isinstance(value, type):
-            yield from self._of_class(key, value, shape, reached)
+        is_class = isinstance(value, type)
+        if is_class and (value.__qualname__ != key.name or issubclass(value, Enum)):
             return
-        for _, literal in shape.literals:
-            if not _same(value, literal) and not _set_by(key.name, reached):
-                yield f"{key.qualified} is {value!r:.60}, its file says {literal!r:.60}"
-        if shape.functions:
-            yield from self._replaced(key, key.qualified, value, reached)
-
-    def _of_class(self, key: Key, cls: type, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
-        if cls.__qualname__ != key.name or issubclass(cls, Enum):
-            return
-        for name in shape.functions:
-            if name in cls.__dict__:
-                yield from self._replaced(key, f"{key.qualified}.{name}", cls.__dict__[name], reached)
+        held: dict[str, Any] = dict(value.__dict__) if is_class else {"": value}
+        functions = list(shape.functions)
+        if is_class:  # and those that were added
+            functions += [name for name in held if name not in shape.names and isinstance(held[name], FunctionType)]
+        for name in functions:
+            if name in held:
+                yield from self._replaced(key, _dotted(key, name), held[name], reached)
         for name, literal in shape.literals:
-            value: object = cls.__dict__.get(name, _MISSING)
-            plain = type(value) in (int, float, bool, str, bytes, tuple, type(None))
-            if plain and not _same(value, literal) and not _set_by(name, reached):
-                yield f"{key.qualified}.{name} is {value!r:.60}, its file says {literal!r:.60}"
-        attributes: dict[str, Any] = dict(cls.__dict__)
-        for name, value in attributes.items():
-            if name not in shape.names and isinstance(value, FunctionType):
-                yield from self._replaced(key, f"{key.qualified}.{name}", value, reached)
+            if name not in held or _same(held[name], literal) or (is_class and type(held[name]) not in _PLAIN):
+                continue
+            if not _set_by(name or key.name, reached):
+                yield f"{_dotted(key, name)} is {held[name]!r:.60}, its file says {literal!r:.60}"
 
     def _replaced(self, key: Key, name: str, value: Any, reached: Mapping[Key, Unit]) -> Iterator[str]:
         if not isinstance(value, FunctionType):
@@ -144,6 +136,10 @@ def _compiled(path: Path) -> CodeType:
     return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
+def _dotted(key: Key, attribute: str) -> str:
+    return f"{key.qualified}.{attribute}" if attribute else key.qualified
+
+
 def _same(value: object, literal: object) -> bool:
     return type(value) is type(literal) and repr(value) == repr(literal)
 
@@ -160,9 +156,7 @@ def _is_file(file: str, path: Path) -> bool:
 
 def _is_followed(module: str, file: str) -> bool:
     """Whether code of this file would be in a fingerprint at all."""
-    if file.startswith("<") or is_engine(module) or module.split(".")[0] in sys.stdlib_module_names:
-        return False
-    return is_local(file)
+    return not file.startswith("<") and not is_given(module) and is_local(file)
 
 
 def _alike(a: CodeType, b: CodeType) -> bool:
