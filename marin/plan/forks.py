@@ -54,12 +54,7 @@ def what_forks_change(steps: Iterable[ExecutorStep[Any]]) -> list[str]:
 def changes_between(before: ExecutorStep[Any], step: ExecutorStep[Any]) -> list[str]:
     """``optimizer.max_grad_norm: 1.0 → 0.2`` for every field, those of OWN left out."""
     then, now = ({k: v for k, v in describe_fields(each).items() if k not in OWN} for each in (before, step))
-    found = [
-        change
-        for name in sorted(then.keys() | now.keys())
-        for change in leaf_changes(name, then.get(name), now.get(name))
-    ]
-    return [f"{place}: {_plain(old)} → {_plain(new)}" for place, old, new in found]
+    return [f"{place}: {_plain(old)} → {_plain(new)}" for place, old, new in leaf_changes("", then, now)]
 
 
 def _plain(value: Any) -> str:

@@ -90,25 +90,25 @@ def _earlier(steps: Iterable[ExecutorStep[Any]], snapshot: Snapshot) -> dict[Exe
 
 def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
     """``place: old → new`` for each field that differs by more than the identity of what is read."""
-    changes: list[str] = []
     now = json.loads(json.dumps(describe_fields(step)))
-    for name in sorted(now.keys() | sibling.config.keys()):
-        for place, old, new in leaf_changes(name, sibling.config.get(name), now.get(name)):
-            if not _same_step(old, new):
-                changes.append(f"{place}: {_short(old)} → {_short(new)}")
-    return changes
+    return [
+        f"{place}: {_short(old)} → {_short(new)}"
+        for place, old, new in leaf_changes("", sibling.config, now)
+        if not _same_step(old, new)
+    ]
 
 
 def leaf_changes(place: str, old: Any, new: Any) -> list[tuple[str, Any, Any]]:
-    """(place, old, new) of every difference, as deep as both sides have the same shape."""
+    """(place, old, new) of every difference, as deep as both sides have the same shape. place: "" for all fields."""
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
         before, after = cast(dict[str, Any], old), cast(dict[str, Any], new)
         if not any("#" in key for key in before.keys() | after.keys()):
+            inside = f"{place}." if place else ""
             names = sorted(before.keys() | after.keys())
             return [
-                change for key in names for change in leaf_changes(f"{place}.{key}", before.get(key), after.get(key))
+                change for key in names for change in leaf_changes(f"{inside}{key}", before.get(key), after.get(key))
             ]
         by_name = {key.partition("#")[0]: (key, value) for key, value in before.items()}
         changes: list[tuple[str, Any, Any]] = []

@@ -101,7 +101,7 @@ def observing(
     covered: whether it does not matter if these functions are missing because they ran before, too. keeps: whether one
     of these functions, run by the code of the scope, may keep what it read in here.
     """
-    global _current
+    global _current, _journal
     if _current is not None:
         yield _current
         return
@@ -120,7 +120,9 @@ def observing(
     finally:
         _take_in(made)
         _current = None
-        _close_journal()
+        if _journal is not None and not _forked_off:
+            _journal.close()
+            _journal = None
         for stack in _earlier.keys() - before.keys():
             if not is_on_import(stack) and not keeps(stack, scope.code):
                 del _earlier[stack]
@@ -342,13 +344,6 @@ def _tell() -> None:
     if _forked_off and _current is not None and _journal is not None:
         _settle(at_end=False)
         _journal.tell(_current, _fired)
-
-
-def _close_journal() -> None:
-    global _journal
-    if _journal is not None and not _forked_off:
-        _journal.close()
-        _journal = None
 
 
 _HANDLERS: dict[str, Callable[..., None]] = {
