@@ -1,9 +1,11 @@
 """What is refused: what only this process could make. And what of a step's code is noted as perhaps unseen."""
 
+import sys
+
 import pytest
 
 from tests.fingerprint.cases import HEAD, REGISTRY
-from tests.fingerprint.project import Refused, read_each, write
+from tests.fingerprint.project import CHECKOUT, PRINT, Refused, read, read_each, write
 from tests.fingerprint.seen import RULES, Seen
 
 PLUGIN = "from lib.registry import TABLE\n\ndef mine(x):\n    return x\n\nTABLE['mine'] = mine\n"
@@ -195,6 +197,14 @@ def found(tmp_path_factory):
 def test_it_is_refused_and_named(found, case):
     assert isinstance(found[case.name], Refused), found[case.name].opaque
     assert case.new in found[case.name].opaque[0]
+
+
+def test_a_file_edited_after_it_was_imported_before_marin_is_refused(tmp_path):
+    case = next(case for case in CASES if case.name == "a file edited after it was imported")
+    project = write(tmp_path, case.project())
+    first = "import sys\nsys.path[:0] = sys.argv[1:]\nimport lib.rules\n"
+    found = read(project, command=[sys.executable, "-c", first + PRINT, str(project), str(CHECKOUT)])
+    assert case.new in found.opaque[0]
 
 
 @pytest.mark.parametrize("case", [*FINE, *NOTED, *CLEAR], ids=lambda case: case.name)
