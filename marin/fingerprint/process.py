@@ -7,6 +7,7 @@ each is named, unless code that the step itself reaches makes it. What was chang
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -16,7 +17,7 @@ from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from marin.fingerprint.captured import inner_codes, is_given
 from marin.fingerprint.lookup.unit import Key, Unit
@@ -24,10 +25,11 @@ from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.observation.listening import imported_as
 from marin.fingerprint.observation.observation import Imported, stamp_of
 from marin.fingerprint.origin import is_local
-from marin.fingerprint.source.unit_source import Shape
+from marin.fingerprint.source.bindings import FUNCTIONS, bound_names
+from marin.fingerprint.source.normalize import normalise
 
 _MISSING = object()
-_PLAIN = (int, float, bool, str, bytes, tuple, type(None))
+_PLAIN = (int, float, bool, str, bytes, type(None))
 
 
 class Live:
@@ -42,16 +44,16 @@ class Live:
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
         found: list[str] = []
-        for key, unit in reached.items():
+        for key in reached:
             module = self._module(key.module.path)
-            if module is None or unit.piece.shape is None:
+            if module is None:
                 continue
             if outdated := self._why_outdated(key.module.path, module):
                 found.append(f"{key.module.path} was edited {outdated}")
                 continue
             value = vars(module).get(key.name, _MISSING)
-            if value is not _MISSING:
-                found += self._of_unit(key, value, unit.piece.shape, reached)
+            if value is not _MISSING and (defined := _definition(key)) is not None:
+                found += self._of_unit(key, value, defined, reached)
         return list(dict.fromkeys(found))
 
     def _module(self, path: Path) -> ModuleType | None:
@@ -63,22 +65,30 @@ class Live:
                     self._modules.setdefault(os.path.realpath(file), value)
         return self._modules.get(str(path))
 
-    def _of_unit(self, key: Key, value: Any, shape: Shape, reached: Mapping[Key, Unit]) -> Iterator[str]:
-        is_class = isinstance(value, type)
-        if is_class and (value.__qualname__ != key.name or issubclass(value, Enum)):
-            return
-        held: dict[str, Any] = dict(value.__dict__) if is_class else {"": value}
-        functions = list(shape.functions)
-        if is_class:  # and those that were added
-            functions += [name for name in held if name not in shape.names and isinstance(held[name], FunctionType)]
-        for name in functions:
-            if name in held:
-                yield from self._replaced(key, _dotted(key, name), held[name], reached)
-        for name, literal in shape.literals:
-            if name not in held or _same(held[name], literal) or (is_class and type(held[name]) not in _PLAIN):
+    def _of_unit(self, key: Key, value: Any, defined: ast.stmt, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        name = key.qualified
+        if isinstance(value, type):
+            if isinstance(defined, ast.ClassDef) and value.__qualname__ == key.name and not issubclass(value, Enum):
+                yield from self._of_class(key, cast(type[Any], value), defined, reached)
+        elif isinstance(defined, ast.Assign) and isinstance(defined.targets[0], ast.Name):
+            yield from _set(name, value, defined.value, reached)
+        elif isinstance(defined, FUNCTIONS) and not defined.decorator_list:
+            yield from self._replaced(key, name, value, reached)
+
+    def _of_class(self, key: Key, cls: type, defined: ast.ClassDef, reached: Mapping[Key, Unit]) -> Iterator[str]:
+        names = [name for each in defined.body for name in _names(each)]
+        held: dict[str, Any] = dict(cls.__dict__)
+        for node in defined.body:
+            name, *others = _names(node) or [""]
+            if others or name not in held or names.count(name) > 1:
                 continue
-            if not _set_by(name or key.name, reached):
-                yield f"{_dotted(key, name)} is {held[name]!r:.60}, its file says {literal!r:.60}"
+            if isinstance(node, FUNCTIONS) and not node.decorator_list:
+                yield from self._replaced(key, f"{key.qualified}.{name}", held[name], reached)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)) and type(held[name]) in (*_PLAIN, tuple):
+                yield from _set(f"{key.qualified}.{name}", held[name], node.value, reached)
+        for name, value in held.items():
+            if name not in names and isinstance(value, FunctionType):
+                yield from self._replaced(key, f"{key.qualified}.{name}", value, reached)
 
     def _replaced(self, key: Key, name: str, value: Any, reached: Mapping[Key, Unit]) -> Iterator[str]:
         if not isinstance(value, FunctionType):
@@ -136,18 +146,36 @@ def _compiled(path: Path) -> CodeType:
     return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
 
 
-def _dotted(key: Key, attribute: str) -> str:
-    return f"{key.qualified}.{attribute}" if attribute else key.qualified
+def _definition(key: Key) -> ast.stmt | None:
+    """The statement that alone binds a name of a module; None where others may."""
+    module = key.module
+    if key.name in module.imports or module.stars:
+        return None
+    statements = normalise(module.bindings.get(key.name, []), module)
+    return statements[0] if len(statements) == 1 and key.name in bound_names(statements[0]) else None
 
 
-def _same(value: object, literal: object) -> bool:
-    return type(value) is type(literal) and repr(value) == repr(literal)
+def _names(node: ast.stmt) -> list[str]:
+    """What a statement of a class's body binds or declares."""
+    declared = [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
+    return declared or bound_names(node)
 
 
-def _set_by(name: str, reached: Mapping[Key, Unit]) -> bool:
-    """Whether reached code itself sets something of this name."""
-    written = re.compile(rf"\bglobal\b.*\b{name}\b|\.{name}\s*(?:[-+*/|&]|\*\*|//)?=[^=]|setattr\(.*{name}")
-    return any(written.search(unit.text) for unit in reached.values())
+def _set(name: str, value: object, written: ast.expr | None, reached: Mapping[Key, Unit]) -> Iterator[str]:
+    """A number, string, bytes, bool or None, or a tuple of those, that has another value than is written, unless
+    reached code sets something of this name."""
+    try:
+        literal: Any = ast.literal_eval(written) if written is not None else _MISSING
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return
+    is_same = type(value) is type(literal) and repr(value) == repr(literal)
+    parts = cast(tuple[Any, ...], literal) if isinstance(literal, tuple) else (literal,)
+    if is_same or not all(type(part) in _PLAIN for part in parts):
+        return
+    own = name.rpartition(".")[2]
+    sets = re.compile(rf"\bglobal\b.*\b{own}\b|\.{own}\s*(?:[-+*/|&]|\*\*|//)?=[^=]|setattr\(.*{own}")
+    if not any(sets.search(unit.text) for unit in reached.values()):
+        yield f"{name} is {value!r:.60}, its file says {literal!r:.60}"
 
 
 def _is_file(file: str, path: Path) -> bool:

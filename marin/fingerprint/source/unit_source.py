@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from marin.fingerprint.observation.environment import environment_names
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names
 from marin.fingerprint.source.module import Module, Target
 from marin.fingerprint.source.names import Note, Reader, Reference
 from marin.fingerprint.source.normalize import normalise
@@ -16,16 +15,6 @@ from marin.fingerprint.source.traits import Trait, traits_of
 
 ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
-
-
-class Shape(NamedTuple):
-    """What the definition must look like in a process that imported it. functions: plain ones, "" for the unit itself;
-    literals: "" for the unit's value, else of a class's attributes; names: all that a class's body binds.
-    """
-
-    functions: tuple[str, ...] = ()
-    literals: tuple[tuple[str, object], ...] = ()
-    names: tuple[str, ...] = ()
 
 
 class UnitSource(NamedTuple):
@@ -46,7 +35,6 @@ class UnitSource(NamedTuple):
     loads: tuple[Target, ...] = ()
     notes: tuple[Note, ...] = ()
     methods: frozenset[str] = frozenset()
-    shape: Shape | None = None
     traits: Trait = Trait.NONE
     environment: tuple[str, ...] = ()
 
@@ -70,7 +58,6 @@ def analyse(module: Module, name: str) -> UnitSource:
         loads=tuple(dict.fromkeys(reader.loads)),
         notes=tuple(dict.fromkeys(reader.notes)),
         methods=frozenset(reader.methods),
-        shape=_shape(statements[0], name, module) if len(statements) == 1 else None,
         traits=traits_of(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
         environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text else (),
     )
@@ -116,47 +103,6 @@ def _order(module: Module, name: str, reader: Reader) -> list[str]:
     if used and module.effects:
         lines.append(f"# after {earlier(module.effects)} statements that run on import")
     return lines
-
-
-def _shape(node: ast.stmt, name: str, module: Module) -> Shape:
-    if name in module.imports or module.stars:  # either may bind it too
-        return Shape()
-    if isinstance(node, DEFINITIONS) and node.name != name:  # which binds it with ``global``
-        return Shape()
-    if isinstance(node, FUNCTIONS):
-        return Shape(functions=("",) if not node.decorator_list else ())
-    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        return Shape(literals=tuple(("", literal) for literal in _literal(node.value)))
-    if not isinstance(node, ast.ClassDef):
-        return Shape()
-    names = [name for inner in node.body for name in (*bound_names(inner), *_declared(inner))]
-    once = [inner for inner in node.body if all(names.count(name) == 1 for name in bound_names(inner))]
-    return Shape(
-        functions=tuple(each.name for each in once if isinstance(each, FUNCTIONS) and not each.decorator_list),
-        literals=tuple(
-            (names[0], literal)
-            for inner in once
-            if isinstance(inner, (ast.Assign, ast.AnnAssign)) and len(names := bound_names(inner)) == 1
-            for literal in _literal(inner.value)
-        ),
-        names=tuple(dict.fromkeys(names)),
-    )
-
-
-def _declared(node: ast.stmt) -> list[str]:
-    return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
-
-
-def _literal(node: ast.expr | None) -> list[object]:
-    """[the value] of a number, string, bytes, bool or None, or a tuple of those; [] for anything else."""
-    if node is None or isinstance(node, (ast.Dict, ast.List, ast.Set)):
-        return []
-    try:
-        literal: Any = ast.literal_eval(node)
-    except (ValueError, TypeError, MemoryError, RecursionError):
-        return []
-    parts = cast(tuple[Any, ...], literal) if isinstance(literal, tuple) else (literal,)
-    return [literal] if all(isinstance(part, (int, float, str, bytes, bool, type(None))) for part in parts) else []
 
 
 def _written(annotations: list[tuple[str, ast.expr]]) -> str:
