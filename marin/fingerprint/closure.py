@@ -46,11 +46,12 @@ class Shows(IntEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """One unit as it counts. text: with annotations and docstrings where they do."""
+    """One unit as it counts. text: with annotations and docstrings where they do. named: what such annotations name."""
 
     text: str
     digest: str
     unit: Unit
+    named: tuple[Key, ...] = ()
 
 
 @dataclass
@@ -104,8 +105,7 @@ class Closures:
 
     def field_annotations(self, key: Key) -> list[Key]:
         """Local classes named in the annotations of a step class's fields, other steps left out."""
-        named = self.units.classes(self.units.piece(key).fields, key.module)
-        return [each for each in named if not self.units.is_step(each)]
+        return list(self._part(key, Shows.FIELDS).named)
 
     def _walk(self, queue: list[Key], reach: Reach) -> None:
         while queue:
@@ -165,8 +165,7 @@ class Closures:
             )
             if shows:
                 reach.shows[key] = shows
-                named = unit.named if shows > Shows.FIELDS else self.units.classes(unit.piece.fields, key.module)
-                queue += [each for each in named if each not in reach.units and not self.units.is_step(each)]
+                queue += [each for each in self._part(key, shows).named if each not in reach.units]
         if reach.traits & Trait.READS_SOURCE:
             modules = {key.module for key in reach.units if key.module.path.suffix == ".py" and key.name != CONTENT}
             sources = [self.units.file(module.path) for module in modules]
@@ -183,11 +182,12 @@ class Closures:
 
     def _part(self, key: Key, shows: Shows) -> Part:
         if (key, shows) not in self._parts:
-            unit, piece = self.units[key], self.units[key].piece
-            text = unit.text
-            if shows and key.name not in (ON_IMPORT, AS_SCRIPT):
-                said = piece.types if shows is Shows.FIELDS else piece.signature
-                docs = piece.docs if shows is Shows.DOCS else ""
-                text = "\n# ".join(filter(None, [text, *said.splitlines(), *docs.splitlines()]))
-            self._parts[key, shows] = Part(text, digest(text.encode())[:DIGITS], unit)
+            unit = self.units[key]
+            text, piece = unit.text, unit.piece
+            counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
+            if key.name not in (ON_IMPORT, AS_SCRIPT):
+                docs = piece.docs if shows is Shows.DOCS else ()
+                text = "\n# ".join(filter(None, [text, *(each.text for each in counts), *docs]))
+            named = tuple(self.units.classes(counts, key.module))
+            self._parts[key, shows] = Part(text, digest(text.encode())[:DIGITS], unit, named)
         return self._parts[key, shows]

@@ -207,8 +207,7 @@ class Fingerprinter:
             return []
         module = resolver.module(Path(file).resolve())
         if isinstance(value, ModuleType):
-            found = [each for each in resolver.whole(module) if each.kind == "unit"]
-            return [Key(each.module, each.name) for each in found if each.module is not None]
+            return [each.unit for each in resolver.whole(module) if each.unit is not None]
         symbol = value.__qualname__.split(".")[0]
         return [Key(module, symbol)] if symbol in module.bindings else []
 

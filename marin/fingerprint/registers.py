@@ -35,8 +35,8 @@ class Registers:
             self._ancestors[key] = frozenset({key})  # for a class that names itself in its bases
             found = {key}
             for base in self._units.bases(key):
-                if base.kind == "unit" and base.module is not None:
-                    found |= self.ancestors(Key(base.module, base.name))
+                if base.unit is not None:
+                    found |= self.ancestors(base.unit)
             self._ancestors[key] = frozenset(found)
         return self._ancestors[key]
 
@@ -58,9 +58,9 @@ class Registers:
     def _hears(self, chain: Chain, key: Key, state: set[Key], reached: Mapping[Key, Unit], *, itself: bool) -> bool:
         """itself: what is called gets the very thing that is made."""
         for found in self._units.chain(chain, key.module):
-            if found.kind != "unit" or found.module is None:
+            by = found.unit
+            if by is None:
                 continue
-            by = Key(found.module, found.name)
             method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
             if (method and by in reached) or self._keeps(by, state, reached, Keeps.FOR_GOOD):
                 return True

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from marin.errors import ExperimentError
 from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.lookup.unit import Key
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
 from marin.fingerprint.source.names import ANY, SCRIPT, Reference
@@ -38,6 +39,10 @@ class Definition(NamedTuple):
     name: str
     used: int = 0
     installed: bool = True
+
+    @property
+    def unit(self) -> Key | None:
+        return Key(self.module, self.name) if self.kind == "unit" and self.module is not None else None
 
 
 class Resolver:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from marin.fingerprint.lookup.unit import Key
 from marin.fingerprint.lookup.units import Units
-from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, defaults, parameters
 from marin.fingerprint.source.module import CHANGING, Module, chain_of
 from marin.fingerprint.source.traits import Trait, holds_container
 
@@ -87,8 +87,8 @@ class Keepers:
                 return Keeps.IN_OBJECT
             if found.kind in ("stdlib", "package"):
                 keeps = found.name.replace("typing_extensions.", "typing.") not in _KEEP_NOTHING
-            elif found.kind == "unit" and found.module is not None:
-                keeps = found.used < len(chain) - 1 or self._names_a_cache(Key(found.module, found.name))
+            elif found.unit is not None:
+                keeps = found.used < len(chain) - 1 or self._names_a_cache(found.unit)
             else:
                 keeps = found.kind != "engine"
             if keeps:
@@ -101,7 +101,7 @@ class Keepers:
         return any("cache" in part or "memo" in part for part in named)
 
     def _of_function(self, method: _Method, module: Module) -> Keeps:
-        if any(map(holds_container, _defaults(method.function))):
+        if any(map(holds_container, defaults(method.function.args))):
             return Keeps.FOR_GOOD
         own, found = method.around | _variables(method.function), Keeps.NOTHING
         for node in _inside(method.function):
@@ -165,10 +165,8 @@ def _functions(
 
 
 def _variables(function: _Function) -> frozenset[str]:
-    arguments = function.args
-    given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     stored = (node for node in _inside(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return frozenset((*(each.arg for each in given if each is not None), *(node.id for node in stored)))
+    return frozenset((*(each.arg for each in parameters(function.args)), *(node.id for node in stored)))
 
 
 def _given_away(function: _Function) -> Iterator[str | ast.AST]:
@@ -211,10 +209,6 @@ def _base(node: ast.expr) -> ast.expr:
 
 def _makes_an_object(node: ast.stmt) -> bool:
     """Whether a class attribute or a default argument is what a call gave."""
-    defaults = (each for inner in ast.walk(node) if isinstance(inner, FUNCTIONS) for each in _defaults(inner))
+    given = (each for inner in ast.walk(node) if isinstance(inner, FUNCTIONS) for each in defaults(inner.args))
     held = [inner.value for inner in getattr(node, "body", ()) if isinstance(inner, ast.Assign)]
-    return any(isinstance(inner, ast.Call) for value in (*defaults, *held) for inner in ast.walk(value))
-
-
-def _defaults(function: _Function) -> list[ast.expr]:
-    return [*function.args.defaults, *(each for each in function.args.kw_defaults if each is not None)]
+    return any(isinstance(inner, ast.Call) for value in (*given, *held) for inner in ast.walk(value))

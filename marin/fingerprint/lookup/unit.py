@@ -52,7 +52,7 @@ class Key(NamedTuple):
 class Unit:
     """text: normalised source, and where imported names lead. leads: the units it uses directly.
 
-    named: what its annotations name. handed: classes given to calls that may look into them. loads: modules that it
+    handed: classes given to calls that may look into them. loads: modules that it
     imports. packages: versions by distribution; tops: the modules of these. inspected: a base or decorator of a package
     may read its annotations and docstrings. notes: what is not seen, or covered only by counting much.
     """
@@ -60,7 +60,6 @@ class Unit:
     text: str
     piece: UnitSource
     leads: dict[Key, None] = field(default_factory=dict[Key, None])
-    named: dict[Key, None] = field(default_factory=dict[Key, None])
     handed: dict[Key, None] = field(default_factory=dict[Key, None])
     loads: dict[Module, None] = field(default_factory=dict[Module, None])
     packages: dict[str, str] = field(default_factory=dict[str, str])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from marin.fingerprint.lookup.definitions import Definition, Resolver
@@ -12,7 +12,7 @@ from marin.fingerprint.lookup.unit import CONTENT, HERE, INDIFFERENT, Key, Unit
 from marin.fingerprint.source.module import Chain, Module
 from marin.fingerprint.source.names import Reference, Role
 from marin.fingerprint.source.traits import Trait
-from marin.fingerprint.source.unit_source import AS_SCRIPT, UnitSource, analyse
+from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, UnitSource, analyse
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
 
@@ -44,7 +44,7 @@ class Units:
             self._steps[key] = False  # for a class that names itself in its bases
             self._steps[key] = any(
                 (found.kind == "engine" and found.name == "ExecutorStep")
-                or (found.kind == "unit" and found.module is not None and self.is_step(Key(found.module, found.name)))
+                or (found.unit is not None and self.is_step(found.unit))
                 for found in self.bases(key)
             )
         return self._steps[key]
@@ -65,14 +65,13 @@ class Units:
         """What ``a.b.c`` at the top level of a module means."""
         return self.resolver.definitions(Reference(chain[0], chain[1:], None, "", 0), module)
 
-    def classes(self, references: tuple[Reference, ...], module: Module) -> Iterator[Key]:
-        """The local classes among what the references mean."""
-        for reference in references:
+    def classes(self, annotations: Iterable[Annotation], module: Module) -> Iterator[Key]:
+        """The local classes that annotations name, steps left out."""
+        for reference in (name for each in annotations for name in each.names):
             for found in self.resolver.definitions(reference, module):
-                if found.kind == "unit" and found.module is not None:
-                    key = Key(found.module, found.name)
-                    if self.piece(key).traits & Trait.CLASS:
-                        yield key
+                key = found.unit
+                if key is not None and self.piece(key).traits & Trait.CLASS and not self.is_step(key):
+                    yield key
 
     def everything(self, key: Key) -> frozenset[Key]:
         """All units that one leads to, itself included."""
@@ -95,7 +94,7 @@ class Units:
 
     def _resolved(self, key: Key) -> Unit:
         piece, module = self.piece(key), key.module
-        unit = Unit(piece.text, piece, named=dict.fromkeys(self.classes(piece.named, module)))
+        unit = Unit(piece.text, piece)
         for line, what in piece.notes:
             _note(unit, key, line, what)
         labels: dict[str, None] = {}
@@ -120,10 +119,10 @@ class Units:
             _note(unit, key, reference.line, f"uses {chain}, which nothing in {key.module.name} binds")
         elif found.kind == "package" and reference.role in (Role.BASE, Role.DECORATOR):
             unit.inspected |= found.name.split(".")[0] not in INDIFFERENT
-        elif found.kind == "unit" and reference.role is Role.DECORATOR:
+        elif found.unit is not None and reference.role is Role.DECORATOR:
             unit.inspected |= not whole  # show.register, which reads annotations
-        elif found.kind == "unit" and reference.role is Role.ARGUMENT and whole and found.module is not None:
-            unit.handed[Key(found.module, found.name)] = None
+        elif found.unit is not None and reference.role is Role.ARGUMENT and whole:
+            unit.handed[found.unit] = None
         aside = reference.role is not Role.BASE and whole and not unit.piece.traits & Trait.CALLS_RUN
         self._enter(unit, found, aside=aside)
 
@@ -135,10 +134,9 @@ class Units:
             unit.packages |= versions(top, found.installed)
         if found.module is None:
             return
-        if found.kind == "unit":
-            to = Key(found.module, found.name)
-            if not (aside and self.is_step(to)):
-                unit.leads[to] = None
+        if found.unit is not None:
+            if not (aside and self.is_step(found.unit)):
+                unit.leads[found.unit] = None
         elif found.kind == "compiled":
             unit.leads[self.file(found.module.path)] = None
         elif found.kind in ("module", "dynamic", "script"):
@@ -187,7 +185,7 @@ def _named(found: Definition) -> str:
         return found.name
     if found.kind == "engine":
         return f"marin.{found.name}" if found.name else found.module.name
-    return Key(found.module, found.name).qualified if found.kind == "unit" else found.module.name
+    return found.unit.qualified if found.unit is not None else found.module.name
 
 
 def _place(module: Module) -> str:

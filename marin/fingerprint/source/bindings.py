@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
 
@@ -51,6 +53,10 @@ def parameters(arguments: ast.arguments) -> list[ast.arg]:
     return named + [each for each in (arguments.vararg, arguments.kwarg) if each is not None]
 
 
+def defaults(arguments: ast.arguments) -> list[ast.expr]:
+    return [*arguments.defaults, *(each for each in arguments.kw_defaults if each is not None)]
+
+
 def chained(node: ast.expr) -> tuple[ast.expr, list[str]]:
     """``a().b.c`` as ``a()`` and ["b", "c"]."""
     attributes: list[str] = []
@@ -58,6 +64,14 @@ def chained(node: ast.expr) -> tuple[ast.expr, list[str]]:
         attributes.insert(0, node.attr)
         node = node.value
     return node, attributes
+
+
+def plain(annotation: ast.expr) -> ast.expr:
+    """``"list[int]"`` as ``list[int]``."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        with suppress(SyntaxError):
+            return ast.parse(annotation.value, mode="eval").body
+    return annotation
 
 
 def branches(node: ast.stmt) -> list[list[ast.stmt]]:
@@ -108,8 +122,7 @@ def run_at_once(node: ast.stmt) -> Iterator[ast.expr]:
     """Expressions that executing a definition or an assignment evaluates: not the bodies of functions."""
     if isinstance(node, FUNCTIONS):
         yield from node.decorator_list
-        yield from node.args.defaults
-        yield from (default for default in node.args.kw_defaults if default is not None)
+        yield from defaults(node.args)
     elif isinstance(node, ast.ClassDef):
         yield from node.decorator_list
         yield from (keyword.value for keyword in node.keywords)

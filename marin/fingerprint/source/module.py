@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.fingerprint.source.bindings import (
+    CONTAINERS,
     DEFINITIONS,
     bound_names,
     branches,
@@ -26,7 +27,6 @@ from marin.fingerprint.source.bindings import (
 type Chain = tuple[str, ...]  # ``a.b.c``
 
 CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update"})
-_MADE_HERE = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 TYPING = ("typing", "typing_extensions")
 
 
@@ -283,7 +283,7 @@ def _changes_own(module: Module, node: ast.stmt) -> str | None:
         return None
     name = held.value.id
     made = [getattr(each, "value", each) for each in module.bindings.get(name, ())]
-    return name if made and isinstance(made[0], (*DEFINITIONS, *_MADE_HERE)) else None
+    return name if made and isinstance(made[0], (*DEFINITIONS, *CONTAINERS)) else None
 
 
 def _enter_announcement(module: Module, node: ast.stmt, *names: str) -> None:

@@ -86,7 +86,7 @@ class Reader(ast.NodeVisitor):
 
     loads: modules that functions import. notes: what is not seen, or covered only by counting much. methods: attributes
     used of something that is no module, so perhaps of a dependency's step. annotations, docs: of every function and
-    class on the way; fields: the annotations of classes' attributes.
+    class on the way; annotations with what they annotate, and whether that is a class's attribute.
     """
 
     def __init__(self, module: Module) -> None:
@@ -95,8 +95,7 @@ class Reader(ast.NodeVisitor):
         self.loads: list[Target] = []
         self.notes: list[Note] = []
         self.methods: set[str] = set()
-        self.annotations: list[tuple[str, ast.expr]] = []
-        self.fields: list[tuple[str, ast.expr]] = []
+        self.annotations: list[tuple[str, ast.expr, bool]] = []
         self.docs: list[str] = []
         self._scopes = [Scope("inner", "", at_import=True)]
         self._role = Role.USE
@@ -220,7 +219,9 @@ class Reader(ast.NodeVisitor):
             self.loads.extend(self.module.loaded_by(statement))
             for bound, target in self.module.import_targets(statement):
                 scope.imports.setdefault(bound, []).append(target)
-        self.annotations += [(f"{label}.{what}" if label else what, each) for what, each in aside.annotations]
+        self.annotations += [
+            (f"{label}.{what}" if label else what, each, kind == "class") for what, each in aside.annotations
+        ]
         if aside.docstring is not None:
             self.docs.append(f"{label}: {aside.docstring!r}")
         return scope
@@ -261,7 +262,6 @@ class Reader(ast.NodeVisitor):
         scope = self._enter(node, "class", node.body)
         # A name that is the module's too may be meant before the class binds it: ``x = x``.
         scope.bound -= self.module.bindings.keys() | self.module.imports.keys()
-        self.fields += [(f"{scope.label}.{what}", each) for what, each in aside.annotations]
         self._within(scope, Role.USE, node.body)
         self._declared -= declares
         self._scopes.pop()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 
-from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, parameters
+from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, parameters, plain
 from marin.fingerprint.source.module import Module
 
 _FIELD = ast.Constant(...)
@@ -105,11 +105,7 @@ def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> as
 
 def _mark(annotation: ast.expr) -> str:
     """ "ClassVar" for ``ClassVar[int]``, ``typing.ClassVar`` and ``"ClassVar[int]"``; "" for what is none."""
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-        try:
-            annotation = ast.parse(annotation.value, mode="eval").body
-        except SyntaxError:
-            return ""
+    annotation = plain(annotation)
     outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
     name = outer.attr if isinstance(outer, ast.Attribute) else outer.id if isinstance(outer, ast.Name) else ""
     return name if name in _MARKS else ""

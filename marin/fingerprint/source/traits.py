@@ -6,7 +6,7 @@ import ast
 import functools
 from enum import IntFlag
 
-from marin.fingerprint.source.bindings import FUNCTIONS, branches, leaves
+from marin.fingerprint.source.bindings import CONTAINERS, FUNCTIONS, branches, defaults, leaves
 from marin.fingerprint.source.names import Reader
 
 
@@ -59,7 +59,6 @@ _BY_WORD = {
     Trait.HOOKS: ("def __init_subclass__", "metaclass="),
     Trait.REGISTERS: ("register",),
 }
-_FRESH = (ast.Dict, ast.List, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 _CONTAINERS = frozenset(
     {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
 )
@@ -95,8 +94,7 @@ def _imported_names(reader: Reader) -> set[str]:
 def _can_change(node: ast.stmt) -> bool:
     """Whether it makes a variable, class attribute or default argument that can change later. A logger is none."""
     if isinstance(node, FUNCTIONS):
-        defaults = [*node.args.defaults, *node.args.kw_defaults]
-        return any(default is not None and holds_container(default) for default in defaults)
+        return any(map(holds_container, defaults(node.args)))
     if isinstance(node, ast.ClassDef):
         values = [
             getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))
@@ -106,13 +104,13 @@ def _can_change(node: ast.stmt) -> bool:
         called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
         if called in ("logging.getLogger", "getLogger"):
             return False
-        return any(isinstance(inner, (*_FRESH, ast.Call)) for inner in ast.walk(node.value))
+        return any(isinstance(inner, (*CONTAINERS, ast.Call)) for inner in ast.walk(node.value))
     return any(_can_change(inner) for body in branches(node) for inner in body)
 
 
 def holds_container(value: ast.expr) -> bool:
     for inner in ast.walk(value):
-        if isinstance(inner, _FRESH):
+        if isinstance(inner, CONTAINERS):
             return True
         if isinstance(inner, ast.Call):
             name = inner.func.attr if isinstance(inner.func, ast.Attribute) else getattr(inner.func, "id", "")

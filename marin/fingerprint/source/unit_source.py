@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from contextlib import suppress
 from typing import NamedTuple
 
 from marin.fingerprint.observation.environment import environment_names
 from marin.fingerprint.origin import is_engine
+from marin.fingerprint.source.bindings import plain
 from marin.fingerprint.source.module import Module, Target
 from marin.fingerprint.source.names import Note, Reader, Reference
 from marin.fingerprint.source.normalize import normalise
@@ -17,21 +17,23 @@ ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
 
 
-class UnitSource(NamedTuple):
-    """text: normalised source. signature, docs: its annotations and docstrings, which count where they are read. types:
-    those of classes' fields alone.
+class Annotation(NamedTuple):
+    """text: with what it annotates. names: that are in it. of_field: of a class's attribute."""
 
-    named: what the annotations name; fields: those of classes' attributes alone. environment: variables
-    that it asks for.
+    text: str
+    names: tuple[Reference, ...]
+    of_field: bool
+
+
+class UnitSource(NamedTuple):
+    """text: normalised source. annotations, docs: which count where they are read. environment: variables that it
+    asks for.
     """
 
     text: str
-    signature: str = ""
-    docs: str = ""
-    types: str = ""
+    annotations: tuple[Annotation, ...] = ()
+    docs: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
-    named: tuple[Reference, ...] = ()
-    fields: tuple[Reference, ...] = ()
     loads: tuple[Target, ...] = ()
     notes: tuple[Note, ...] = ()
     methods: frozenset[str] = frozenset()
@@ -49,12 +51,9 @@ def analyse(module: Module, name: str) -> UnitSource:
     order = _order(module, name, reader)
     return UnitSource(
         text="\n".join([text, *order]) if text else "",
-        signature=_written(reader.annotations),
-        docs="\n".join(reader.docs),
-        types=_written(reader.fields),
+        annotations=tuple(_annotation(*each) for each in reader.annotations),
+        docs=tuple(reader.docs),
         references=tuple(reader.references),
-        named=_named_by([_plain(node) for _, node in reader.annotations]),
-        fields=_named_by([node for _, node in reader.fields]),
         loads=tuple(dict.fromkeys(reader.loads)),
         notes=tuple(dict.fromkeys(reader.notes)),
         methods=frozenset(reader.methods),
@@ -105,28 +104,13 @@ def _order(module: Module, name: str, reader: Reader) -> list[str]:
     return lines
 
 
-def _written(annotations: list[tuple[str, ast.expr]]) -> str:
-    return "\n".join(f"{label}: {ast.unparse(_plain(node))}" for label, node in annotations)
-
-
-def _plain(node: ast.expr) -> ast.expr:
-    """``"list[int]"`` as ``list[int]``."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            return ast.parse(node.value, mode="eval").body
-        except SyntaxError:
-            return node
-    return node
-
-
-def _named_by(annotations: list[ast.expr]) -> tuple[Reference, ...]:
-    """References to the names in annotations, string annotations included."""
-    found: list[Reference] = []
-    for node in annotations:
-        parts = list(ast.walk(node))
-        for part in parts:
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                with suppress(SyntaxError):
-                    parts += ast.walk(ast.parse(part.value, mode="eval").body)
-        found += [Reference(part.id, (), None, "", part.lineno) for part in parts if isinstance(part, ast.Name)]
-    return tuple(found)
+def _annotation(label: str, node: ast.expr, of_field: bool) -> Annotation:
+    """String annotations are taken for what they say."""
+    names: list[Reference] = []
+    parts = list(ast.walk(plain(node)))
+    for part in parts:
+        if isinstance(part, ast.Constant) and (inner := plain(part)) is not part:
+            parts += ast.walk(inner)
+        elif isinstance(part, ast.Name):
+            names.append(Reference(part.id, (), None, "", part.lineno))
+    return Annotation(f"{label}: {ast.unparse(plain(node))}", tuple(names), of_field)
