@@ -133,7 +133,12 @@ class Closures:
             reach.announced.update((Key(module, name), None) for name in module.announced)
             if module not in self._loads:
                 resolver = self.units.resolver
-                loads = [loaded for target in module.loads for loaded in resolver.loaded(target, module)]
+                loads = [
+                    loaded
+                    for each in module.imported
+                    for target in each.loads
+                    for loaded in resolver.loaded(target, module)
+                ]
                 self._loads[module] = tuple(dict.fromkeys(loads))
             pending.extend(self._loads[module])
 

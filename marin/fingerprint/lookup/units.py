@@ -9,7 +9,7 @@ from pathlib import Path
 from marin.fingerprint.lookup.definitions import Definition, Resolver
 from marin.fingerprint.lookup.packages import versions
 from marin.fingerprint.lookup.unit import CONTENT, HERE, INDIFFERENT, Key, Unit
-from marin.fingerprint.source.module import Chain, Module
+from marin.fingerprint.source.module import Announcement, Chain, Module
 from marin.fingerprint.source.names import Reference, Role
 from marin.fingerprint.source.traits import Trait
 from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, UnitSource, analyse
@@ -51,15 +51,13 @@ class Units:
 
     def is_ours(self, key: Key) -> bool:
         """Whether a class is a step or a ``@value``: the engine says what its fields are."""
-        announced = key.module.announced.get(key.name)
-        marks = [
-            found for chain in (announced.decorators if announced else ()) for found in self.chain(chain, key.module)
-        ]
+        decorators = key.module.announced.get(key.name, Announcement()).decorators
+        marks = (found for chain in decorators for found in self.chain(chain, key.module))
         return self.is_step(key) or any(found.kind == "engine" and found.name == "value" for found in marks)
 
     def bases(self, key: Key) -> list[Definition]:
-        announced = key.module.announced.get(key.name)
-        return [found for chain in (announced.bases if announced else ()) for found in self.chain(chain, key.module)]
+        bases = key.module.announced.get(key.name, Announcement()).bases
+        return [found for chain in bases for found in self.chain(chain, key.module)]
 
     def chain(self, chain: Chain, module: Module) -> list[Definition]:
         """What ``a.b.c`` at the top level of a module means."""

@@ -94,9 +94,8 @@ class Executed:
             return key.qualified in code.units or key.qualified in beyond.units
 
         module = self._module(place.filename)
-        bound = (
-            {name for lines, names in module.import_lines if place.line in lines for name in names} if module else ()
-        )
+        statements = module.imported if module is not None else []
+        bound = {name for each in statements if place.line in each.lines for name, _ in each.binds}
         if module is None or not bound:
             return (key := self._key(place)) is not None and counts(key)
         keys = [key for name in [*module.bindings, ON_IMPORT, AS_SCRIPT] if counts(key := Key(module, name))]

@@ -27,7 +27,6 @@ from marin.fingerprint.source.bindings import (
 type Chain = tuple[str, ...]  # ``a.b.c``
 
 CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update"})
-TYPING = ("typing", "typing_extensions")
 
 
 class Target(NamedTuple):
@@ -35,6 +34,16 @@ class Target(NamedTuple):
 
     module: str
     symbol: str = ""
+
+
+class Imported(NamedTuple):
+    """One import statement. place: as in Module. loads: the modules that it imports. binds: names, with where each
+    leads; "*" for all of a module."""
+
+    lines: range
+    place: int
+    loads: tuple[Target, ...]
+    binds: tuple[tuple[str, Target], ...]
 
 
 class Announcement(NamedTuple):
@@ -46,9 +55,6 @@ class Announcement(NamedTuple):
     calls: tuple[Chain, ...] = ()
     decorators: tuple[Chain, ...] = ()
     bases: tuple[Chain, ...] = ()
-
-    def joined(self, other: Announcement) -> Announcement:
-        return Announcement(*(tuple(dict.fromkeys(a + b)) for a, b in zip(self, other, strict=True)))
 
 
 @dataclass
@@ -70,10 +76,9 @@ class Module:
 
     bindings: every statement that binds a name, in order. effects: the statements that bind nothing
     (``table.register(...)``, ``os.environ[...] = ...``). places: where both stand among all statements.
-    imports: targets by bound name. stars: modules of star imports. loads: every module that importing this one
-    imports. script: the body of ``if __name__ == "__main__"``. announced: by the name of a definition. exports: what
-    ``__all__`` lists; None if there is none or it is computed. package_places: where packages are imported.
-    import_lines: of each import statement, with the names that it binds. aside: filled while units are normalised.
+    imported: what import statements that run with the module say; imports: of that the targets by bound name, stars:
+    modules of star imports. script: the body of ``if __name__ == "__main__"``. announced: by the name of a definition.
+    exports: what ``__all__`` lists; None if there is none or it is computed. aside: filled while units are normalised.
     """
 
     name: str
@@ -82,15 +87,13 @@ class Module:
     walrus: bool = True
     bindings: dict[str, list[ast.stmt]] = field(default_factory=dict[str, list[ast.stmt]])
     places: dict[ast.stmt, int] = field(default_factory=dict[ast.stmt, int])
+    imported: list[Imported] = field(default_factory=list[Imported])
     imports: dict[str, list[Target]] = field(default_factory=dict[str, list[Target]])
     stars: list[str] = field(default_factory=list[str])
-    loads: list[Target] = field(default_factory=list[Target])
     effects: list[ast.stmt] = field(default_factory=list[ast.stmt])
     script: list[ast.stmt] = field(default_factory=list[ast.stmt])
     announced: dict[str, Announcement] = field(default_factory=dict[str, Announcement])
     exports: frozenset[str] | None = None
-    package_places: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    import_lines: list[tuple[range, list[str]]] = field(default_factory=list[tuple[range, list[str]]])
     aside: defaultdict[ast.AST, Aside] = field(default_factory=lambda: defaultdict(Aside))
 
     def import_targets(self, node: ast.stmt) -> Iterator[tuple[str, Target]]:
@@ -103,7 +106,7 @@ class Module:
                     top = alias.name.split(".")[0]
                     yield top, Target(top)
         elif isinstance(node, ast.ImportFrom):
-            start = self.absolute("." * node.level + (node.module or ""))
+            start = absolute("." * node.level + (node.module or ""), self.package)
             for alias in node.names:
                 yield alias.asname or alias.name, Target(start, alias.name)
 
@@ -114,32 +117,28 @@ class Module:
         else:
             yield from (target for _, target in self.import_targets(node))
 
-    def absolute(self, name: str) -> str:
-        """``..text.normalize`` as seen from this module, absolute."""
-        level = len(name) - len(name.lstrip("."))
-        if not level:
-            return name
-        package = self.package.split(".") if self.package else []
-        base = package[: len(package) - (level - 1)]
-        return ".".join([*base, *filter(None, [name[level:]])])
-
-    def packages_before(self, place: int) -> tuple[str, ...]:
+    def packages_before(self, place: int) -> list[str]:
         """Packages beyond the standard library that are imported above a statement."""
-        return tuple(sorted({top for at, top in self.package_places if at < place}))
+        tops = {target.module.split(".")[0] for each in self.imported if each.place < place for target in each.loads}
+        return sorted(tops - sys.stdlib_module_names)
 
     def import_lines_of(self, name: str) -> list[int]:
         """Where each target of an imported name, or for "*" each star import, stands."""
-        return [lines.start for lines, names in self.import_lines for each in names if each == name]
+        return [each.lines.start for each in self.imported for bound, _ in each.binds if bound == name]
+
+    def dotted(self, node: ast.expr) -> str:
+        """What an expression at the top level is, as far as imports tell: "importlib.import_module"; "" if of here."""
+        inner, attributes = chained(node)
+        if not isinstance(inner, ast.Name):
+            return ""
+        if targets := self.imports.get(inner.id):
+            return ".".join([*filter(None, targets[0]), *attributes])
+        return "" if inner.id in self.bindings else ".".join([inner.id, *attributes])
 
     def is_of_typing(self, node: ast.expr, symbol: str) -> bool:
         """Whether an expression means that name of ``typing``, as far as imports tell."""
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            targets = self.imports.get(node.value.id, ())
-            return node.attr == symbol and any(target.module in TYPING for target in targets)
-        if not isinstance(node, ast.Name) or node.id in self.bindings:
-            return False
-        targets = self.imports.get(node.id, ())
-        return any(target.module in TYPING and target.symbol == symbol for target in targets)
+        may_be_own = isinstance(node, ast.Name) and node.id in self.bindings
+        return not may_be_own and self.dotted(node) in (f"typing.{symbol}", f"typing_extensions.{symbol}")
 
     def type_checking(self, test: ast.expr) -> bool | None:
         """True for typing's ``TYPE_CHECKING``, False for ``not TYPE_CHECKING``, None for any other condition."""
@@ -147,6 +146,15 @@ class Module:
             inner = self.type_checking(test.operand)
             return None if inner is None else not inner
         return True if self.is_of_typing(test, "TYPE_CHECKING") else None
+
+
+def absolute(name: str, package: str) -> str:
+    """``..text.normalize`` as seen from a module of a package."""
+    level = len(name) - len(name.lstrip("."))
+    if not level:
+        return name
+    above = package.split(".") if package else []
+    return ".".join([*above[: len(above) - (level - 1)], *filter(None, [name[level:]])])
 
 
 def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
@@ -162,6 +170,7 @@ def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
     if b"global " in source:
         _bind_globals(module, tree)
     module.exports = _exports(module)
+    module.announced = {name: found for name in module.bindings if any(found := _announcement(module, name))}
     return module
 
 
@@ -186,12 +195,9 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
             _enter_import(module, inner, place)
         for name in sorted({name for inner in leaves(node) for name in bound_names(inner)}):
             _bind(module, name, only(node, _binds(name)), place)
-        for inner in leaves(node):
-            if not is_effect(inner):
-                _enter_announcement(module, inner, *bound_names(inner))
         if any(is_effect(inner) for inner in leaves(node)):
             _effect(module, only(node, is_effect), place)
-    elif isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)):
+    elif isinstance(node, (ast.For, ast.While, ast.With, ast.Match)):
         for inner in _imports_below(module, node):
             _enter_import(module, inner, place)
         for name in bound_names(node):
@@ -199,13 +205,10 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
         _effect(module, node, place)
     elif (changed := _changes_own(module, node)) is not None:
         _bind(module, changed, node, place)
-        _enter_announcement(module, node, changed)
     else:
         for name in bound_names(node):
             _bind(module, name, node, place)
-        if not is_effect(node):
-            _enter_announcement(module, node, *bound_names(node))
-        else:
+        if is_effect(node):
             _effect(module, node, place)
 
 
@@ -239,14 +242,10 @@ def _exports(module: Module) -> frozenset[str] | None:
 
 
 def _enter_import(module: Module, node: ast.stmt, place: int) -> None:
-    loaded = list(module.loaded_by(node))
-    module.loads.extend(loaded)
-    tops = dict.fromkeys(target.module.split(".")[0] for target in loaded)
-    module.package_places.extend((place, top) for top in tops if top not in sys.stdlib_module_names)
-    targets = list(module.import_targets(node))
     lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    module.import_lines.append((lines, [name for name, _ in targets]))
-    for name, target in targets:
+    made = Imported(lines, place, tuple(module.loaded_by(node)), tuple(module.import_targets(node)))
+    module.imported.append(made)
+    for name, target in made.binds:
         if name == "*":
             module.stars.append(target.module)
         else:
@@ -286,27 +285,24 @@ def _changes_own(module: Module, node: ast.stmt) -> str | None:
     return name if made and isinstance(made[0], (*DEFINITIONS, *CONTAINERS)) else None
 
 
-def _enter_announcement(module: Module, node: ast.stmt, *names: str) -> None:
-    decorators: list[ast.expr] = list(node.decorator_list) if isinstance(node, DEFINITIONS) else []
-    bases: list[ast.expr] = list(node.bases) if isinstance(node, ast.ClassDef) else []
-    found = Announcement(
-        calls=tuple(
-            chain
-            for expression in run_at_once(node)
-            for part in without_lambdas(expression)
-            if isinstance(part, ast.Call) and (chain := chain_of(part.func))
-        ),
-        # A class that gives its base an argument is probably entered somewhere by it.
-        decorators=tuple(
-            chain
-            for part in [*decorators, *(bases if getattr(node, "keywords", None) else ())]
-            if (chain := chain_of(part.func if isinstance(part, ast.Call) else part))
-        ),
-        bases=tuple(chain for base in bases if (chain := chain_of(base))),
-    )
-    if any(found):
-        for name in names:
-            module.announced[name] = module.announced.get(name, Announcement()).joined(found)
+def _announcement(module: Module, name: str) -> Announcement:
+    calls: list[ast.expr] = []
+    decorators: list[ast.expr] = []
+    bases: list[ast.expr] = []
+    for node in (leaf for statement in module.bindings[name] for leaf in leaves(statement)):
+        if _changes_own(module, node) != name and (is_effect(node) or name not in bound_names(node)):
+            continue
+        parts = (part for expression in run_at_once(node) for part in without_lambdas(expression))
+        calls += [part.func for part in parts if isinstance(part, ast.Call)]
+        if isinstance(node, DEFINITIONS):
+            decorators += node.decorator_list
+        if isinstance(node, ast.ClassDef):
+            bases += node.bases
+            # A class that gives its base an argument is probably entered somewhere by it.
+            decorators += node.bases if node.keywords else ()
+    decorators = [each.func if isinstance(each, ast.Call) else each for each in decorators]
+    chains = (dict.fromkeys(map(chain_of, each)) for each in (calls, decorators, bases))
+    return Announcement(*(tuple(filter(None, each)) for each in chains))
 
 
 def chain_of(node: ast.expr) -> Chain:

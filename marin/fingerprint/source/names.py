@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, cast
 
 from marin.fingerprint.source.bindings import bound_names, chained, parameters
-from marin.fingerprint.source.module import Module, Target
+from marin.fingerprint.source.module import Module, Target, absolute
 from marin.fingerprint.source.normalize import normalise
 
 ANY = "*"  # as an attribute: one that only running the code would tell
@@ -134,13 +134,9 @@ class Reader(ast.NodeVisitor):
     def dotted(self, node: ast.expr) -> str:
         """What an expression is, as far as imports tell: "importlib.import_module"; "" if local."""
         inner, attributes = chained(node)
-        if not isinstance(inner, ast.Name):
-            return ""
-        leads = self.leads(inner.id)
+        leads = self.leads(inner.id) if isinstance(inner, ast.Name) else []
         if leads is None:
-            leads = self.module.imports.get(inner.id) or []
-            if not leads and inner.id not in self.module.bindings:
-                return ".".join([inner.id, *attributes])
+            return self.module.dotted(node)
         return ".".join([*filter(None, leads[0]), *attributes]) if leads else ""
 
     def text_of(self, node: ast.expr) -> str | None:
@@ -322,11 +318,7 @@ class Reader(ast.NodeVisitor):
             given.setdefault("package", node.args[1])
         package = self.text_of(given["package"]) if "package" in given else self.module.package
         name = self.text_of(node.args[0])
-        if name is None or package is None:
-            return None
-        if name.startswith(".") and package not in (self.module.package, self.module.name):
-            return f"{package}.{name.lstrip('.')}"
-        return self.module.absolute(name)
+        return absolute(name, package) if name is not None and package is not None else None
 
     def _runs_text(self, node: ast.Call, called: str) -> bool:
         """Follow constant text as code; of an eval's names, count the whole module. False if the call is to be read."""

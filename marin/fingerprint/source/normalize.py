@@ -97,7 +97,8 @@ def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> as
     module.aside[owner].annotations.append((ast.unparse(node.target), annotation))
     mark = _mark(annotation)
     value = node.value
-    if isinstance(value, ast.Call) and _is_execution(value.func, module):
+    called = module.dotted(value.func).split(".") if isinstance(value, ast.Call) else []
+    if isinstance(value, ast.Call) and (called[0], called[-1]) == ("marin", "execution"):
         value = ast.Call(value.func, [], [])
     kind = ast.Name(mark, ast.Load()) if mark else _FIELD
     return ast.copy_location(ast.AnnAssign(node.target, kind, value, node.simple), node)
@@ -109,13 +110,6 @@ def _mark(annotation: ast.expr) -> str:
     outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
     name = outer.attr if isinstance(outer, ast.Attribute) else outer.id if isinstance(outer, ast.Name) else ""
     return name if name in _MARKS else ""
-
-
-def _is_execution(func: ast.expr, module: Module) -> bool:
-    return isinstance(func, ast.Name) and any(
-        target.symbol == "execution" and target.module.split(".")[0] == "marin"
-        for target in module.imports.get(func.id, ())
-    )
 
 
 class _Uncast(ast.NodeTransformer):

@@ -74,8 +74,7 @@ def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
     """``executor_main(build)`` at the top level of an experiment."""
     if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
         return False
-    called = Reader(module).dotted(node.value.func)
-    return is_engine(called.rpartition(".")[0])
+    return is_engine(module.dotted(node.value.func).rpartition(".")[0])
 
 
 def _order(module: Module, name: str, reader: Reader) -> list[str]:
