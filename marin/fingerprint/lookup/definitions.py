@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from marin.errors import ExperimentError
-from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.lookup.import_path import COMPILED, Locator
 from marin.fingerprint.lookup.unit import Key
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
@@ -76,8 +76,7 @@ class Resolver:
         names = target.module.split(".")
         paths = [self.locator.find(".".join(names[: end + 1]), importer.path) for end in range(len(names))]
         if target.symbol and isinstance(paths[-1], Path):
-            below = self.locator.submodule(paths[-1], target.symbol)
-            paths.append(below if below is not None else "nowhere")
+            paths.append(self.locator.submodule(paths[-1], target.symbol) or "absent")
         for path in paths:
             if isinstance(path, Path):
                 yield self.module(path)
@@ -109,14 +108,14 @@ class Resolver:
         return found if found or known else self._unbound(module, name)
 
     def _unbound(self, module: Module, name: str) -> list[Definition]:
-        elsewhere = [star for star in module.stars if not isinstance(self.locator.find(star, module.path), Path)]
-        found = [
-            Definition("package", None, f"{star}.{name}", installed=where == "external")
-            for star in elsewhere
-            if (where := self.locator.find(star, module.path)) != "stdlib"
-        ]
-        if found or elsewhere:
-            return found
+        places = {star: self.locator.find(star, module.path) for star in module.stars}
+        elsewhere = {star: place for star, place in places.items() if not isinstance(place, Path)}
+        if elsewhere:
+            return [
+                Definition("package", None, f"{star}.{name}", installed=place == "external")
+                for star, place in elsewhere.items()
+                if place != "stdlib"
+            ]
         return [Definition("dynamic" if self._conjured(module) else "unbound", module, name)]
 
     def _conjured(self, module: Module) -> bool:
@@ -165,7 +164,7 @@ class Resolver:
     ) -> list[Definition]:
         where = self.locator.find(target.module, importer.path)
         if not isinstance(where, Path):
-            dotted = ".".join(filter(None, target[:2]))
+            dotted = ".".join(filter(None, target))
             if where == "absent":
                 return [Definition("missing", importer, dotted, used)]
             kind = "stdlib" if where == "stdlib" else "package"
@@ -181,7 +180,7 @@ class Resolver:
         """``module.a.b.c``."""
         if is_engine(module.name):
             return [Definition("engine", module, attributes[0] if attributes else "", used + bool(attributes))]
-        if self.locator.is_compiled(module.path):
+        if module.path.suffix in COMPILED:
             return [Definition("compiled", module, "", used + len(attributes))]
         if not attributes:
             return [Definition("module", module, "", used)]

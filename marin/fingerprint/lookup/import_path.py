@@ -20,6 +20,7 @@ from marin.fingerprint.origin import INSTALLED, is_local
 Elsewhere = Literal["stdlib", "external", "nowhere", "absent"]
 
 _PROJECT_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")
+COMPILED = (".so", ".pyd", ".pyx", ".pyc")  # what a module that is no Python source ends in
 # In Python's own order; Cython's source where there is nothing better.
 _LOADERS = (
     (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
@@ -84,9 +85,6 @@ class Locator:
         if package.name == "__init__.py":
             return self._first([package.parent], name)
         return self._first(self._portions.get(package, ()), name)
-
-    def is_compiled(self, path: Path) -> bool:
-        return path.suffix in (".so", ".pyd", ".pyx", ".pyc")
 
     def _find_top(self, top: str, importer: Path) -> Path | Elsewhere:
         roots = [self.import_root(importer), *self._search_path()]

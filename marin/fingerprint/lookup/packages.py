@@ -33,10 +33,8 @@ def versions(top: str, found: bool) -> dict[str, str]:
             return {name: metadata.version(name)}
         except metadata.PackageNotFoundError:
             continue
-    names = sorted(set(_scan().get(top, ()))) if found else []
+    names = sorted(set(_every_distribution().get(top, ()))) if found else []
     return {name: metadata.version(name) for name in names} or {top: "unknown" if found else NOT_INSTALLED}
 
 
-@functools.cache
-def _scan() -> dict[str, list[str]]:
-    return {module: list(names) for module, names in metadata.packages_distributions().items()}
+_every_distribution = functools.cache(metadata.packages_distributions)

@@ -10,24 +10,20 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_TARGETS = (ast.Name, ast.Tuple, ast.List, ast.Starred)
 
 
-def bound_names(node: ast.stmt, *, walrus: bool = True) -> list[str]:
-    """Names that one statement binds in its own scope, imports left out, in order.
-
-    walrus=False promises that no ``:=`` is in it, so that expressions need not be searched.
-    """
+def bound_names(node: ast.stmt) -> list[str]:
+    """Names that one statement binds in its own scope, imports left out, in order."""
     if isinstance(node, DEFINITIONS):
         return [node.name]
     if isinstance(node, ast.TypeAlias):
         return [node.name.id]
     if isinstance(node, ast.AnnAssign) and node.value is None:
         return []
-    return list(dict.fromkeys(_stored(node, walrus)))
+    return list(dict.fromkeys(_stored(node)))
 
 
-def _stored(node: ast.AST, walrus: bool) -> Iterator[str]:
+def _stored(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Store):
             yield node.id
@@ -39,13 +35,11 @@ def _stored(node: ast.AST, walrus: bool) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, DEFINITIONS):
             yield child.name
-        elif isinstance(child, ast.expr) and not isinstance(child, _TARGETS) and not walrus:
-            continue
         elif isinstance(child, COMPREHENSIONS):
             # Its own targets are local to it, a walrus in it is not.
             yield from (n.target.id for n in ast.walk(child) if isinstance(n, ast.NamedExpr))
         elif not isinstance(child, ast.Lambda):
-            yield from _stored(child, walrus)
+            yield from _stored(child)
 
 
 def parameters(arguments: ast.arguments) -> list[ast.arg]:

@@ -72,7 +72,7 @@ class Aside:
 
 @dataclass(eq=False)
 class Module:
-    """name: dotted. package: what relative imports start from. walrus: whether ``:=`` may occur.
+    """name: dotted. package: what relative imports start from.
 
     bindings: every statement that binds a name, in order. effects: the statements that bind nothing
     (``table.register(...)``, ``os.environ[...] = ...``). places: where both stand among all statements.
@@ -84,7 +84,6 @@ class Module:
     name: str
     path: Path
     package: str
-    walrus: bool = True
     bindings: dict[str, list[ast.stmt]] = field(default_factory=dict[str, list[ast.stmt]])
     places: dict[ast.stmt, int] = field(default_factory=dict[ast.stmt, int])
     imported: list[Imported] = field(default_factory=list[Imported])
@@ -159,7 +158,7 @@ def absolute(name: str, package: str) -> str:
 
 def parse(source: bytes, name: str, path: Path, *, is_package: bool) -> Module:
     """Raises SyntaxError for a file that Python could not import either."""
-    module = Module(name, path, name if is_package else name.rpartition(".")[0], b":=" in source)
+    module = Module(name, path, name if is_package else name.rpartition(".")[0])
     tree = ast.parse(source, str(path))
     docstring = ast.get_docstring(tree, clean=False)
     if docstring is not None:

@@ -210,7 +210,7 @@ class Reader(ast.NodeVisitor):
         label = f"{outer.label}.{name}" if outer.label else name
         scope = Scope(kind, label, outer.at_import and kind == "class")
         for statement in body:
-            scope.bound.update(bound_names(statement, walrus=self.module.walrus))
+            scope.bound.update(bound_names(statement))
         for statement in aside.imports:
             self.loads.extend(self.module.loaded_by(statement))
             for bound, target in self.module.import_targets(statement):

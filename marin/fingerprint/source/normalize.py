@@ -16,8 +16,9 @@ import ast
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, bound_names, branches, parameters, plain
 from marin.fingerprint.source.module import Module
 
+# What stays of a field's annotation: that it is one, or what dataclasses look for in it.
 _FIELD = ast.Constant(...)
-_MARKS = frozenset({"ClassVar", "InitVar", "KW_ONLY"})  # what dataclasses look for in an annotation
+_MARKS: dict[str, ast.expr] = {name: ast.Name(name, ast.Load()) for name in ("ClassVar", "InitVar", "KW_ONLY")}
 
 
 def normalise(statements: list[ast.stmt], module: Module) -> list[ast.stmt]:
@@ -89,27 +90,22 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, module: Module) -> N
 def _annotated(node: ast.AnnAssign, module: Module, owner: ast.AST | None) -> ast.stmt | None:
     if not isinstance(owner, ast.ClassDef):
         return ast.copy_location(ast.Assign([node.target], node.value), node) if node.value else None
-    if isinstance(node.annotation, ast.Constant) and node.annotation.value is ...:
+    if node.annotation in (_FIELD, *_MARKS.values()):
         return node  # normalised before
-    annotation = node.annotation
-    if isinstance(annotation, ast.Name) and annotation.id in _MARKS and not hasattr(annotation, "lineno"):
-        return node
-    module.aside[owner].annotations.append((ast.unparse(node.target), annotation))
-    mark = _mark(annotation)
+    module.aside[owner].annotations.append((ast.unparse(node.target), node.annotation))
     value = node.value
     called = module.dotted(value.func).split(".") if isinstance(value, ast.Call) else []
     if isinstance(value, ast.Call) and (called[0], called[-1]) == ("marin", "execution"):
         value = ast.Call(value.func, [], [])
-    kind = ast.Name(mark, ast.Load()) if mark else _FIELD
-    return ast.copy_location(ast.AnnAssign(node.target, kind, value, node.simple), node)
+    return ast.copy_location(ast.AnnAssign(node.target, _mark(node.annotation), value, node.simple), node)
 
 
-def _mark(annotation: ast.expr) -> str:
-    """ "ClassVar" for ``ClassVar[int]``, ``typing.ClassVar`` and ``"ClassVar[int]"``; "" for what is none."""
+def _mark(annotation: ast.expr) -> ast.expr:
+    """``ClassVar`` for ``ClassVar[int]``, ``typing.ClassVar`` and ``"ClassVar[int]"``."""
     annotation = plain(annotation)
     outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
     name = outer.attr if isinstance(outer, ast.Attribute) else outer.id if isinstance(outer, ast.Name) else ""
-    return name if name in _MARKS else ""
+    return _MARKS.get(name, _FIELD)
 
 
 class _Uncast(ast.NodeTransformer):
