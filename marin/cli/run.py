@@ -337,7 +337,7 @@ def _backend(options: Options, hear: Callable[[str], None]) -> Backend:
 
 def _close(console: Console, run: Run, source: Path, options: Options) -> None:
     """What became of the steps, the page, and what to type now."""
-    from marin.report.page.page import write_page
+    from marin.report.page.write import write_page
 
     print_closing(console, run)
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from marin.data.artifacts import Checkpoint
 from marin.errors import BadField, NothingScored
-from marin.report.page.drawing import reports
+from marin.report.page import reports
 from marin.store.files.directory import Directory
 from marin.training.readings import Reading
 from operators.compare_trainings import CompareTrainings

@@ -13,9 +13,9 @@ from marin.errors import BadField
 from marin.evaluation.exposure import Reads, write_reads
 from marin.evaluation.formats import Format
 from marin.evaluation.results import ItemResult, Results, write_results
-from marin.report.page.drawing.experiment import render
-from marin.report.page.drawing.model import ExperimentPage
-from marin.report.page.drawing.reports import evidence, headline
+from marin.report.page.model import ExperimentPage
+from marin.report.page.render import render
+from marin.report.page.reports import evidence, headline
 from marin.store.files.directory import Directory
 from operators.dose_response import DoseResponse
 from operators.shuffle_power import ShufflePower, Source

@@ -12,8 +12,8 @@ from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import write_token_store
 from marin.errors import BadField, TokenizerMismatch
-from marin.report.page.drawing.model import IntervalPlot
-from marin.report.page.drawing.shuffle_section import shuffle_section
+from marin.report.page.model import IntervalPlot
+from marin.report.page.shuffle_section import shuffle_section
 from marin.store.files.directory import Directory
 from marin.training.health.batches import MEASURES
 from marin.training.health.shuffle import measured_steps

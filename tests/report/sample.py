@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from marin.report.page.drawing.model import (
+from marin.report.page.model import (
     Better,
     EvaluationTable,
     Event,

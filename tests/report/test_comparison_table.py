@@ -5,9 +5,9 @@ from typing import Any
 
 from marin.evaluation.comparison import report
 from marin.evaluation.results import DocumentResult, Results
-from marin.report.page.drawing.experiment import render
-from marin.report.page.drawing.model import ExperimentPage
-from marin.report.page.drawing.reports import evaluations, headline, picture
+from marin.report.page.model import ExperimentPage
+from marin.report.page.render import render
+from marin.report.page.reports import evaluations, headline, picture
 from tests.report.reading import Reading
 
 

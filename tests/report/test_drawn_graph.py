@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marin.report.page.drawing import graph, lanes, layers
-from marin.report.page.drawing.lanes import MOST_ROWS, fold, fold_by_operator
-from marin.report.page.drawing.model import Status, StepRow
+from marin.report.page import graph, lanes, layers
+from marin.report.page.lanes import MOST_ROWS, fold, fold_by_operator
+from marin.report.page.model import Status, StepRow
 from tests.report import sample
 from tests.report.reading import Reading
 

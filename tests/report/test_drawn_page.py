@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from marin.report.page.drawing.experiment import render
-from marin.report.page.drawing.model import (
+from marin.report.page.model import (
     Better,
     Decontamination,
     Difference,
@@ -32,7 +31,8 @@ from marin.report.page.drawing.model import (
     TrainingCurve,
     TrustNote,
 )
-from marin.report.page.drawing.room import most_bytes
+from marin.report.page.render import render
+from marin.report.page.room import most_bytes
 from tests.report import sample
 from tests.report.reading import Reading
 
@@ -208,9 +208,7 @@ def test_a_long_run_stays_small_and_keeps_its_spike() -> None:
 
 
 def test_equal_pages_give_equal_bytes_in_any_process(whole: str) -> None:
-    code = (
-        "from tests.report import sample; from marin.report.page.drawing.experiment import render; import sys, hashlib;"
-    )
+    code = "from tests.report import sample; from marin.report.page.render import render; import sys, hashlib;"
     code += "sys.stdout.write(hashlib.sha256(render(sample.page()).encode()).hexdigest())"
     root = Path(__file__).parents[2]
     digests = {
@@ -224,7 +222,7 @@ def test_equal_pages_give_equal_bytes_in_any_process(whole: str) -> None:
 
 
 def test_a_page_without_plots_does_not_import_matplotlib() -> None:
-    code = "from tests.report import sample; from marin.report.page.drawing.experiment import render; import sys;"
+    code = "from tests.report import sample; from marin.report.page.render import render; import sys;"
     code += "render(sample.failed()); sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
 

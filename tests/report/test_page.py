@@ -7,7 +7,7 @@ import pytest
 
 from marin import Context, Resources, Scores
 from marin.executor.run_results import Run
-from marin.report.page.page import page_name, write_page
+from marin.report.page.write import page_name, write_page
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.store import Store

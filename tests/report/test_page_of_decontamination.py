@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from marin.report.page.page import page_name, write_page
+from marin.report.page.write import page_name, write_page
 from marin.steps.scale import Scale
 from marin.store.store import Store
 from operators.decontaminate import Decontaminate

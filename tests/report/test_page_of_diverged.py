@@ -5,8 +5,8 @@ import math
 from pathlib import Path
 
 from marin import Checkpoint, Context, ExecutorStep
-from marin.report.page.content import describe
-from marin.report.page.page import write_page
+from marin.report.page.collect import describe
+from marin.report.page.write import write_page
 from marin.steps.resources import Work
 from marin.steps.scale import Scale
 from tests.support.toy import checkpoint, run

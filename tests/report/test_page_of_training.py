@@ -8,8 +8,8 @@ from pathlib import Path
 
 from infra.hardware import gpu
 from marin import BatchSchedule, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
-from marin.report.page.content import describe, render
-from marin.report.page.drawing import tables
+from marin.report.page import tables
+from marin.report.page.collect import describe, render
 from marin.steps.resources import Work
 from marin.steps.scale import Scale
 from marin.training.optimizer import Adam

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from marin.errors import Revoked
-from marin.report.page.page import write_page
 from marin.report.page.revocations import shown, stamp_pages
+from marin.report.page.write import write_page
 from marin.steps.scale import Scale
 from marin.store.revocation import bring_revocations, revoke, withdraw
 from marin.store.store import Store

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from marin.report.page.drawing import plots, svg
-from marin.report.page.drawing.model import Event, Interval, IntervalPlot, Series, SeriesPlot
+from marin.report.page import plots, svg
+from marin.report.page.model import Event, Interval, IntervalPlot, Series, SeriesPlot
 from tests.report import sample
 from tests.report.reading import Reading
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from marin.report.page.drawing import svg, tables, units
-from marin.report.page.drawing.model import Table
+from marin.report.page import svg, tables, units
+from marin.report.page.model import Table
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from marin.report.page.drawing.experiment import render
-from marin.report.page.drawing.model import ExperimentPage
-from marin.report.page.drawing.reports import evaluations, headline, picture
+from marin.report.page.model import ExperimentPage
+from marin.report.page.render import render
+from marin.report.page.reports import evaluations, headline, picture
 from tests.evaluation.test_adoption_report import arm, judged
 from tests.report.reading import Reading
 

@@ -12,7 +12,7 @@ import pytest
 from marin import Artifact, Context, ExecutorStep
 from marin.errors import BadPrefix, CorruptRecord, InputError, StoreError, StoreFull
 from marin.executor.run_results import Run
-from marin.report.page.page import page_name
+from marin.report.page.write import page_name
 from marin.store.files.verify import Check
 from marin.store.record import Record
 from marin.store.store import Store

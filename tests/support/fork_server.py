@@ -16,8 +16,8 @@ from typing import Any
 import marin.cli.commands
 import marin.executor.backends.inline
 import marin.plan.cost.plan_cost
-import marin.report.page.drawing.experiment
-import marin.report.page.page
+import marin.report.page.render
+import marin.report.page.write
 import marin.report.terminal
 from marin.fingerprint.of_step import code_fingerprint
 from tests.support.faults.server import driven, exit_code
@@ -31,7 +31,7 @@ def main() -> None:
     for name in (*(f"marin.cli.{command}" for command in commands), *sys.argv[1:]):
         importlib.import_module(name)
     code_fingerprint(Join(parts=(Write(text=""),)))  # reads the engine's source, for all that follow
-    templates = marin.report.page.drawing.experiment._templates()  # and compiles those of the page
+    templates = marin.report.page.render._templates()  # and compiles those of the page
     for name in templates.list_templates(["html"]):
         templates.get_template(name)
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w", buffering=1)

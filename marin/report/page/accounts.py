@@ -9,8 +9,8 @@ from itertools import groupby, pairwise
 from statistics import fmean, median
 from typing import Any
 
-from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Account
+from marin.report.page import units
+from marin.report.page.model import Account
 from marin.report.page.trainings import arm_of
 from marin.report.phases import Phase, phase_of
 from marin.steps.resources import MFU, training_cost

@@ -11,7 +11,7 @@ from marin.data.by_step import active_within
 from marin.data.mixture import Mixture, Stages, source_name
 from marin.executor.run_results import Run, StepResult
 from marin.plan.missing import describe_fields
-from marin.report.page.drawing import model, units
+from marin.report.page import model, units
 from marin.report.phases import TrainingRun
 from marin.steps.step import ExecutorStep
 from marin.store.store import Store

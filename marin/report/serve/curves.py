@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import CorruptRecord
-from marin.report.page.drawing.model import Series, SeriesPlot
+from marin.report.page.model import Series, SeriesPlot
 from marin.report.serve.looked import Caution, Looked
 from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
@@ -118,7 +118,7 @@ def curves_page(looked: Looked, known: Sequence[Training], asked: Asked) -> Curv
 
 
 def _window(longest: int) -> int:
-    from marin.report.page.drawing import svg  # matplotlib: a second
+    from marin.report.page import svg  # matplotlib: a second
 
     return svg.window(longest) if longest else 1
 
@@ -133,7 +133,7 @@ def _drawn(training: Training, x: list[float], y: list[float], window: int) -> D
 def _plots(series: list[Series], asked: Asked, window: int) -> tuple[str, str]:
     if not any(one.x for one in series):
         return "", ""
-    from marin.report.page.drawing.overlay import overlay_plot
+    from marin.report.page.overlay import overlay_plot
 
     def draw(title: str, size: tuple[float, float]) -> str:
         plot = SeriesPlot(title=title, x_label=asked.x, y_label=asked.metric, series=series)

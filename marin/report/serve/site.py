@@ -32,7 +32,7 @@ from marin.store.redaction import redacted
 from marin.store.store import Store
 
 LOG = logging.getLogger(__name__)
-DRAWING = "marin.report.page.drawing"
+PAGE = "marin.report.page"
 # No script runs on these pages, nothing is fetched from elsewhere, no frame holds them.
 CLOSED = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 POLICY = f"{CLOSED}; style-src 'self'; img-src data:; form-action 'self'"
@@ -71,7 +71,7 @@ class Site:
     def __init__(self, store: Store, base: str) -> None:
         self.store, self.base = store, base
         self._fresh = Freshly(store)
-        loader = ChoiceLoader([PackageLoader("marin.report.serve"), PackageLoader(DRAWING)])
+        loader = ChoiceLoader([PackageLoader("marin.report.serve"), PackageLoader(PAGE)])
         self._templates = Environment(
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
@@ -223,7 +223,7 @@ class Site:
     @cached_property
     def _script(self) -> str:
         """The script of pages, as a source that a policy allows."""
-        script = "\n" + resources.files(DRAWING).joinpath("templates/page.js").read_text()
+        script = "\n" + resources.files(PAGE).joinpath("templates/page.js").read_text()
         return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Evidence, Finding, Interval, IntervalPlot, Table
+from marin.report.page import units
+from marin.report.page.model import Evidence, Finding, Interval, IntervalPlot, Table
 
 SUMMARY = {
     "gold bits/byte": "gold_bits_per_byte",

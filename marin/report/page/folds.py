@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Status, StepRow, TrustNote
-from marin.report.page.drawing.room import Room, cut
+from marin.report.page import units
+from marin.report.page.model import Status, StepRow, TrustNote
+from marin.report.page.room import Room, cut
 from marin.store.numbers import listed
 
 MOST_FOLDS = 100  # operators; the steps of smaller ones share a fold

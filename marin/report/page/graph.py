@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from marin.report.page.drawing import layers
-from marin.report.page.drawing.lanes import Box, Folded, Lane, fold, fold_by_operator
-from marin.report.page.drawing.model import Status, StepRow
+from marin.report.page import layers
+from marin.report.page.lanes import Box, Folded, Lane, fold, fold_by_operator
+from marin.report.page.model import Status, StepRow
 from marin.store.numbers import write_duration
 
 # All lengths in CSS pixels.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
-from marin.report.page.drawing.model import StepRow
+from marin.report.page.model import StepRow
 
 FEWEST_LANES = 3  # below this, a picture of boxes is clearer than a grid
 MOST_ROWS = 48  # beyond this, equal lanes share a row

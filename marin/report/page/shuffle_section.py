@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from marin.report.page.drawing import units
-from marin.report.page.drawing.model import (
+from marin.report.page import units
+from marin.report.page.model import (
     Evidence,
     Finding,
     Interval,

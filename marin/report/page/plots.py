@@ -14,8 +14,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
-from marin.report.page.drawing import svg, units
-from marin.report.page.drawing.model import Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
+from marin.report.page import svg, units
+from marin.report.page.model import Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
 
 WARMING = 0.08  # share of the steps whose high loss does not set the scale
 WIDE, NARROW = svg.PAGE, 545.0  # CSS pixels

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from marin.report.page.drawing.model import Decontamination, Excerpt, Table
+from marin.report.page.model import Decontamination, Excerpt, Table
 from marin.store.numbers import counted, listed
 
 SHOWN = 3  # excerpts

@@ -14,9 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.evaluation import metric_names
-from marin.report.page.drawing import folds, graph, tables, units
-from marin.report.page.drawing.model import ExperimentPage, Plot, Status
-from marin.report.page.drawing.room import ROOMS, Room, cut, most_bytes
+from marin.report.page import folds, graph, tables, units
+from marin.report.page.model import ExperimentPage, Plot, Status
+from marin.report.page.room import ROOMS, Room, cut, most_bytes
 from marin.store.numbers import write_count, write_duration
 
 
@@ -111,7 +111,7 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
 @cache
 def _templates() -> Environment:
     environment = Environment(
-        loader=PackageLoader("marin.report.page.drawing"),
+        loader=PackageLoader("marin.report.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -150,14 +150,14 @@ def _training(page: ExperimentPage, arms: Sequence[str]) -> dict[str, Any]:
     """The plots of the training curves: the whole, the part where arms differ, notes on them; {} without a point."""
     if not any(len(run.step) for run in page.runs):
         return {}
-    from marin.report.page.drawing import plots  # matplotlib: a second, and only pages with plots pay it
+    from marin.report.page import plots  # matplotlib: a second, and only pages with plots pay it
 
     made = plots.training_plots(page.runs, page.phases, arms)
     return {"whole": Markup(made.whole), "part": Markup(made.part), "notes": made.notes}
 
 
 def _draw(plot: Plot, arms: Sequence[str]) -> Markup:
-    from marin.report.page.drawing import plots
+    from marin.report.page import plots
 
     return Markup(plots.evidence_plot(plot, arms))
 

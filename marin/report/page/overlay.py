@@ -12,8 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from marin.report.page.drawing import svg, units
-from marin.report.page.drawing.model import SeriesPlot
+from marin.report.page import svg, units
+from marin.report.page.model import SeriesPlot
 
 SIDE, ABOVE, BELOW = 58.0, 16.0, 44.0  # CSS pixels around the axes
 LONGEST_NAME = 170.0

@@ -34,7 +34,7 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
         there = store.objects.read(name)
         if there is not None and seal.encode() in there[:2000]:
             return WrittenPage(f"{store.prefix}/{name}", False)
-    from marin.report.page.content import render  # reads metrics and reports
+    from marin.report.page.collect import render  # reads metrics and reports
 
     store.objects.write(name, redacted_bytes(render(run, source, scale, command, f"{seal}\n{shown(run)}")))
     stamp_new_page(store, name)

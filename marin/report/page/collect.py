@@ -15,10 +15,9 @@ from marin.plan.cost.plan_cost import training_of
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.report.decontamination import DECONTAMINATE, undecontaminated
-from marin.report.page import trainings
+from marin.report.page import model, reports, trainings
 from marin.report.page.accounts import account
-from marin.report.page.drawing import model, reports
-from marin.report.page.drawing.decontamination_section import decontamination_section
+from marin.report.page.decontamination_section import decontamination_section
 from marin.report.terminal import describe_facts
 from marin.report.typed import marin
 from marin.steps.scale import Scale
@@ -30,7 +29,7 @@ from marin.store.store import Store
 
 def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
     """The page as HTML. head: what else goes into its head."""
-    from marin.report.page.drawing.experiment import render as rendered  # templates and plots: more than a second
+    from marin.report.page.render import render as rendered  # templates and plots: more than a second
 
     return rendered(describe(run, source, scale, command), head).encode(errors="backslashreplace")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from marin.evaluation.metric_names import in_words
-from marin.report.page.drawing import verdict_section
-from marin.report.page.drawing.model import (
+from marin.report.page import verdict_section
+from marin.report.page.model import (
     Better,
     Difference,
     EvaluationTable,
@@ -174,19 +174,19 @@ def evidence(report: dict[str, Any], data: str = "") -> list[Evidence]:
     """The sections that argue contamination and shuffling, and how well both are seen. data: what the graph says of the
     training data."""
     if report["op"] == "contamination-evidence":
-        from marin.report.page.drawing.contamination_section import contamination_section
+        from marin.report.page.contamination_section import contamination_section
 
         return [contamination_section(report, data)]
     if report["op"] == "shuffle-evidence":
-        from marin.report.page.drawing.shuffle_section import shuffle_section  # NumPy, which other pages do without
+        from marin.report.page.shuffle_section import shuffle_section  # NumPy, which other pages do without
 
         return [shuffle_section(report)]
     if report["op"] == "dose-response":
-        from marin.report.page.drawing.dose_section import dose_section
+        from marin.report.page.dose_section import dose_section
 
         return [dose_section(report)]
     if report["op"] == "shuffle-power":
-        from marin.report.page.drawing.shuffle_power_section import shuffle_power_section
+        from marin.report.page.shuffle_power_section import shuffle_power_section
 
         return [shuffle_power_section(report)]
     return []

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Account, Better, MetricRow, MixtureTable, Setting, Table, TrainingCurve
+from marin.report.page import units
+from marin.report.page.model import Account, Better, MetricRow, MixtureTable, Setting, Table, TrainingCurve
 
 COLOURS = 6  # arms that have a colour of their own on the page
 LONG = 28  # letters; longer texts wrap

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any
 
 from marin.evaluation.dose import stem_of
-from marin.report.page.drawing import units
-from marin.report.page.drawing.model import Evidence, Finding, Series, SeriesPlot, Table
+from marin.report.page import units
+from marin.report.page.model import Evidence, Finding, Series, SeriesPlot, Table
 
 SHORT = {
     "items read against items unread": "read or not",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marin.report.page.drawing.model import Evidence, Finding, Interval, IntervalPlot, Table
+from marin.report.page.model import Evidence, Finding, Interval, IntervalPlot, Table
 from marin.training.health.shuffle import FAR, TRUE_SHUFFLE
 from marin.training.health.shuffle_verdict import BEYOND, NAMES
 

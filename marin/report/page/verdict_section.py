@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from marin.evaluation.metric_names import in_words
-from marin.report.page.drawing.model import Better, Difference, EvaluationTable, Interval, IntervalPlot, MetricRow
+from marin.report.page.model import Better, Difference, EvaluationTable, Interval, IntervalPlot, MetricRow
 
 LOSS = "bpb/"
 

@@ -1,1 +1,0 @@
-"""Static pages and plots that open from disk."""
