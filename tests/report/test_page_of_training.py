@@ -77,9 +77,8 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
     done = run(str(tmp_path / "store"), **arms)
     page = describe(done, Path(__file__), Scale.REHEARSAL, "once")
     # Of a resume; the batch is drawn from the plan.
-    assert [tuple(event) for event in page.runs[0].events] == [
-        (20, "batch 2"), (9, "seed: 1 → 2; code: a → b, 1 more"),
-    ]  # fmt: skip
+    events = {event.text: event.step for event in page.runs[0].events}
+    assert events == {"batch 2": 20, "seed: 1 → 2; code: a → b, 1 more": 9}
     apart, common = tables.settings(page.settings, ["low", "high"])
     assert [(each.name, each.values) for each in apart] == [("optimizer.peak lr", {"low": "0.0001", "high": "0.001"})]
     assert ("schedule.warmup", "4") in common
@@ -90,9 +89,10 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
     # Of both arms: 40 sequences of 8 of the 160 tokens of web are two epochs; 20 of the 1,600 of code a tenth of one.
     assert reading.row("web")[-4:] == ["40", "2.00", "40", "2.00"]
     assert reading.row("code")[-4:] == ["20", "0.10", "20", "0.10"]
-    text = " ".join(reading.text.split())
-    assert "the loss of low at 2 of 40 steps, 9 at most, at step 1." in text
-    assert "Loss: mean over 5 steps around each" in text
+    [drawn] = [data for data in reading.data if "phases" in data]
+    assert drawn["axes"] == ["step", "tokens", "hours"]
+    assert drawn["panels"] == ["loss (nats per token)", "learning rate", "tokens/s"]
+    assert [run["y"]["tokens/s"][:2] for run in drawn["runs"]] == [[10, 32]] * 2
 
 
 def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
@@ -142,7 +142,11 @@ class Spiky(Learn, op="page-spiky"):
 
 def test_what_its_metrics_show_is_said(tmp_path: Path) -> None:
     done = run(str(tmp_path / "store"), **arms_of(Spiky, arm=1e-3))
-    text = " ".join(Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode()).text.split())
+    reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
+    text = " ".join(reading.text.split())
+    [drawn] = [data for data in reading.data if "phases" in data]
+    assert {"step": 300, "text": "spike", "bad": True} in drawn["marks"]
+    assert "step 300: spike" in text
     assert "arm, as marin health sees it:" in text
     assert "Step 300: the loss spikes by" in text
     assert "Profile of arm: page-spiky/arm-" in text

@@ -7,14 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.evaluation import metric_names
-from marin.report.page import folds, graph, tables, units
+from marin.report.page import figures, folds, graph, tables, units
 from marin.report.page.model import ExperimentPage, Plot, Status
 from marin.report.page.room import ROOMS, Room, cut, most_bytes
 from marin.store.numbers import write_count, write_duration
@@ -37,7 +36,7 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
     arms = tables.arms_of(page.arms, page.mixtures, page.runs)
     counts = Counter(step.status for step in page.steps)
     shares = tables.share_columns(page.mixtures)
-    training = _training(page, arms)
+    training = figures.training(page.runs, page.phases, arms)
     differing, common = tables.settings(page.settings, [run.name for run in page.runs])
     apart = folds.apart(page.steps, page.trust, room.apart)
     folded = folds.fold(page.steps, apart, room.rows)
@@ -82,6 +81,12 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             ),
             same_inputs=same_inputs,
             training=training,
+            thinned=any("mean" in run for run in training.get("runs", ())),
+            most_points=figures.MOST_POINTS,
+            lines=partial(figures.lines, arms=arms),
+            packed=figures.packed,
+            script=Markup(figures.script()),
+            figure_style=Markup(figures.style()),
             differing=differing,
             common=common,
             best_of=tables.best_of,
@@ -144,16 +149,6 @@ def _cost(page: ExperimentPage) -> list[str]:
         *([f"{hours:,.{0 if hours >= 100 else 2}f} chip-hours"] if page.chip_hours is not None else []),
         *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
     ]
-
-
-def _training(page: ExperimentPage, arms: Sequence[str]) -> dict[str, Any]:
-    """The plots of the training curves: the whole, the part where arms differ, notes on them; {} without a point."""
-    if not any(len(run.step) for run in page.runs):
-        return {}
-    from marin.report.page import plots  # matplotlib: a second, and only pages with plots pay it
-
-    made = plots.training_plots(page.runs, page.phases, arms)
-    return {"whole": Markup(made.whole), "part": Markup(made.part), "notes": made.notes}
 
 
 def _draw(plot: Plot, arms: Sequence[str]) -> Markup:
