@@ -1,14 +1,14 @@
+"""The graph on a page: boxes and lines, and the table of what folds into one box."""
+
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marin.report.page import graph, lanes, layers
-from marin.report.page.lanes import MOST_ROWS, fold, fold_by_operator
+from marin.report.page import graph
 from marin.report.page.model import Status, StepRow
 from tests.report import sample
-from tests.report.reading import Reading
 
 
 def step(name: str, *inputs: str, status: Status = Status.RAN) -> StepRow:
@@ -18,94 +18,93 @@ def step(name: str, *inputs: str, status: Status = Status.RAN) -> StepRow:
 
 def sources(count: int) -> list[StepRow]:
     """A chain of four steps for each source; all tokenized with one tokenizer; one training step reads all."""
-    made = [step("tokenizer/bpe", *(f"filter/s{i}" for i in range(count)))]
-    for i in range(count):
-        made += [step(f"download/s{i}"), step(f"filter/s{i}", f"download/s{i}"), step(f"items/s{i}x")]
-        made += [step(f"tokenize/s{i}", f"filter/s{i}", "tokenizer/bpe")]
+    made = [each for i in range(count) for each in (step(f"download/s{i}"), step(f"filter/s{i}", f"download/s{i}"))]
+    made += [step(f"items/s{i}x") for i in range(count)]
+    made.append(step("tokenizer/bpe", *(f"filter/s{i}" for i in range(count))))
+    made += [step(f"tokenize/s{i}", f"filter/s{i}", "tokenizer/bpe") for i in range(count)]
     return [*made, step("train/all", *(f"tokenize/s{i}" for i in range(count)))]
 
 
-def test_sources_become_lanes_and_the_rest_the_trunk() -> None:
-    folded = fold(sources(5))
-    assert folded.columns == (("download",), ("filter",), ("tokenize",))
-    assert [lane.name for lane in folded.lanes] == [f"s{i}" for i in range(5)]
-    assert [label for label, _ in folded.gathers] == ["bpe", "all"]
-    assert all(lane.feeds == {0, 1} for lane in folded.lanes)
-    assert folded.beside[-1] == ("tokenizer/bpe",)
-    assert [names for box in folded.boxes for names in [[s.name for s in box.steps]]] == [
-        [f"items/s{i}x" for i in range(5)], ["tokenizer/bpe"], ["train/all"],
-    ]  # fmt: skip
+def names(picture: graph.Picture) -> list[str]:
+    return [f"{op} {text}" for op, text, *_ in picture.boxes["boxes"]]
 
 
-def test_lanes_of_the_sample() -> None:
-    folded = fold(sample.page().steps)
-    assert folded.columns[1:] == (("extract",), ("filter",), ("dedup",), ("decontaminate",), ("tokenize",))
-    assert set(folded.columns[0]) == {"download", "generate"}
-    assert len(folded.lanes) == 25
-    feeds = {lane.name: {folded.gathers[i][0] for i in lane.feeds} for lane in folded.lanes}
-    assert feeds["dolmino_math"] == {"anneal/bison"}
-    assert feeds["stackv2_edu_python"] == {"anneal/mantis"}
+def lines(picture: graph.Picture) -> set[tuple[str, str]]:
+    found = names(picture)
+    return {(found[start], found[end]) for start, end in picture.boxes["edges"]}
 
 
-def test_a_bundle_of_sources_is_a_lane_with_its_sources_above() -> None:
-    steps = sources(4)
-    steps += [step("download/x1"), step("download/x2"), step("bundle/x", "download/x1", "download/x2")]
-    steps += [step("filter/x", "bundle/x"), step("tokenize/x", "filter/x", "tokenizer/bpe")]
-    folded = fold(steps)
-    assert [lane.name for lane in folded.lanes][:3] == ["x1", "x2", "x"]
-    bundle = folded.lanes[2]
-    assert [lane.into for lane in folded.lanes[:3]] == [bundle.number, bundle.number, None]
-    assert (
-        folded.columns == (("download",), ("bundle",), ("filter",), ("tokenize",)) or folded.columns[0][0] == "download"
-    )
-    assert all(box.steps[0].op != "bundle" for box in folded.boxes)
+def rows(picture: graph.Picture) -> dict[str, list[int]]:
+    return {
+        name: [len(cell.steps) if cell is not None else 0 for cell in cells]
+        for _, found in picture.groups
+        for name, cells in found
+    }
 
 
-def test_a_lone_source_stands_in_the_grid_when_grid_readers_read_it() -> None:
-    steps = [*sources(4), step("download/held_out")]
-    steps[-2] = step("train/all", *(f"tokenize/s{i}" for i in range(4)), "download/held_out")
-    folded = fold(steps)
-    assert "held_out" in [lane.name for lane in folded.lanes]
+def test_many_steps_of_an_operator_share_a_box_and_stand_in_a_table_by_label() -> None:
+    picture = graph.draw(sources(5))
+    assert lines(picture) == {
+        ("download 5 steps", "filter 5 steps"), ("filter 5 steps", "tokenizer bpe"),
+        ("tokenizer bpe", "tokenize 5 steps"), ("tokenize 5 steps", "train all"),
+    }  # fmt: skip
+    assert list(picture.columns) == ["source", "filter", "tokenize"]
+    assert rows(picture) == {f"s{i}": [1, 1, 1] for i in range(5)} | {f"s{i}x": [1, 0, 0] for i in range(5)}
+    assert [readers for readers, _ in picture.groups] == ["", "tokenizer/bpe, train/all"]
 
 
-def test_two_chains_are_no_grid() -> None:
-    folded = fold([step("a/1"), step("b/1", "a/1"), step("a/2"), step("b/2", "a/2")])
-    assert not folded.lanes
-    assert len(folded.boxes) == 4
-    assert set(folded.edges) == {(0, 2), (1, 3)}
+def test_rows_of_the_sample_stand_with_what_reads_them() -> None:
+    picture = graph.draw(sample.page().steps)
+    assert list(picture.columns) == ["source", "filter", "dedup", "decontaminate", "tokenize", "evaluate"]
+    of = {name: readers for readers, found in picture.groups for name, _ in found}
+    assert of["dolmino_math"] == "anneal/bison"
+    assert of["stackv2_edu_python"] == "anneal/mantis"
+    assert "train anneal" not in names(picture)
 
 
-def test_an_implied_input_has_no_edge() -> None:
-    folded = fold([step("a/x"), step("b/x", "a/x"), step("c/x", "a/x", "b/x")])
-    assert set(folded.edges) == {(0, 1), (1, 2)}
-    assert folded.column == (0, 1, 2)
+def test_what_nearly_all_have_and_one_has_not_is_marked() -> None:
+    steps = sources(12)
+    steps = [each for each in steps if each.name != "filter/s7"]
+    steps = [
+        step(each.name, *("download/s7" if read == "filter/s7" else read for read in each.inputs)) for each in steps
+    ]
+    cells = {name: cells for _, found in graph.draw(steps).groups for name, cells in found}
+    assert cells["s7"][1] == graph.Cell(steps=())
+    assert cells["s7x"][1] is None
 
 
-def test_so_many_steps_that_implied_edges_stay_are_drawn_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "MOST_REDUCED", 2)
-    folded = fold_by_operator([step("a/x"), step("b/x", "a/x"), step("c/x", "a/x", "b/x")])
-    assert set(folded.edges) == {(0, 1), (1, 2), (0, 2)}
-    assert folded.column == (0, 1, 2)
+def test_an_implied_input_has_no_line() -> None:
+    picture = graph.draw([step("a/x"), step("b/x", "a/x"), step("c/x", "a/x", "b/x")])
+    assert picture.boxes["edges"] == [(0, 1), (1, 2)]
 
 
-def test_many_sources_share_rows_and_lose_no_step() -> None:
-    steps = sources(200)
+def test_steps_that_go_on_from_one_another_do_not_share_a_box() -> None:
+    steps = [step("train/0")]
+    for i in range(1, 9):
+        steps += [step(f"train/{i}", f"train/{i - 1}"), step(f"evaluate/{i}", f"train/{i}")]
+    assert ("train 2", "train 3") in lines(graph.draw(steps))
+    assert "evaluate 8 steps" in names(graph.draw(steps))
+
+
+def test_ten_thousand_sources_share_rows() -> None:
+    picture = graph.draw(sources(2000))
+    assert (picture.sources, len(names(picture))) == (4000, 6)
+    assert rows(picture) == {"2,000 × s0 …": [2000, 2000, 2000], "2,000 × s0x …": [2000, 0, 0]}
+
+
+def test_dark_is_what_took_long_beside_its_like() -> None:
+    steps = [
+        StepRow(name=f"get/{n}", op="get", identity="", status=Status.RAN, seconds=90 if n == 3 else 2)
+        for n in range(9)
+    ]
+    steps += [StepRow(name="train/x", op="train", identity="", status=Status.RAN, seconds=900, inputs=["get/1"])]
     picture = graph.draw(steps)
-    assert picture.sources == 200
-    folded = fold(steps)
-    assert len(folded.lanes) == 1 < MOST_ROWS
-    assert drawn(picture) == set(range(len(steps)))
-
-
-def drawn(picture: graph.Picture) -> set[int]:
-    tags = Reading(picture.grid + picture.trunk).tags
-    numbers = [int(n) for _, attributes in tags for n in attributes.get("data-steps", "").split()]
-    assert len(numbers) == len(set(numbers))
-    return set(numbers)
+    assert [is_long for *_, is_long in picture.boxes["boxes"]] == [0, 1]
+    assert [name for _, found in picture.groups for name, [cell] in found if cell and cell.is_long] == ["3"]
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 40), st.integers(0, 10_000), st.floats(0, 0.4), st.booleans())
+@given(st.integers(0, 90), st.integers(0, 10_000), st.floats(0, 0.4), st.booleans())
 def test_any_graph_is_drawn_in_full(size: int, seed: int, density: float, cyclic: bool) -> None:
     dice = random.Random(seed)
     steps: list[StepRow] = []
@@ -113,33 +112,18 @@ def test_any_graph_is_drawn_in_full(size: int, seed: int, density: float, cyclic
         others = range(size) if cyclic else range(index)
         inputs = [f"{'abc'[i % 3]}/{i}" for i in others if dice.random() < density]
         steps.append(step(f"{'abc'[index % 3]}/{index}", *inputs, "gone/1", status=dice.choice(list(Status))))
-    assert drawn(graph.draw(steps)) == set(range(size))
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.integers(1, 30), st.integers(0, 10_000))
-def test_boxes_of_a_column_do_not_overlap(size: int, seed: int) -> None:
-    dice = random.Random(seed)
-    column = sorted(dice.randrange(5) for _ in range(size))
-    edges = [(a, b) for a in range(size) for b in range(size) if column[a] < column[b] and dice.random() < 0.2]
-    rows, passing = layers.rows(column, edges)
-    assert min(rows) >= 0
-    for node in range(size):
-        same = [rows[other] for other in range(size) if other != node and column[other] == column[node]]
-        assert all(abs(rows[node] - row) >= 1 - 1e-9 for row in same)
-    assert all(len(path) == column[b] - column[a] - 1 for (a, b), path in passing.items())
-
-
-def test_hover_says_name_status_and_reason() -> None:
-    one = StepRow(
-        name="train/x", op="train", identity="0", status=Status.FAILED, reason="inputs changed", error="ValueError: <b>"
-    )
-    picture = graph.draw([one])
-    assert "<title>train/x\nfailed\ninputs changed\nValueError: &lt;b&gt;</title>" in picture.trunk
+    picture = graph.draw(steps)
+    boxes = picture.boxes["boxes"]
+    assert len(boxes) <= graph.MOST_BOXES
+    alone = sum(not text.endswith(" steps") for _, text, *_ in boxes)
+    cells = [n for _, found in picture.groups for _, each in found for cell in each if cell for n in cell.steps]
+    assert len(cells) == len(set(cells)) == size - alone
+    assert all(start != end for start, end in picture.boxes["edges"])
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_a_bundle_shows_its_worst(status: Status) -> None:
+def test_a_box_shows_its_worst(status: Status) -> None:
     same = [step(f"score/{i}", status=Status.CACHED) for i in range(9)] + [step("score/last", status=status)]
-    assert graph.worst(same) is (status if status is not Status.SKIPPED else Status.CACHED)
-    assert f"s-{status.value}" in graph.draw(same).trunk
+    worst = status if status is not Status.SKIPPED else Status.CACHED
+    assert graph.worst(same) is worst
+    assert graph.draw(same).boxes["boxes"][0][3] == worst.value

@@ -1,8 +1,8 @@
-"""Small tables: numbers to the right, texts to the left, and what wraps."""
+"""Small tables: numbers to the right, texts to the left."""
 
 import pytest
 
-from marin.report.page import svg, tables, units
+from marin.report.page import tables, units
 from marin.report.page.model import Table
 
 
@@ -28,16 +28,3 @@ def test_negative_numbers_get_a_real_minus_and_words_keep_their_hyphens() -> Non
     assert units.minus("z -3.5 (without tags -0.490), 160-192, top-1, gpt-4") == (
         "z −3.5 (without tags −0.490), 160-192, top-1, gpt-4"
     )
-
-
-@pytest.mark.parametrize("letters", [8, 15, 24, 60])
-def test_wrapped_lines_fit_and_lose_nothing(letters: int) -> None:
-    text = "adds common_pile_stackv2_edu_filtered_python, nemotron_cc/hq-synth"
-    lines = svg.wrap(text, letters)
-    assert all(0 < len(line) <= letters for line in lines)
-    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-
-
-def test_a_short_text_is_one_line() -> None:
-    assert svg.wrap("batch 16", 8) == ["batch 16"]
-    assert svg.wrap("", 8) == []

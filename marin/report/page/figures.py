@@ -22,7 +22,11 @@ LEVEL = 6  # of compression; 9 takes six times as long for 1 % less
 PLAIN = 2_000  # characters of JSON; what is longer is compressed
 MOST_POINTS = 40_000  # of all runs of a figure together: 0.8 MB; a screen has some 1,000 beside one another
 NAMED = 3  # arms whose event it is; of more, how many
-SCRIPTS = ("static/uPlot-1.6.32.iife.min.js", "static/dagre-3.1.3.min.js", "templates/page.js", "templates/figure.js")
+SCRIPTS = (
+    "static/uPlot-1.6.32.iife.min.js",
+    "static/dagre-3.1.3.min.js",
+    *(f"templates/{name}.js" for name in ("page", "figure", "graph", "steps")),
+)
 STYLES = ("static/uPlot-1.6.32.min.css", "templates/figures.css")
 PANELS = {
     "loss": "loss (nats per token)",

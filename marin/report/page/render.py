@@ -13,36 +13,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.evaluation import metric_names
-from marin.report.page import figures, folds, graph, tables, units
-from marin.report.page.model import ExperimentPage, Plot, Status
-from marin.report.page.room import ROOMS, Room, cut, most_bytes
+from marin.report.page import alike, figures, graph, steps, tables, units
+from marin.report.page.model import ExperimentPage, Plot, SeriesPlot, Status
+from marin.report.section import Curves, Series
 from marin.store.numbers import write_count, write_duration
 
 
-def render(page: ExperimentPage, head: str = "", most: int | None = None) -> str:
-    """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head.
-
-    most: bytes; by default as many as its steps may have. What repeats is cut where it would be more.
-    """
-    *roomier, least = ROOMS
-    for room in roomier:
-        text = _rendered(page, head, room)
-        if len(text.encode(errors="backslashreplace")) <= (most or most_bytes(len(page.steps))):
-            return text
-    return _rendered(page, head, least)
-
-
-def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
+def render(page: ExperimentPage, head: str = "") -> str:
+    """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
     arms = tables.arms_of(page.arms, page.mixtures, page.runs)
     counts = Counter(step.status for step in page.steps)
     shares = tables.share_columns(page.mixtures)
     training = figures.training(page.runs, page.phases, arms)
     differing, common = tables.settings(page.settings, [run.name for run in page.runs])
-    apart = folds.apart(page.steps, page.trust, room.apart)
-    folded = folds.fold(page.steps, apart, room.rows)
     paragraphs = _paragraphs(page.question)
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
-    same_inputs = folds.first_with_inputs(page.steps)
     return (
         _templates()
         .get_template("experiment.html")
@@ -59,27 +44,14 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
             contents=_contents(page, bool(training) or bool(page.accounts), bool(shares)),
             failed=counts[Status.FAILED],
-            errors=folds.same_errors(page.steps),
+            errors=alike.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
-            trust=folds.shared(page.trust, page.steps),
-            named=partial(folds.named, steps=page.steps),
-            notes_of=folds.by_step(page.trust),
+            trust=alike.shared(page.trust, page.steps),
+            named=partial(alike.named, steps=page.steps),
             trusted_less=len({note.step for note in page.trust}),
             trust_kinds=list(Counter(kind for kind, _ in {(note.kind, note.step): 0 for note in page.trust}).items()),
-            apart=apart,
-            folds=folded,
-            room=room,
-            cut=cut,
-            full=room is not ROOMS[0],
-            label=partial(folds.label, room=room),
-            line=partial(folds.line, same=same_inputs, room=room),
-            numbered_inputs=partial(
-                folds.numbered_inputs,
-                same=same_inputs,
-                number={step.name: at for at, step in enumerate(page.steps)},
-                room=room,
-            ),
-            same_inputs=same_inputs,
+            room=alike.ROOM,
+            cut=alike.cut,
             training=training,
             thinned=any("mean" in run for run in training.get("runs", ())),
             most_points=figures.MOST_POINTS,
@@ -105,10 +77,10 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             shares=shares,
             sources=tables.largest_first(shares),
             largest=max((share for each in shares for share in each.shares.values()), default=1.0) or 1.0,
-            picture=graph.draw(page.steps, room.picture),
+            picture=graph.draw(page.steps),
+            columns=steps.columns(page.steps, page.trust, page.prefix),
             below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
-            longest=max((fold.seconds for fold in folded), default=0.0) or 1.0,
         )
     )
 
@@ -152,9 +124,26 @@ def _cost(page: ExperimentPage) -> list[str]:
 
 
 def _draw(plot: Plot, arms: Sequence[str]) -> Markup:
-    from marin.report.page import plots
+    if isinstance(plot, SeriesPlot):
+        series = [
+            Series(name=one.name, x=one.x, y=one.y, arm=one.arm, low=one.low, high=one.high) for one in plot.series
+        ]
+        block = Curves(
+            title=plot.title, x=plot.x_label, y=plot.y_label, ticks=plot.ticks, line=plot.line, series=series
+        )
+        found = figures.lines(block, arms)
+        data = Markup('<div class="curves"><script type="application/json">{}</script></div>')
+        return data.format(figures.packed(found)) if found["runs"] else Markup("")
+    row = Markup('<tr><td>{}</td><th>{}</th><td class="number">{} [{}, {}]</td></tr>')
+    shown = Markup("").join(
+        row.format(one.group, one.label, *(_signed(value, plot.digits) for value in (one.value, one.low, one.high)))
+        for one in plot.rows
+    )
+    return Markup("<table>{}</table>").format(shown) if shown else shown
 
-    return Markup(plots.evidence_plot(plot, arms))
+
+def _signed(value: float | None, digits: int) -> str:
+    return "" if value is None else units.signed(value, digits)
 
 
 def _file_link(path: str) -> str:

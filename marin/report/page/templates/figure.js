@@ -9,7 +9,7 @@ const WINDOWS = [1, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]; // steps that a r
 const PRINTED = 690; // CSS pixels of a sheet's text
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colourOf = (run) => variable(run.colour === null ? "--ink" : `--arm${run.colour % 6}`);
+const colourOf = (run) => variable(run.paint);
 const dashOf = (colour) => DASHES[(colour + Math.floor(colour / 6)) % 6];
 const pale = (hex) => hex + (hex.length === 4 ? "3" : "33");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
@@ -58,6 +58,7 @@ class Figure {
     for (const run of data.runs) {
       run.at = Object.fromEntries(data.axes.map((axis) => [axis, data.is_training ? sums(run.x[axis]) : run.x[axis]]));
       run.stride ??= 1;
+      run.paint = run.colour !== null ? `--arm${run.colour % 6}` : data.is_training ? "--ink" : "--muted";
     }
     const longest = Math.max(...data.runs.map((run) => run.at[data.axes[0]].length * run.stride));
     const fitting = data.is_training && longest >= 24 ? WINDOWS.findLastIndex((over) => over <= longest / 16) : 0;
@@ -263,7 +264,7 @@ class Figure {
     const parts = runs.map((run) => {
       const at = x === null || x < run.here[0] || x > run.here.at(-1) ? -1 : nearest(run.here, x);
       const swatch = make("i", { class: "swatch" });
-      if (run.colour !== null) swatch.style.borderTopColor = `var(--arm${run.colour % 6})`;
+      swatch.style.borderTopColor = `var(${run.paint})`;
       return make(
         "span",
         {},
@@ -411,5 +412,5 @@ class Figure {
   }
 }
 
-for (const element of document.querySelectorAll("figure.curves"))
+for (const element of document.querySelectorAll(".curves"))
   unpack(element.querySelector("script")).then((data) => data.runs.length && new Figure(element, data));

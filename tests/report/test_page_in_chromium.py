@@ -1,0 +1,141 @@
+"""What a real browser makes of a page: everything fits, can be read, and follows light, dark and paper."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marin.report.page import graph
+from marin.report.page.model import ExperimentPage, Status
+from marin.report.page.render import render
+from tests.report import sample
+from tests.report.serve.test_in_chromium import CHROMIUM, QUIET, needs_chromium
+from tests.report.test_drawn_page import many_steps
+
+pytestmark = [pytest.mark.slow, needs_chromium]
+
+BEFORE = """<script>
+const wrong = [];
+addEventListener("error", (event) => wrong.push(event.message));
+addEventListener("unhandledrejection", (event) => wrong.push(String(event.reason)));
+addEventListener("securitypolicyviolation", (event) => wrong.push(event.blockedURI));
+console.error = (...told) => wrong.push(told.join(" "));
+</script>"""
+# Of a script that runs when all is drawn; what it returns is written into the document.
+AFTER = """<script>
+setTimeout(async () => {
+  const wait = () => new Promise((done) => setTimeout(done, 200));
+  const told = await (async () => { %s })();
+  document.body.replaceChildren(Object.assign(document.createElement("pre"), {id: "told"}));
+  document.getElementById("told").textContent = JSON.stringify({...told, wrong});
+}, 1500);
+</script>"""
+LOOK = """
+const texts = [...document.querySelectorAll("main *:not(svg *)")].filter((one) =>
+  one.checkVisibility() && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()));
+const sizes = texts.map((one) => [parseFloat(getComputedStyle(one).fontSize), one.textContent.slice(0, 40)]);
+return {
+  wide: document.documentElement.scrollWidth, window: innerWidth,
+  small: sizes.filter(([size]) => size < 12),
+  canvases: document.querySelectorAll(".training canvas").length,
+  plots: [...document.querySelectorAll(".uplot")].map((one) => one.getBoundingClientRect().right),
+  boxes: document.querySelectorAll("a.box").length, lines: document.querySelectorAll(".trunk path[d]").length,
+  folds: document.querySelectorAll(".fold").length,
+};
+"""
+
+
+def chromium(html: str, folder: Path, *options: str) -> str:
+    page = folder / "page.html"
+    page.write_text(html, errors="backslashreplace")
+    command = [CHROMIUM, *QUIET, f"--user-data-dir={folder}/profile", "--virtual-time-budget=6000", *options]
+    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def seen(page: ExperimentPage, folder: Path, width: int, script: str = LOOK, *options: str) -> dict[str, Any]:
+    html = render(page).replace("<title>", BEFORE + "<title>", 1).replace("</body>", AFTER % script + "</body>")
+    shown = chromium(html, folder, f"--window-size={width},900", "--dump-dom", *options)
+    told = re.search(r'<pre id="told">(.*?)</pre>', shown, re.DOTALL)
+    assert told is not None
+    return json.loads(unescape(told[1]))
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_page_fits_and_can_be_read(width: int, dark: bool, tmp_path: Path) -> None:
+    page = sample.page()
+    found = seen(page, tmp_path, width, LOOK, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
+    assert found["wrong"] == []
+    assert found["window"] == width
+    assert found["wide"] <= width
+    assert found["small"] == []
+    assert found["canvases"] == 3
+    assert all(right <= width for right in found["plots"])
+    drawn = graph.draw(page.steps).boxes
+    assert (found["boxes"], found["lines"]) == (len(drawn["boxes"]), len(drawn["edges"]))
+    assert found["folds"] == len({step.op for step in page.steps})
+
+
+def test_curves_answer_to_buttons_and_steps_to_filter_and_links(tmp_path: Path) -> None:
+    script = """
+    const labels = () => [...document.querySelectorAll(".training .axis")].map((one) => one.textContent);
+    const all = (what) => [...document.querySelectorAll(what)];
+    const press = (text) => all(".tools button").find((one) => one.textContent === text).click();
+    press("tokens"); press("arms only"); press("log"); await wait();
+    const filter = document.querySelector(".steps input");
+    filter.value = "tokenize dolmino"; filter.dispatchEvent(new Event("input")); await wait();
+    const filtered = all(".step b").filter((one) => one.checkVisibility()).map((one) => one.textContent);
+    location.hash = "#s3"; await wait();
+    const linked = document.getElementById("s3");
+    return {
+      labels: labels(), filtered,
+      names: all(".training .values:first-child span").map((one) => one.textContent.trim()),
+      counted: document.querySelector(".steps output").textContent,
+      linked: [linked.open, linked.querySelector("b").textContent, linked.querySelectorAll("dt").length > 3],
+    };
+    """
+    page = sample.page()
+    found = seen(page, tmp_path, 1000, script)
+    assert found["wrong"] == []
+    assert found["labels"] == ["tokens"]
+    assert found["names"] == ["Bison", "Mantis"]
+    assert sorted(found["filtered"]) == sorted(
+        step.name for step in page.steps if step.op == "tokenize" and "dolmino" in step.name
+    )
+    assert found["counted"] == f"{len(found['filtered'])} of {len(page.steps)} steps"
+    assert found["linked"] == [True, page.steps[3].name, True]
+
+
+def test_failed_steps_are_open_in_the_list(tmp_path: Path) -> None:
+    script = (
+        """return {open: [...document.querySelectorAll(".steps > div > .step[open]")].map((one) => one.textContent)};"""
+    )
+    [failed] = seen(sample.failed(), tmp_path, 800, script)["open"]
+    assert "train/kestrel_llama" in failed
+    assert "loss is nan" in failed
+
+
+def test_ten_thousand_steps_are_a_page_of_less_than_a_megabyte_that_draws(tmp_path: Path) -> None:
+    steps = many_steps("chains", 10_000)
+    steps[9_000] = replace(steps[9_000], status=Status.FAILED, error="ValueError: no text")
+    runs = sample.runs(random.Random(1), scale=20)
+    page = replace(sample.page(), steps=steps, runs=runs)
+    assert len(render(page).encode()) < 1_000_000
+    found = seen(page, tmp_path, 500)
+    assert (found["wrong"], found["canvases"], found["boxes"]) == ([], 3, 4)
+    assert found["wide"] <= 500
+
+
+def test_a_dark_page_is_printed_on_white(tmp_path: Path) -> None:
+    dark = "--blink-settings=preferredColorScheme=0"
+    chromium(render(sample.page()), tmp_path, f"--print-to-pdf={tmp_path}/page.pdf", dark)
+    assert (tmp_path / "page.pdf").read_bytes()[:4] == b"%PDF"
