@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from marin.report.page import units
+from marin.report import units
 from marin.report.page.model import Status, StepRow, TrustNote
 from marin.report.page.room import Room, cut
 from marin.store.numbers import listed

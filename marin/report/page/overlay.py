@@ -12,7 +12,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from marin.report.page import svg, units
+from marin.report import units
+from marin.report.page import svg
 from marin.report.page.model import SeriesPlot
 
 SIDE, ABOVE, BELOW = 58.0, 16.0, 44.0  # CSS pixels around the axes

@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
-from marin.report.page import svg, units
+from marin.report import units
+from marin.report.page import svg
 from marin.report.page.model import Interval, IntervalPlot, Phase, Plot, SeriesPlot, TrainingCurve
 
 WARMING = 0.08  # share of the steps whose high loss does not set the scale

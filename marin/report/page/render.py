@@ -13,11 +13,16 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from marin.evaluation import metric_names
-from marin.report.page import folds, graph, tables, units
-from marin.report.page.model import ExperimentPage, Plot, Status
+from marin.report import units
+from marin.report.page import folds, graph
+from marin.report.page.blocks import drawn_table, image_source
+from marin.report.page.model import ExperimentPage, Status, Trouble
 from marin.report.page.room import ROOMS, Room, cut, most_bytes
-from marin.store.numbers import write_count, write_duration
+from marin.report.section import Block, Finding, Section
+from marin.store.layout import slug
+from marin.store.numbers import counted, write_count, write_duration
+
+COLOURS = 6  # arms that have a colour of their own on the page
 
 
 def render(page: ExperimentPage, head: str = "", most: int | None = None) -> str:
@@ -34,15 +39,18 @@ def render(page: ExperimentPage, head: str = "", most: int | None = None) -> str
 
 
 def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
-    arms = tables.arms_of(page.arms, page.mixtures, page.runs)
+    arms = list(page.arms)
     counts = Counter(step.status for step in page.steps)
-    shares = tables.share_columns(page.mixtures)
     training = _training(page, arms)
-    differing, common = tables.settings(page.settings, [run.name for run in page.runs])
     apart = folds.apart(page.steps, page.trust, room.apart)
     folded = folds.fold(page.steps, apart, room.rows)
     paragraphs = _paragraphs(page.question)
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
+    made = [each for each in page.sections if isinstance(each, Section)]
+    answer = [*page.answer, *(line for each in made if each.answer for line in (each.answer, *each.more))]
+    found = [each for kind in Finding for each in made if each.finding is kind and not each.answer]
+    places = _places(page.sections)
+    doubts = _doubts(page, made, found)
     same_inputs = folds.first_with_inputs(page.steps)
     return (
         _templates()
@@ -51,14 +59,26 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             page=page,
             head=Markup(head),
             arms=arms,
-            arm_class=partial(tables.arm_class, arms=arms),
+            arm_class=partial(_arm_class, arms=arms),
             anchor=graph.anchors(page.steps),
             issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
             asked=asked,
             question=[each for each in paragraphs if each != asked],
+            answer=answer,
+            doubts=doubts,
+            found=found,
             cost=_cost(page),
+            next_steps=[*(line for each in made for line in each.next), *page.next_steps],
+            first=[each for each in page.sections if isinstance(each, Trouble) or each.answer],
+            others=[each for each in made if not each.answer],
+            place={id(each): places[at] for at, each in enumerate(page.sections)},
+            id=id,
+            families=list(dict.fromkeys(name for each in page.strips for name, _ in each.parts)),
+            drawn=drawn_table,
+            image=image_source,
+            kind_of=_kind_of,
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
-            contents=_contents(page, bool(training) or bool(page.accounts), bool(shares)),
+            contents=_contents(page, places, bool(training) or bool(page.trainings)),
             failed=counts[Status.FAILED],
             errors=folds.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
@@ -82,24 +102,6 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             ),
             same_inputs=same_inputs,
             training=training,
-            differing=differing,
-            common=common,
-            best_of=tables.best_of,
-            interval_of=tables.interval_of,
-            explained=metric_names.explained,
-            legend=metric_names.legend,
-            account_columns=tables.account_columns(page.accounts),
-            went_otherwise=tables.went_otherwise,
-            happened=tables.happened,
-            long_cells=tables.LONG_CELLS,
-            kinds=tables.kinds,
-            arrows={"higher": "↑", "lower": "↓", "neither": ""},
-            minus=units.MINUS,
-            fixed=units.fixed,
-            draw=partial(_draw, arms=arms),
-            shares=shares,
-            sources=tables.largest_first(shares),
-            largest=max((share for each in shares for share in each.shares.values()), default=1.0) or 1.0,
             picture=graph.draw(page.steps, room.picture),
             below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
@@ -125,6 +127,7 @@ def _templates() -> Environment:
         breakable=_breakable,
         tail=_tail,
         file_link=_file_link,
+        first_sentence=_first_sentence,
     )
     return environment
 
@@ -150,16 +153,37 @@ def _training(page: ExperimentPage, arms: Sequence[str]) -> dict[str, Any]:
     """The plots of the training curves: the whole, the part where arms differ, notes on them; {} without a point."""
     if not any(len(run.step) for run in page.runs):
         return {}
-    from marin.report.page import plots  # matplotlib: a second, and only pages with plots pay it
-
-    made = plots.training_plots(page.runs, page.phases, arms)
-    return {"whole": Markup(made.whole), "part": Markup(made.part), "notes": made.notes}
+    return {}
 
 
-def _draw(plot: Plot, arms: Sequence[str]) -> Markup:
-    from marin.report.page import plots
+def _arm_class(arm: str, arms: Sequence[str]) -> str:
+    """The CSS class that gives an arm its colour; "" for what is not an arm."""
+    return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
 
-    return Markup(plots.evidence_plot(plot, arms))
+
+def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
+    """By where it stands among the sections, the id of a section's heading: its name, as far as it has one alone."""
+    names = [slug(each.title.partition(":")[0].lower()) if isinstance(each, Section) else "" for each in sections]
+    return {at: f"about-{name}{f'-{at}' if name in names[:at] else ''}" for at, name in enumerate(names)}
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", text, maxsplit=1)[0]
+
+
+def _kind_of(block: Block) -> str:
+    return type(block).__name__
+
+
+def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Section]) -> list[str]:
+    """Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done."""
+    told = [line for each in made for line in each.doubts]
+    told += [
+        f"{each.title.partition(':')[0]}: found" for each in made if each.finding is Finding.FOUND and not each.answer
+    ]
+    steps = {note.step: note.kind for note in page.trust if not note.is_general and note.kind != "note"}
+    told += [f"{counted(count, 'output')}: {kind}" for kind, count in Counter(steps.values()).items()]
+    return told
 
 
 def _file_link(path: str) -> str:
@@ -182,15 +206,21 @@ def _tail(path: str) -> str:
     return path.rpartition("-")[2].rpartition("/")[2].removesuffix(".0001")
 
 
-def _contents(page: ExperimentPage, training: bool, mixtures: bool) -> list[tuple[str, str]]:
+def _contents(page: ExperimentPage, places: dict[int, str], training: bool) -> list[tuple[str, str]]:
+    def named(first: bool) -> list[tuple[str, str, bool]]:
+        return [
+            (places[at], each.title.partition(":")[0], True)
+            for at, each in enumerate(page.sections)
+            if isinstance(each, Section) and bool(each.answer) is first
+        ]
+
     entries = [
         ("failures", "Failures", any(step.status is Status.FAILED for step in page.steps)),
         ("answer", "Answer", True),
-        ("evaluation", "Evaluation", bool(page.evaluations)),
+        *named(True),
         ("training", "Training", training),
-        *((f"evidence-{index}", one.title.partition(":")[0], True) for index, one in enumerate(page.evidence, 1)),
-        ("decontamination", "Decontamination", page.decontamination is not None),
-        ("mixtures", "Mixtures", mixtures),
+        *named(False),
+        ("mixtures", "Mixtures", bool(page.mixtures)),
         ("graph", "Graph", bool(page.steps)),
         ("steps", "Steps", bool(page.steps)),
         ("provenance", "Provenance", True),

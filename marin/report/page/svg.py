@@ -22,7 +22,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from marin.report.page import units
+from marin.report import units
 
 # Stand-ins: unlikely colours, one for each CSS variable of the page.
 INK, MUTED, RULE, BAND, PAPER = "#010a01", "#010a02", "#010a03", "#010a04", "#010a05"
