@@ -21,6 +21,7 @@ from operators.dose_response import DoseResponse
 from operators.pages import dose_response, shuffle_power
 from operators.shuffle_power import ShufflePower, Source
 from tests.operators.running import Given, run_step
+from tests.report.reading import Reading
 
 DOSES, SEEDS = (0, 1, 64), 2
 LEAKED = [f"gsm-{number}" for number in range(6)]
@@ -94,9 +95,9 @@ def test_a_detector_sees_from_the_least_dose_at_which_every_seed_is_flagged(
     assert seen.startswith("From 64 reads of each on: items read against items unread (OLMES prompts)")
     assert "accuracy above the parent's. 6 of 60 items were leaked." in report["verdict"]  # in neither prompt form
     assert report["verdict"].endswith(f"Of {2 * len(sees)} tests of runs that read none, none gave a false alarm.")
-    shown = page(dose_response.section, made)
-    assert "64 ×" in shown
-    assert "Counting what was read finds leaked test items" in shown
+    shown = Reading(page(dose_response.section, made))
+    assert "64 ×" in str(shown.data)
+    assert "Counting what was read finds leaked test items" in shown.text
 
 
 def test_a_clean_run_that_is_flagged_is_a_false_alarm(inputs: dict[Any, Any], tmp_path: Path) -> None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from html.parser import HTMLParser
+from typing import Any
 
 VOID = {"meta", "br", "col", "input", "link", "img", "hr", "wbr"}
+
+
+def unpacked(text: str) -> Any:
+    """What marin.report.page.figures.packed made of a value."""
+    value = json.loads(text)
+    return json.loads(gzip.decompress(base64.b64decode(value))) if isinstance(value, str) else value
 
 
 class Reading(HTMLParser):
@@ -15,6 +25,8 @@ class Reading(HTMLParser):
         self.tags: list[tuple[str, dict[str, str]]] = []
         self.text = ""
         self.rows: list[list[str]] = []
+        self.data: list[Any] = []  # that stand in the page for its scripts
+        self._data: str | None = None
         self._open: list[str] = []
         self.feed(html)
         self.close()
@@ -24,6 +36,8 @@ class Reading(HTMLParser):
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in VOID:
             self._open.append(tag)
+        if tag == "script" and dict(attrs).get("type") == "application/json":
+            self._data = ""
         if tag == "tr":
             self.rows.append([])
         if tag in ("td", "th") and self.rows:
@@ -36,9 +50,13 @@ class Reading(HTMLParser):
         assert self._open, f"</{tag}> closes nothing"
         assert self._open[-1] == tag, f"</{tag}> at {self.getpos()} inside {self._open}"
         self._open.pop()
+        if tag == "script" and self._data is not None:
+            self.data.append(unpacked(self._data))
+            self._data = None
 
     def handle_data(self, data: str) -> None:
         if self._open and self._open[-1] in ("style", "script"):
+            self._data = None if self._data is None else self._data + data
             return
         self.text += data
         if self.rows and self.rows[-1] and ("td" in self._open or "th" in self._open):

@@ -53,9 +53,11 @@ def test_nothing_is_loaded_from_outside(whole: str) -> None:
     reading = Reading(whole)
     assert not {"link", "img", "iframe", "object", "embed", "audio", "video", "base"} & {tag for tag, _ in reading.tags}
     assert not any("src" in attributes for _, attributes in reading.tags)
-    assert "@import" not in whole
-    assert set(re.findall(r"url\((.)", whole)) == {"#"}
-    addresses = set(re.findall(r"https?://[^\"'<\s]+", whole))
+    assert whole.count("""content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'""") == 1
+    written = re.sub(r"<script>.*?</script>", "", whole, flags=re.DOTALL)
+    assert "@import" not in written
+    assert set(re.findall(r"url\((.)", written)) == {"#"}
+    addresses = set(re.findall(r"https?://[^\"'<\s]+", written))
     assert addresses == {"https://github.com/marin-community/marin/issues/1529"}
     assert all(tag == "a" for tag, attributes in reading.tags if attributes.get("href", "").startswith("http"))
 
@@ -147,7 +149,7 @@ def _hard(shape: str, count: int) -> tuple[list[StepRow], list[TrustNote]]:
 HARD = {  # what is left out, and how large the page may be
     "operators": ("other operators", 500_000),
     "dense": (" + 56", 350_000),
-    "talkative": ("more in other ways: the logs and marin status", 450_000),
+    "talkative": ("more in other ways: the logs and marin status", 550_000),
 }
 
 
@@ -193,8 +195,8 @@ def test_the_page_is_small(whole: str) -> None:
 def test_a_long_run_stays_small_and_keeps_its_spike() -> None:
     page = replace(sample.page(), runs=sample.runs(random.Random(1), scale=1000))
     html = render(page)
-    assert len(html.encode()) < 3_000_000
-    assert "bucket means" in html
+    assert len(html.encode()) < 1_500_000
+    assert "the least and the largest value of a stretch; a figure holds 40,000 points" in html
 
 
 def test_equal_pages_give_equal_bytes_in_any_process(whole: str) -> None:
@@ -301,7 +303,7 @@ def test_hostile_labels_stay_text() -> None:
     html = render(_hostile(HOSTILE))
     reading = Reading(html)
     tags = [tag for tag, _ in reading.tags]
-    assert tags.count("script") == 1
+    assert [attributes for tag, attributes in reading.tags if tag == "script"].count({}) == 1
     assert "img" not in tags
     assert not any(name.startswith("on") for _, attributes in reading.tags for name in attributes)
     assert not any(a.get("href", "").startswith("javascript") for _, a in reading.tags)

@@ -45,10 +45,11 @@ class StepRow:
 
 
 class Event(NamedTuple):
-    """Something that changed at an optimizer step: batch, mixture, architecture."""
+    """Something that changed or happened at an optimizer step: batch, mixture, a spike. bad: went wrong."""
 
     step: int
     text: str
+    bad: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,8 @@ class TrainingCurve:
     learning_rate: Sequence[float] = ()
     grad_norm: Sequence[float] = ()
     tokens: Sequence[int] = ()  # trained on so far, all phases
+    tokens_per_second: Sequence[float] = ()
+    seconds: Sequence[float] = ()  # that each step took
     events: Sequence[Event] = ()
     findings: Sequence[tuple[bool, str]] = ()  # what its metrics show: whether somebody should act, and a sentence
     profile: str = ""  # path or URL of what Perfetto opens

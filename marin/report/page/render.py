@@ -7,14 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.report import units
-from marin.report.page import folds, graph
+from marin.report.page import figures, folds, graph
 from marin.report.page.blocks import drawn_table, image_source
 from marin.report.page.model import ExperimentPage, Status, Trouble
 from marin.report.page.room import ROOMS, Room, cut, most_bytes
@@ -41,7 +40,7 @@ def render(page: ExperimentPage, head: str = "", most: int | None = None) -> str
 def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
     arms = list(page.arms)
     counts = Counter(step.status for step in page.steps)
-    training = _training(page, arms)
+    training = figures.training(page.runs, page.phases, arms)
     apart = folds.apart(page.steps, page.trust, room.apart)
     folded = folds.fold(page.steps, apart, room.rows)
     paragraphs = _paragraphs(page.question)
@@ -102,6 +101,12 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             ),
             same_inputs=same_inputs,
             training=training,
+            thinned=any("mean" in run for run in training.get("runs", ())),
+            most_points=figures.MOST_POINTS,
+            lines=partial(figures.lines, arms=arms),
+            packed=figures.packed,
+            script=Markup(figures.script()),
+            figure_style=Markup(figures.style()),
             picture=graph.draw(page.steps, room.picture),
             below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
@@ -147,13 +152,6 @@ def _cost(page: ExperimentPage) -> list[str]:
         *([f"{hours:,.{0 if hours >= 100 else 2}f} chip-hours"] if page.chip_hours is not None else []),
         *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
     ]
-
-
-def _training(page: ExperimentPage, arms: Sequence[str]) -> dict[str, Any]:
-    """The plots of the training curves: the whole, the part where arms differ, notes on them; {} without a point."""
-    if not any(len(run.step) for run in page.runs):
-        return {}
-    return {}
 
 
 def _arm_class(arm: str, arms: Sequence[str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marin.data.mixture import source_name
 from marin.executor.run_results import Run, StepResult
@@ -16,9 +17,13 @@ from marin.store.store import Store
 from marin.training.metrics import METRICS, parse_metrics
 from marin.training.spec import PROFILE
 
+if TYPE_CHECKING:
+    from marin.training.health.findings import Finding
+
 # How what a training planned begins, as its rows say it: drawn from its fields already.
 PLANNED = ("batch: ", "data: ", "learning rate: ")
 SHOWN = 2  # settings that changed at one step
+DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
 
 
 def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
@@ -66,7 +71,10 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
     for row in rows:
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-            events.append(model.Event(step=int(row["step"]), text=f"{'; '.join(changed[:SHOWN])}{more}"))
+            text = DIGEST.sub(r"\1", "; ".join(changed[:SHOWN]))
+            events.append(model.Event(step=int(row["step"]), text=text + more))
+    found = _findings(rows)
+    events += [model.Event(each.step, each.kind.value, bad=True) for each in found]
     return model.TrainingCurve(
         name=result.step.label,
         step=[int(step) for step in column("step")],
@@ -75,16 +83,18 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
         learning_rate=column("learning_rate"),
         grad_norm=column("grad_norm"),
         tokens=[int(count) for count in column("tokens")],
+        tokens_per_second=column("tokens_per_second"),
+        seconds=column("seconds"),
         events=events,
-        findings=_findings(rows),
+        findings=[(each.ill, each.sentence()) for each in found],
         profile=f"{store.prefix}/{record.attempt}/{PROFILE}" if store.output(record).exists(PROFILE) else "",
     )
 
 
-def _findings(rows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
+def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
     from marin.training.health.findings import findings  # numpy
 
-    return [(each.ill, each.sentence()) for each in findings(rows)]
+    return findings(rows)
 
 
 def phases(trainings: Iterable[ExecutorStep[Any]], arms: list[str]) -> list[model.Phase]:

@@ -1,6 +1,23 @@
 "use strict";
 document.documentElement.classList.add("js");
 
+// An element with attributes and what is in it; texts stay texts.
+const make = (name, attributes = {}, ...inside) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...inside);
+  return made;
+};
+
+// Data stand in script elements as JSON; where they are long as a string: base64 of gzip of it.
+const unpack = async (element) => {
+  const value = JSON.parse(element.textContent);
+  if (typeof value !== "string") return value;
+  const bytes = Uint8Array.from(atob(value), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+};
+
 // Tables of steps: sort by a column.
 const collator = new Intl.Collator(undefined, {numeric: true});
 for (const table of document.querySelectorAll("table.steps")) {

@@ -1,0 +1,213 @@
+"""What scripts draw on a page: its data, which stand in the page as JSON, and the scripts and styles themselves."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any, cast
+
+from markupsafe import Markup
+
+from marin.report.page.model import Phase, TrainingCurve
+from marin.report.section import Curves, Mark
+from marin.store.redaction import redacted
+
+LEVEL = 6  # of compression; 9 takes six times as long for 1 % less
+PLAIN = 2_000  # characters of JSON; what is longer is compressed
+MOST_POINTS = 40_000  # of all runs of a figure together: 0.8 MB; a screen has some 1,000 beside one another
+NAMED = 3  # arms whose event it is; of more, how many
+SCRIPTS = ("static/uPlot-1.6.32.iife.min.js", "static/dagre-3.1.3.min.js", "templates/page.js", "templates/figure.js")
+STYLES = ("static/uPlot-1.6.32.min.css", "templates/figures.css")
+PANELS = {
+    "loss": "loss (nats per token)",
+    "learning_rate": "learning rate",
+    "grad_norm": "gradient norm",
+    "tokens_per_second": "tokens/s",
+}
+
+
+def packed(value: Any) -> Markup:
+    """JSON for a script element of type application/json; where that is long, a JSON string: base64 of gzip of it.
+
+    NaN and infinity become null, numbers have 5 digits. Credentials are taken out here: compressed, nobody finds them.
+    """
+    text = json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
+    if len(text) <= PLAIN:
+        return Markup(text.replace("<", "\\u003c"))
+    return Markup(f'"{base64.b64encode(gzip.compress(text.encode(), LEVEL, mtime=0)).decode()}"')
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case str():
+            return redacted(value)
+        case None | bool() | int():
+            return value
+        case float():
+            return _number(value)
+        case Mapping():
+            return {redacted(str(key)): _plain(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+        case Iterable():
+            return [_plain(each) for each in cast("Iterable[Any]", value)]
+        case _:
+            return _number(float(value))
+
+
+def _number(value: float) -> float | None:
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() else short
+
+
+@cache
+def script() -> str:
+    """All that a page runs, in one text: a policy can allow it by its digest."""
+    return "\n".join(_file(name).partition("//# sourceMappingURL")[0] for name in SCRIPTS)
+
+
+@cache
+def style() -> str:
+    return "\n".join(_file(name) for name in STYLES)
+
+
+def _file(name: str) -> str:
+    return resources.files("marin.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def training(
+    runs: Sequence[TrainingCurve], phases: Sequence[Phase], arms: Sequence[str], marks: Sequence[Mark] = ()
+) -> dict[str, Any]:
+    """The figure of training curves; {} without a point. marks: beside the events of the runs."""
+    runs = [run for run in runs if len(run.step)]
+    if not runs:
+        return {}
+    hours = _hours(runs)
+    axes = ["step", *(["tokens"] if all(run.tokens for run in runs) else []), *(["hours"] if all(hours) else [])]
+    drawn = [
+        curve(
+            run.arm or run.name,
+            list(arms).index(run.arm) if run.arm in arms else None,
+            {name: x for name, x in (("step", run.step), ("tokens", run.tokens), ("hours", taken)) if name in axes},
+            {text: getattr(run, name) for name, text in PANELS.items() if getattr(run, name)},
+            MOST_POINTS // len(runs),
+        )
+        for run, taken in zip(runs, hours, strict=True)
+    ]
+    panels = [text for text in PANELS.values() if any(text in run["y"] for run in drawn)]
+    return {
+        "axes": axes,
+        "panels": panels,
+        "runs": drawn,
+        "phases": [phase._asdict() for phase in phases],
+        "marks": _marks(runs, marks),
+        "is_training": True,
+    }
+
+
+def curve(
+    name: str, colour: int | None, x: Mapping[str, Sequence[float]], y: Mapping[str, Sequence[float]], most: int
+) -> dict[str, Any]:
+    """A run in a figure of trainings. colour: number of its arm. x: by axis, as differences; y: by panel.
+
+    Of more than ``most`` points, each two of them are the least and the largest value of a stretch, in their order;
+    ``mean`` is the stretch's, for running means. stride: how many points one stands for.
+    """
+    count = len(next(iter(x.values())))
+    if count <= most:
+        return {"name": name, "colour": colour, "x": {axis: _differences(at) for axis, at in x.items()}, "y": y}
+    cuts = [index * count // (most // 2) for index in range(most // 2 + 1)]
+    spans = list(pairwise(cuts))
+    thin = {panel: [_of_stretch(values[start:end]) for start, end in spans] for panel, values in y.items()}
+    return {
+        "name": name,
+        "colour": colour,
+        "stride": count / (2 * len(spans)),
+        "x": {
+            axis: _differences([at[index] for start, end in spans for index in (start, (start + end) // 2)])
+            for axis, at in x.items()
+        },
+        "y": {panel: [value for ends, _ in found for value in ends] for panel, found in thin.items()},
+        "mean": {panel: [value for _, mean in found for value in (mean, mean)] for panel, found in thin.items()},
+    }
+
+
+def _of_stretch(values: Sequence[float]) -> tuple[tuple[float, float], float]:
+    finite = [(value, index) for index, value in enumerate(values) if math.isfinite(value)]
+    if not finite:
+        return (math.nan, math.nan), math.nan
+    first, second = sorted((min(finite), max(finite)), key=lambda found: found[1])
+    return (first[0], second[0]), math.fsum(value for value, _ in finite) / len(finite)
+
+
+def _differences(values: Sequence[float]) -> list[float]:
+    """The first value, then how much more each next one is: a third of the bytes. Sums stay right to a hundredth of a
+    step."""
+    span = (values[-1] - values[0]) / len(values)
+    digits = 2 - math.floor(math.log10(span)) if span > 0 else 6
+    rounded = [round(value, max(digits, 0)) for value in values]
+    return [rounded[0], *(round(after - before, max(digits, 0)) for before, after in pairwise(rounded))]
+
+
+def _hours(runs: Sequence[TrainingCurve]) -> list[list[float]]:
+    """When each step of each run was done, from the beginning of the first run that it goes on from."""
+    found: list[list[float]] = []
+    for run in runs:
+        before = [
+            taken[-1]
+            for other, taken in zip(runs, found, strict=False)
+            if taken and not other.arm and other.step[-1] < run.step[0]
+        ]
+        total, taken = max(before, default=0.0), list[float]()
+        for seconds in run.seconds:
+            total += seconds / 3600 if math.isfinite(seconds) else 0.0
+            taken.append(total)
+        found.append(taken)
+    return found
+
+
+def _marks(runs: Sequence[TrainingCurve], more: Sequence[Mark]) -> list[dict[str, Any]]:
+    """Each once; what not all arms have begins with those that do."""
+    said: dict[tuple[int, str, bool], dict[str, None]] = {}
+    of = {run.name: run.arm for run in runs}
+    for run in runs:
+        for event in run.events:
+            said.setdefault((event.step, event.text, event.bad), {})[run.arm] = None
+    for mark in more:
+        if mark.run in of:
+            said.setdefault((mark.step, mark.text, mark.bad), {})[of[mark.run]] = None
+    arms = set(of.values()) - {""}
+    return [
+        {"step": step, "text": _whose(list(who), arms) + text, "bad": bad}
+        for (step, text, bad), who in sorted(said.items(), key=lambda item: item[0][0])
+    ]
+
+
+def _whose(who: Sequence[str], arms: set[str]) -> str:
+    if not all(who) or set(who) == arms:
+        return ""
+    return f"{', '.join(who) if len(who) <= NAMED else f'{len(who)} of {len(arms)} runs'}: "
+
+
+def lines(block: Curves, arms: Sequence[str]) -> dict[str, Any]:
+    """The figure of any curves. Series of no arm have the arms' colours in turn where no series is of an arm."""
+    named = list(arms) if any(one.arm in arms for one in block.series) else [one.name for one in block.series]
+    drawn: list[dict[str, Any]] = []
+    for one in block.series:
+        key = one.arm if one.arm in named else one.name
+        colour = named.index(key) if key in named else None
+        run = {"name": one.name, "colour": colour, "x": {block.x: one.x}, "y": {block.y: one.y}}
+        drawn.append(run | ({"low": one.low, "high": one.high} if one.low and one.high else {}))
+    return {
+        "axes": [block.x],
+        "panels": [block.y],
+        "runs": [run for run in drawn if len(run["x"][block.x])],
+        "ticks": list(block.ticks.items()),
+        "line": block.line,
+    }
