@@ -40,12 +40,13 @@ def render(page: ExperimentPage, head: str = "", most: int | None = None) -> str
 def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
     arms = list(page.arms)
     counts = Counter(step.status for step in page.steps)
-    training = figures.training(page.runs, page.phases, arms)
+    made = [each for each in page.sections if isinstance(each, Section)]
+    marks = [mark for each in made for mark in each.marks]
+    training = figures.training(page.runs, page.phases, arms, marks)
     apart = folds.apart(page.steps, page.trust, room.apart)
     folded = folds.fold(page.steps, apart, room.rows)
     paragraphs = _paragraphs(page.question)
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
-    made = [each for each in page.sections if isinstance(each, Section)]
     answer = [*page.answer, *(line for each in made if each.answer for line in (each.answer, *each.more))]
     found = [each for kind in Finding for each in made if each.finding is kind and not each.answer]
     places = _places(page.sections)
