@@ -44,8 +44,8 @@ COLUMNS = (
 
 
 @click.command()
-@click.argument("direction", type=click.Choice(Direction, case_sensitive=False))
 @click.argument("step", shell_complete=complete_output)
+@click.option("--down", is_flag=True, help="What was made from it.")
 @click.option(
     "--kind",
     "kinds",
@@ -64,8 +64,8 @@ COLUMNS = (
 @click.option("--markdown", is_flag=True, help="As a nested list, for an issue or a pull request.")
 @ends
 def command(
-    direction: Direction,
     step: str,
+    down: bool,
     kinds: tuple[str, ...],
     experiment: str | None,
     scale: Scale,
@@ -76,12 +76,12 @@ def command(
     as_json: bool,
     markdown: bool,
 ) -> int:
-    """What STEP was made from (up), or what was made from it (down).
+    """What STEP was made from; with --down, what was made from it.
 
     STEP is op/label, op, label, identity, the path of an output, or the digest of its bytes. Outputs that a rebuild
     replaced are there too, and what was made from the same bytes under another name.
 
-    What was trained on this?  marin lineage down STEP --kind checkpoint
+    What was trained on this?  marin lineage STEP --down --kind checkpoint
     """
     store = existing_store(prefix)
     lineage = read_lineage(store)
@@ -99,7 +99,9 @@ def command(
             resolve_names([step], experiment_in(experiment, scale, settings).steps()), key=lambda each: each.name
         )
         starts = outputs_of(lineage, {each.identity: each.name for each in named})
-    tree = LineageTree(direction, starts, lineage, Annotations(store, lineage, revoked(store)))
+    tree = LineageTree(
+        Direction.DOWN if down else Direction.UP, starts, lineage, Annotations(store, lineage, revoked(store))
+    )
     if as_json:
         described = tree.to_json()
         described["outputs"] = [node for node in described["outputs"] if not kinds or node.get("kind") in kinds]

@@ -238,7 +238,7 @@ def test_a_run_over_the_budget_stops_before_anything_starts(project: Project) ->
     assert "no egress" in marin.on("plan", "--region", "aws/eu-west-1", *far[2:])
     # With a reason it runs, and the reason is kept.
     marin.on("run", *far, "--backend", "inline", "--allow-egress", "the chips are there")
-    told = json.loads(marin("runs", "latest", "--prefix", str(project.store), "--json"))
+    told = json.loads(marin("status", "latest", "--prefix", str(project.store), "--json"))
     [egress] = [event for event in told["events"] if event["event"] == "egress"]
     assert egress["allowed"] == "the chips are there"
     assert {way["from"] for way in egress["routes"]} == {"aws/eu-west-1", "gcp/us-central2"}

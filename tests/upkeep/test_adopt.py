@@ -335,10 +335,10 @@ def test_the_commands_of_trust_work_on_object_stores(remote_prefix: str, tmp_pat
     done = json.loads(marin("adopt", str(folder), *given, "--json", *where))
     pin: Pinned[Blob] = Pinned(at=done["at"], digest=done["digest"], label="pin")
     run(remote_prefix, end=Join(parts=(pin,), label="end"))
-    told = json.loads(marin("lineage", "down", "adopt/x", "--json", *where))
+    told = json.loads(marin("lineage", "adopt/x", "--down", "--json", *where))
     assert [held["step"] for held in told["outputs"]] == ["toy-join/end"]  # the pin holds the same bytes
     assert "nothing is wrong" not in marin("audit", *where)
-    marin("verify", "--bytes", *where)
+    marin("audit", "--every-byte", *where)
     marin("revoke", "adopt/x", "--because", "holds test items", *where)
     assert "toy-join/end" in marin("audit", *where, expect=DRIFT)
     marin("adopt", str(folder), *given, *where, expect=DRIFT)
