@@ -53,7 +53,11 @@ def test_every_name_that_it_installs_is_a_folder_of_the_tree(wheel: Path) -> Non
 
 def test_it_holds_every_file_that_is_no_module(wheel: Path) -> None:
     inside = set(zipfile.ZipFile(wheel).namelist())
-    data = [path for path in (ROOT / "marin").rglob("*") if path.suffix in (".css", ".js", ".html", ".svg", ".j2", ".LICENSE")]
+    data = [
+        path
+        for path in (ROOT / "marin").rglob("*")
+        if path.suffix in (".css", ".js", ".html", ".svg", ".j2", ".LICENSE")
+    ]
     assert any(path.suffix == ".css" for path in data)
     wanted = {str(path.relative_to(ROOT)) for path in data}
     wanted |= {str((FILES / name).relative_to(ROOT)) for name in project_files()}
