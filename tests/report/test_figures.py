@@ -6,16 +6,17 @@ import hashlib
 import math
 import random
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from typing import Any
 
 import pytest
 
-from marin.report.page import figures
+from marin.report.page import figures, render
 from marin.report.page.model import Event
 from marin.report.section import Curves, Mark, Series
 from tests.report import sample
-from tests.report.reading import unpacked
+from tests.report.reading import Reading, unpacked
 
 VENDORED = {
     "dagre-3.1.3.LICENSE": "6a349742a6cb219d5a2fc8d0844f6d89a6efc62e20c664450d884fc7ff2d6015",
@@ -147,3 +148,16 @@ def test_curves_of_a_section_have_bands_ticks_and_a_line() -> None:
     alone = figures.lines(replace(block, series=block.series[1:]), ("Bison",))
     assert [run["colour"] for run in alone["runs"]] == [0]
     assert figures.lines(replace(block, series=()), ())["runs"] == []
+
+
+def test_any_template_may_draw_curves() -> None:
+    block = Curves(title="<dose>", x="dose", y="r", series=[Series(name="a", x=(1, 2), y=(0.5, 0.6))], note="n")
+    template = '{% from "figures.html" import curves with context %}{{ curves(block) }}{{ curves(none) }}'
+    drawn = render._templates().from_string(template).render(  # pyright: ignore[reportPrivateUsage]
+        block=block, none=replace(block, series=()), packed=figures.packed, lines=partial(figures.lines, arms=()),
+    )  # fmt: skip
+    reading = Reading(drawn)
+    assert [run["name"] for data in reading.data for run in data["runs"]] == ["a"]
+    assert drawn.count('<figure class="curves">') == 1
+    assert "<dose>" in reading.text
+    assert "drawn by a script" in reading.text

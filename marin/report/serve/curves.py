@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import CorruptRecord
-from marin.report.page.model import Series, SeriesPlot
+from marin.report.page import figures
 from marin.report.serve.looked import Caution, Looked
 from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
@@ -21,8 +20,6 @@ from marin.training.metrics import METRICS, parse_metrics
 CHECKPOINT = "checkpoint"  # kind of the artifacts that may hold metrics
 MILESTONE = "milestone"  # operator of checkpoints in the middle of a run, whose curve is its beginning
 MOST = 12  # curves in one plot
-WIDE, NARROW = (1120.0, 430.0), (470.0, 330.0)  # CSS pixels
-_drawing = threading.Lock()  # matplotlib's settings are those of the process
 
 
 @dataclass(frozen=True)
@@ -41,31 +38,18 @@ class Training:
 @dataclass(frozen=True)
 class Drawn:
     training: Training
-    series: Series
-    last: str  # the mean over the last part that the running mean covers
+    points: int
+    last: str  # the mean over the last fortieth
     not_finite: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What is to be drawn. x: "step" or "tokens". window: of the running mean, 0 for a fitting one. since: least x."""
-
-    runs: Sequence[str]
-    metric: str
-    x: str
-    log_x: bool
-    log_y: bool
-    window: int
-    since: float
+    colour: int
 
 
 @dataclass(frozen=True)
 class CurvesPage:
     drawn: list[Drawn]
     metrics: list[str]  # that any of them has
-    window: int
-    plots: tuple[str, str]  # SVG, wide and narrow
-    problems: list[str]  # why something chosen is not in the plot
+    figure: dict[str, Any]  # for the script of pages; {} where there is nothing to draw
+    problems: list[str]  # why something chosen is not in it
 
 
 def trainings(looked: Looked) -> list[Training]:
@@ -90,58 +74,51 @@ def _committed(record: Record, warnings: list[Caution]) -> Training:
     return Training(record.identity, record.name, about, started, record.attempt, warnings, is_milestone)
 
 
-def curves_page(looked: Looked, known: Sequence[Training], asked: Asked) -> CurvesPage:
-    chosen = [each for each in known if any(each.identity.startswith(run) for run in asked.runs if run)]
+def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> CurvesPage:
+    """runs: beginnings of identities. Colours go by name: they stay when another training begins."""
+    chosen = [each for each in known if any(each.identity.startswith(run) for run in runs if run)]
     problems = (
         [f"{len(chosen) - MOST} of them are left out: at most {MOST} fit into a plot"] if len(chosen) > MOST else []
     )
     read: list[tuple[Training, list[dict[str, Any]]]] = []
-    for training in chosen[:MOST]:
+    for training in sorted(chosen[:MOST], key=lambda each: each.name):
         try:
             read.append((training, _rows(looked, training)))
         except CorruptRecord as error:
             problems.append(str(error))
-    metrics = list(dict.fromkeys(name for _, rows in read for name in _numbers(rows) if name != asked.x))
-    found: list[tuple[Training, list[float], list[float]]] = []
-    for training, rows in read:
-        if not any(asked.metric in row and asked.x in row for row in rows):
-            problems.append(
-                f"{training.name} has no {asked.metric} by {asked.x}: {', '.join(_numbers(rows)) or 'nothing'}"
-            )
-            continue
-        points = [(_number(row.get(asked.x)), _number(row.get(asked.metric))) for row in rows]
-        points = [(x, y) for x, y in points if math.isfinite(x) and x >= asked.since and (x > 0 or not asked.log_x)]
-        found.append((training, [x for x, _ in points], [y for _, y in points]))
-    window = asked.window or _window(max((len(x) for _, x, _ in found), default=0))
-    drawn = [_drawn(training, x, y, window) for training, x, y in found]
-    return CurvesPage(drawn, metrics, window, _plots([each.series for each in drawn], asked, window), problems)
+    metrics = list(dict.fromkeys(name for _, rows in read for name in _numbers(rows) if name != "step"))
+    found = [(training, [row for row in rows if metric in row and "step" in row]) for training, rows in read]
+    for (training, rows), (_, points) in zip(read, found, strict=True):
+        if not points:
+            problems.append(f"{training.name} has no {metric} by step: {', '.join(_numbers(rows)) or 'nothing'}")
+    found = [(training, points) for training, points in found if points]
+    values = [[_number(row[metric]) for row in points] for _, points in found]
+    drawn = [
+        Drawn(training, len(y), _last(y), sum(not math.isfinite(value) for value in y), colour)
+        for colour, ((training, _), y) in enumerate(zip(found, values, strict=True))
+    ]
+    return CurvesPage(drawn, metrics, _figure(found, values, metric), problems)
 
 
-def _window(longest: int) -> int:
-    from marin.report.page import svg  # matplotlib: a second
+def _figure(
+    found: Sequence[tuple[Training, list[dict[str, Any]]]], values: Sequence[list[float]], metric: str
+) -> dict[str, Any]:
+    if not found:
+        return {}
+    axes = ["step", *(axis for axis in ("tokens",) if all(axis in row for _, rows in found for row in rows))]
+    most = figures.MOST_POINTS // len(found)
+    runs = [
+        figures.curve(
+            training.name, colour, {axis: [_number(row[axis]) for row in rows] for axis in axes}, {metric: y}, most
+        )
+        for colour, ((training, rows), y) in enumerate(zip(found, values, strict=True))
+    ]
+    return {"axes": axes, "panels": [metric], "runs": runs, "is_training": True}
 
-    return svg.window(longest) if longest else 1
 
-
-def _drawn(training: Training, x: list[float], y: list[float], window: int) -> Drawn:
-    tail = [value for value in y[-window:] if math.isfinite(value)]
-    last = f"{sum(tail) / len(tail):.4g}" if tail else "–"
-    bad = sum(not math.isfinite(value) for value in y)
-    return Drawn(training, Series(name=training.name, x=x, y=y), last, bad)
-
-
-def _plots(series: list[Series], asked: Asked, window: int) -> tuple[str, str]:
-    if not any(one.x for one in series):
-        return "", ""
-    from marin.report.page.overlay import overlay_plot
-
-    def draw(title: str, size: tuple[float, float]) -> str:
-        plot = SeriesPlot(title=title, x_label=asked.x, y_label=asked.metric, series=series)
-        scales = {"log_x": asked.log_x, "log_y": asked.log_y}
-        return overlay_plot(plot, window=window, **scales, width=size[0], height=size[1])
-
-    with _drawing:
-        return draw("Curves", WIDE), draw("Curves, narrow", NARROW)
+def _last(values: Sequence[float]) -> str:
+    tail = [value for value in values[-max(len(values) // 40, 1) :] if math.isfinite(value)]
+    return f"{sum(tail) / len(tail):.4g}" if tail else "–"
 
 
 def _rows(looked: Looked, training: Training) -> list[dict[str, Any]]:

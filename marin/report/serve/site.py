@@ -9,9 +9,8 @@ import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from http import HTTPStatus
-from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -20,6 +19,7 @@ from markupsafe import Markup
 
 from marin.errors import BadField, MarinError, UnknownStep
 from marin.report.contents import Contents, contents, contents_of_file
+from marin.report.page import figures
 from marin.report.run_history import run_called, run_names
 from marin.report.serve import curves, dropped, listing, step, texts, tokens
 from marin.report.serve.looked import Freshly, Looked
@@ -36,7 +36,8 @@ PAGE = "marin.report.page"
 # No script runs on these pages, nothing is fetched from elsewhere, no frame holds them.
 CLOSED = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'"
 POLICY = f"{CLOSED}; style-src 'self'; img-src data:; form-action 'self'"
-PLOTS = "; style-src-attr 'unsafe-inline'"  # the lines of a plot
+STEPS = '{"step":"../step/"}'  # where an experiment's page finds its steps
+SCRIPT, JSON = re.compile(r"(?is)<script\b([^>]*)>.*?</script[^>]*>"), re.compile(r"\btype=.application/json\b")
 LARGEST = 64 << 20  # bytes of a file that can only be read whole
 
 
@@ -112,8 +113,8 @@ class Site:
                 looked = self._fresh.look()
                 return self._page("home.html", look=looked, home=listing.home(looked))
             case ["style.css"]:
-                css = "".join(self._templates.get_template(name).render() for name in ("page.css", "serve.css"))
-                return Answer(css.encode(), kind="text/css; charset=utf-8")
+                css = [self._templates.get_template(name).render() for name in ("page.css", "serve.css")]
+                return Answer("".join([css[0], figures.style(), css[1]]).encode(), kind="text/css; charset=utf-8")
             case ["page", name]:
                 return self._experiment_page(name)
             case ["runs"]:
@@ -189,21 +190,12 @@ class Site:
     def _curves(self, query: Query) -> Answer:
         looked = self._fresh.look()
         known = curves.trainings(looked)
-        since = query.text("since")
-        asked = curves.Asked(
-            runs=query.values.get("run", []),
-            metric=query.text("metric") or "loss",
-            x="tokens" if query.text("x") == "tokens" else "step",
-            log_x=query.text("scale_x") == "log",
-            log_y=query.text("scale_y") == "log",
-            window=query.number("window"),
-            since=query.number("since") if since else float("-inf"),
-        )
-        page = curves.curves_page(looked, known, asked)
-        plots = [Markup(plot) for plot in page.plots]
+        metric, runs = query.text("metric") or "loss", query.values.get("run", [])
+        page = curves.curves_page(looked, known, runs, metric)
+        policy = f"{POLICY}; script-src {_digest()}" if page.figure else POLICY
         return self._page(
-            "curves.html", policy=POLICY + PLOTS, look=looked, known=known, asked=asked, page=page, plots=plots,
-            chosen={run[:12] for run in asked.runs},
+            "curves.html", policy=policy, look=looked, known=known, metric=metric, page=page, packed=figures.packed,
+            script=Markup(figures.script()), chosen={run[:12] for run in runs},
         )  # fmt: skip
 
     def _experiment_page(self, name: str) -> Answer:
@@ -217,14 +209,23 @@ class Site:
         page = re.sub(r"<code>([0-9a-f]{12})</code>", lambda code: _linked(code, known), page)
         page = re.sub(r'href="file://[^"]*[-/]([0-9a-f]{12})\.\d+/\.marin/log\.txt"', r'href="../step/\1/log"', page)
         page = page.replace("<header>", '<header><p><a href="../">← the store</a></p>', 1)
-        policy = f"{CLOSED}; form-action 'none'; style-src 'unsafe-inline'; script-src {self._script}"
+        page = _with_own_script(page)
+        policy = f"{CLOSED}; form-action 'none'; style-src 'unsafe-inline'; img-src data:; script-src {_digest()}"
         return Answer(page.encode(), policy=policy)
 
-    @cached_property
-    def _script(self) -> str:
-        """The script of pages, as a source that a policy allows."""
-        script = "\n" + resources.files(PAGE).joinpath("templates/page.js").read_text()
-        return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+@cache
+def _digest() -> str:
+    """The script of pages, as a source that a policy allows."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(figures.script().encode()).digest()).decode()}'"
+
+
+def _with_own_script(page: str) -> str:
+    """Pages of any version hold data that today's script draws, or nothing for it; what else would run is dropped."""
+    page = SCRIPT.sub(lambda found: found[0] if JSON.search(found[1]) else "", page)
+    before, end, after = page.rpartition("</body>")
+    own = f'<script type="application/json" id="marin-store">{STEPS}</script><script>{figures.script()}</script>'
+    return f"{before}{own}{end}{after}" if end else page + own
 
 
 def _wanted(query: Mapping[str, object]) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from marin.report.page import figures
 from marin.store.layout import PAGES
 from marin.store.store import Store
 from tests.report.serve.browsing import Browser, served
-from tests.report.serve.test_views import HOSTILE, STORIES, at
+from tests.report.serve.test_views import HOSTILE, LEARNT, STORIES, at
 from tests.support.project import Project
 from tests.support.toy import run
 
@@ -74,6 +75,26 @@ def test_only_our_script_may_run_and_nothing_tells_others_the_address(browser: B
     assert "referrerpolicy" not in page
 
 
+def test_what_another_version_would_run_is_dropped_and_its_data_stay(browser: Browser, project: Project) -> None:
+    data = '<script type="application/json">[1]</script>'
+    old = f"<html><body><header>{data}<svg><a class=node></a></svg><SCRIPT async>earlier()</script ><script>earlier()</script>"
+    Store(str(project.store)).objects.write(f"{PAGES}/old.html", f"{old}</body></html>".encode())
+    page = browser.get("page/old.html").text
+    assert "earlier()" not in page
+    assert data in page
+    assert "<svg>" in page
+    assert page.count(figures.script()) == 1
+    assert page.endswith("</script></body></html>")
+
+
+@needs_chromium
+def test_curves_are_drawn_by_our_own_script(browser: Browser, project: Project, tmp_path: Path) -> None:
+    run(str(project.store), learnt=LEARNT["learnt-40"])
+    seen = dom(browser, f"curves?run={LEARNT['learnt-40'].identity[:12]}", tmp_path)
+    assert '<div class="uplot' in seen
+    assert "<canvas" in seen
+
+
 @needs_chromium
 def test_hostile_text_stays_text(browser: Browser, tmp_path: Path) -> None:
     for view in ("", "contents?from=62"):
@@ -88,7 +109,7 @@ def test_the_page_of_an_experiment_works_and_a_page_of_anybody_runs_nothing(
     browser: Browser, project: Project, tmp_path: Path
 ) -> None:
     seen = dom(browser, page_of(browser), tmp_path)
-    assert re.search(r'<html[^>]* class="js"', seen), "our own script did not run"
+    assert re.search(r'<html[^>]* class="scripted"', seen), "our own script did not run"
     Store(str(project.store)).objects.write(
         f"{PAGES}/evil.html", f"<html><title>calm</title><header>{HOSTILE}".encode()
     )

@@ -145,7 +145,8 @@ def test_every_link_leads_to_a_page_whose_tags_balance_and_where_nothing_runs(br
         assert len(reply.text) < 1_000_000, path
         if path != "style.css":
             tags = {tag for tag, _ in reply.read.tags}
-            assert not tags & {"script", "img", "iframe", "object"}, path
+            own = {"script"} if "script-src 'sha256-" in reply.headers["Content-Security-Policy"] else set[str]()
+            assert not tags & {"script", "img", "iframe", "object"} - own, path
             assert not any(name.startswith("on") for _, given in reply.read.tags for name in given), path
 
 
@@ -161,7 +162,7 @@ def test_a_store_of_any_kind_is_served(any_prefix: str) -> None:
             (STORIES, "log"),
         ):
             browser.get(at(step, view))
-        assert "<svg" in browser.get(f"curves?run={LEARNT['learnt-40'].identity[:12]}").text
+        assert "figure class" in browser.get(f"curves?run={LEARNT['learnt-40'].identity[:12]}").text
 
 
 class TestTexts:
@@ -317,11 +318,13 @@ class TestCurves:
     def test_several_runs_over_one_another(self, browser: Browser) -> None:
         runs = "&".join(f"run={step.identity[:12]}" for step in LEARNT.values())
         page = browser.get(f"curves?{runs}")
-        assert page.text.count("<svg") == 2  # for wide and narrow windows
+        [drawn] = page.read.data
+        assert [(run["name"], run["colour"], len(run["y"]["loss"])) for run in drawn["runs"]] == [
+            ("toy-learnt/learnt-100", 0, 100), ("toy-learnt/learnt-40", 1, 40),
+        ]  # fmt: skip
+        assert "script-src 'sha256-" in page.headers["Content-Security-Policy"]
         assert [page.read.row(f"toy-learnt/{name}")[1] for name in LEARNT] == ["40", "100"]
-        assert "unsafe-inline" in page.headers["Content-Security-Policy"]
-        assert "<svg" in browser.get(f"curves?{runs}&scale_x=log&scale_y=log&window=9&since=3").text
-        assert "has no loss by tokens" in browser.get(f"curves?{runs}&x=tokens").read.text
+        assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
         assert "has no grace by step: step, loss" in browser.get(f"curves?{runs}&metric=grace").read.text
 
     def test_milestones_stand_below_trainings(self, copy: str) -> None:
@@ -451,7 +454,6 @@ def test_a_step_that_is_at_work_has_failed_or_was_made_a_moment_ago(
         ("run/%2e%2e%2f", 404),
         ("outputs?from=-1", 400),
         ("outputs?from=x", 400),
-        ("curves?window=1e99", 400),
         (f"{'x' * 30_000}", 404),
         ("step/%ff%00", 404),
         ("outputs?q=%ff%00%f0", 200),

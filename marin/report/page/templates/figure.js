@@ -10,6 +10,7 @@ const PRINTED = 690; // CSS pixels of a sheet's text
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colourOf = (run) => variable(run.colour === null ? "--ink" : `--arm${run.colour % 6}`);
+const dashOf = (colour) => DASHES[(colour + Math.floor(colour / 6)) % 6];
 const pale = (hex) => hex + (hex.length === 4 ? "3" : "33");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
 
@@ -170,7 +171,7 @@ class Figure {
       const over = Math.round(WINDOWS[state.over] / run.stride);
       const line = {
         stroke: () => colourOf(run),
-        dash: DASHES[(run.colour ?? 0) % 6],
+        dash: dashOf(run.colour ?? 0),
         points: { show: raw.length < 2 },
       };
       if (isFirst) run.line = over > 1 ? runningMean(run.mean?.[panel] ?? raw, over) : raw;

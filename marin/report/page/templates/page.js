@@ -1,5 +1,5 @@
 "use strict";
-document.documentElement.classList.add("js");
+document.documentElement.classList.add("scripted");
 
 // An element with attributes and what is in it; texts stay texts.
 const make = (name, attributes = {}, ...inside) => {
