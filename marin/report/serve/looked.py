@@ -109,7 +109,9 @@ class Looked:
             found = [str(error)]
         yield from (Caution("damaged", fault) for fault in found[:SHOWN_FAULTS])
         if len(found) > SHOWN_FAULTS:
-            yield Caution("damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin audit --bytes` lists them")
+            yield Caution(
+                "damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin audit --bytes` lists them"
+            )
 
 
 class Freshly:
