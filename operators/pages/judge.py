@@ -28,8 +28,11 @@ def section(step: Judge, output: Directory, page: Page) -> Section:
     return Section(
         title="Verdict",
         answer=first,
-        more=[*more, *(each["disagreement"] for each in found.values() if each["disagreement"])],
-        doubts=[report["noise_floor"], report["note"]],
+        more=more,
+        doubts=[
+            *(each["disagreement"] for each in found.values() if each["disagreement"]),
+            *([report["note"]] if report["seeds"] == 1 else []),
+        ],
         next=needs,
         blocks=[_verdicts(report), _metrics(report)],
     )
@@ -102,7 +105,7 @@ def _metrics(report: dict[str, Any]) -> Table:
             ),
         ],
         rows=rows,
-        note=report["note"],
+        note=f"{report['note']} {report['noise_floor']}",
     )
 
 
