@@ -67,7 +67,7 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
             added = sorted(source_name(source) for source in mixed.weights.keys() - previous.keys())
             events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
         previous = mixed.weights
-    # What it changed where it was resumed. What it changed against another run stands in the table of what runs differ in.
+    # What it changed where it was resumed; against another run, the table of what runs differ in says it.
     for row in rows[1:]:
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
