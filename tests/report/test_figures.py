@@ -152,9 +152,9 @@ def test_curves_of_a_section_have_bands_ticks_and_a_line() -> None:
 
 def test_any_template_may_draw_curves() -> None:
     block = Curves(title="<dose>", x="dose", y="r", series=[Series(name="a", x=(1, 2), y=(0.5, 0.6))], note="n")
-    template = '{% from "figures.html" import curves with context %}{{ curves(block) }}{{ curves(none) }}'
+    template = '{% from "figures.html" import curves with context %}{{ curves(block) }}{{ curves(empty) }}'
     drawn = render._templates().from_string(template).render(  # pyright: ignore[reportPrivateUsage]
-        block=block, none=replace(block, series=()), packed=figures.packed, lines=partial(figures.lines, arms=()),
+        block=block, empty=replace(block, series=()), packed=figures.packed, lines=partial(figures.lines, arms=()),
     )  # fmt: skip
     reading = Reading(drawn)
     assert [run["name"] for data in reading.data for run in data["runs"]] == ["a"]
