@@ -32,7 +32,7 @@ from marin.store.store import Store
 
 if TYPE_CHECKING:
     from marin.plan.plan import Plan
-    from marin.report.audit import Audit, Claim, Result
+    from marin.report.audit import Audit, Result
     from marin.report.audit_bytes import Compared
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
@@ -123,9 +123,6 @@ def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) ->
 def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
     from marin.report.audit_bytes import named
 
-    def described(claim: Claim) -> dict[str, Any]:
-        return {"grade": claim.grade.value, "subject": claim.subject, "text": claim.text}
-
     return {
         "outputs": len(audit.scope),
         "results": [
@@ -134,13 +131,13 @@ def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
                 "step": result.step,
                 "identity": result.identity,
                 "rests_on": len(result.rests_on),
-                "claims": [described(claim) for claim in audit.about(result)],
+                "claims": audit.about(result),
             }
             for result in audit.results
         ],
         "claims": [
             {
-                **described(claim),
+                **vars(claim),
                 "steps": audit.names(claim),
                 "outputs": [output._asdict() for output in outputs],
             }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sized
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -251,14 +250,14 @@ def _as_json(found: Contamination, suites: Mapping[str, Suite], every: int, not_
                 name: {"documents": items.texts, "items": sorted(items.items), "forms": items.forms, "ways": items.ways}
                 for name, items in searched.suites.items()
             },
-            "passages": [asdict(passage) for passage in searched.passages],
+            "passages": searched.passages,
         }
 
     return {
         "suites": {
             name: {
                 "items": len(suite.index.items),
-                "too_short": list(suite.index.unindexed),
+                "too_short": suite.index.unindexed,
                 "planted": suite.control.planted,
                 "planted_found": suite.control.found,
             }

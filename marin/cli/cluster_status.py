@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -36,8 +35,8 @@ def command(address: str, as_json: bool) -> int:
             {
                 "address": dashboard.named.address,
                 "dashboard": dashboard.url,
-                "nodes": [dataclasses.asdict(node) for node in nodes],
-                "tasks": [dataclasses.asdict(task) for task in tasks],
+                "nodes": nodes,
+                "tasks": tasks,
                 "jobs": [job.name for job in jobs],
             }
         )

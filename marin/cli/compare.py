@@ -198,7 +198,7 @@ def _as_json(
                 "about": each.about,
                 "scores": [record.identity for record in each.scores],
                 "checkpoints": [record.identity for record in each.checkpoints],
-                "read": dict(each.side.read),
+                "read": each.side.read,
             }
             for each in compared
         ],
@@ -207,5 +207,5 @@ def _as_json(
             {"task": task, "prompt": prompt, "texts": {name: sample.text for name, sample in written.items()}}
             for (task, prompt), written in samples.items()
         ],
-        "parameters": {name: [vars(each) for each in found] for name, found in changes.items()},
+        "parameters": changes,
     }

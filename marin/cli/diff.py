@@ -143,12 +143,12 @@ def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[st
         stored[name] = {
             "committed": len(left.committed),
             "to_run": [step.identity for step in left.missing],
-            "training": left.training.to_json(),
+            "training": left.training,
         }
-    training = {name: training_sum(side.steps).to_json() for name, side in sides.items()}
+    training = {name: training_sum(side.steps) for name, side in sides.items()}
     return {
         "same": difference.is_empty,
-        "counts": dict(sorted(Counter(str(step.fate) for step in difference.steps).items())),
+        "counts": dict(sorted(Counter(step.fate for step in difference.steps).items())),
         "results": {name: side.results for name, side in sides.items()},
         "steps": [_step_json(step) for step in difference.steps],
         "code": [
@@ -160,7 +160,7 @@ def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[st
             }
             for change in difference.code
         ],
-        "training": {**training, "anew": training_sum(trained_anew(difference)).to_json()},
+        "training": {**training, "anew": training_sum(trained_anew(difference))},
         "store": stored if store else None,
     }
 
@@ -172,7 +172,7 @@ def _step_json(step: StepDifference) -> dict[str, Any]:
         "was": step.renamed,
         "before": step.old.identity if step.old else None,
         "after": step.new.identity if step.new else None,
-        "changes": [vars(change) for change in step.changes],
-        "mixtures": [vars(change) for change in step.mixtures],
-        "execution": [vars(change) for change in step.execution_changes],
+        "changes": step.changes,
+        "mixtures": step.mixtures,
+        "execution": step.execution_changes,
     }

@@ -42,6 +42,7 @@ HEADINGS = {
     GarbageKind.WORK: ("step's work in progress", "steps' work in progress"),
     GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
+SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "folders", "objects")  # of a piece, by --json
 COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Column())
 
 
@@ -253,15 +254,8 @@ def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[s
         "files": sum(piece.files for piece in found.goes),
         "goes": [
             {
-                "kind": piece.kind,
-                "name": piece.name,
-                "identities": piece.identities,
-                "why": piece.why,
-                "bytes": piece.bytes,
-                "files": piece.files,
+                **{name: getattr(piece, name) for name in SHOWN},
                 "since": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(piece.since)) if piece.since else None,
-                "folders": piece.folders,
-                "objects": piece.objects,
                 "gone": piece.key in gone,
             }
             for piece in found.goes

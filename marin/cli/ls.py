@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import Any
 
 import click
-from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
+from marin.report.lineage_tree import described
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.store.collector import paused
@@ -100,24 +100,8 @@ def _matching(pattern: str, records: list[Record], inventory: Inventory) -> list
 
 
 def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any]:
-    fields = {
-        "step": record.name,
-        "identity": record.identity,
-        "op": record.op,
-        "label": record.label,
-        "version": record.version,
-        "kind": record.kind,
-        "facts": record.facts,
-        "files": record.files,
-        "bytes": record.bytes,
-        "root": record.root,
-        "alias_of": record.alias_of,
-        "output": f"{inventory.store.prefix}/{record.attempt}",
-        **asdict(record.provenance),
-    }
-    if files:
-        fields["manifest"] = [asdict(entry) for entry in inventory.store.manifest(record)]
-    return fields
+    fields = {**described(record), "output": f"{inventory.store.prefix}/{record.attempt}"}
+    return {**fields, "manifest": inventory.store.manifest(record)} if files else fields
 
 
 @paused()

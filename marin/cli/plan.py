@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from marin.cli.options import (
 )
 from marin.cli.priced import PricedPlan
 from marin.plan.cost.egress import Allowance, Regions
-from marin.plan.cost.plan_cost import StepCost, by_operator, in_all
+from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
 from marin.plan.cost.sizes import declared_sizes, expected_sizes
 from marin.plan.plan import Plan, resolve_names
 from marin.report.table import open_console, say
@@ -82,7 +82,7 @@ def command(
     regions = Regions(plan.store.prefix, region, store_region)
     priced = PricedPlan(plan, regions, Allowance(stated=egress_budget, because=allow_egress))
     if as_json:
-        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(plan, priced.costs)})
+        echo_json({"experiment": Path(experiment).stem, "scale": scale, **described(plan, priced.costs)})
     else:
         priced.show(open_console(), every=every_step)
     return priced.would_run()
@@ -117,8 +117,8 @@ def _show_phases(
         sizes = declared_sizes(read)
     phases = phases_of(read, sizes)
     if as_json:
-        shown = [{name: held for name, held in asdict(phase).items() if data or name != "draws"} for phase in phases]
-        echo_json({"scale": scale.value, "phases": shown})
+        shown = phases if data else [replace(phase, draws=None) for phase in phases]
+        echo_json({"scale": scale, "phases": shown})
     else:
         console = open_console()
         say(console, f"{experiment} · {scale.value}: {counted(len(phases), 'training')}", "bold")
@@ -132,31 +132,36 @@ def _show_phases(
 
 
 def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
-    """The whole plan as JSON-able data: every step with its reason, drift, notes and cost."""
+    """The whole plan: every step with its reason, drift, notes and cost."""
     cost_of = {cost.decision.step: cost for cost in costs}
+    steps: list[dict[str, Any]] = []
+    for decision in plan.decisions:
+        step, record, alias = decision.step, decision.record, decision.alias_target
+        about = {name: getattr(decision, name) for name in ("action", "reason", "drift", "notes", "trust")}
+        cost = cost_of.get(step)
+        more = {
+            "same_as": alias and alias.identity,
+            "inputs": [dependency.identity for dependency in step.dependencies],
+            "output": record and record.attempt,
+            "bytes": record and record.bytes,
+            "cost": cost and {**_moved(cost), "training": cost.training},
+        }
+        steps.append({"step": step.name, "identity": step.identity, **about, **more})
     return {
         "issue": plan.experiment.issue,
         "set": plan.experiment.all_changes(),
         "store": plan.store.prefix,
         "costs": {
-            **in_all(plan, costs).to_json(),
-            "operators": {op: cost.to_json() for op, cost in by_operator(plan, costs).items()},
+            **_summed(in_all(plan, costs)),
+            "operators": {op: _summed(cost) for op, cost in by_operator(plan, costs).items()},
         },
-        "steps": [
-            {
-                "step": decision.step.name,
-                "identity": decision.step.identity,
-                "action": decision.action,
-                "reason": decision.reason,
-                "drift": list(decision.drift),
-                "notes": list(decision.notes),
-                "trust": decision.trust,
-                "same_as": decision.alias_target.identity if decision.alias_target else None,
-                "inputs": [dependency.identity for dependency in decision.step.dependencies],
-                "output": decision.record.attempt if decision.record else None,
-                "bytes": decision.record.bytes if decision.record else None,
-                "cost": cost_of[decision.step].to_json() if decision.step in cost_of else None,
-            }
-            for decision in plan.decisions
-        ],
+        "steps": steps,
     }
+
+
+def _summed(cost: Sum) -> dict[str, Any]:
+    return {"actions": cost.actions, **_moved(cost), "training": cost.work, "chip_hours": cost.chip_hours}
+
+
+def _moved(cost: StepCost | Sum) -> dict[str, Any]:
+    return {"reads": cost.reads, "writes": cost.writes, "egress": cost.egress and cost.egress.to_json()}

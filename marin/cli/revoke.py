@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-from msgspec.structs import asdict
 from rich.console import Console
 
 from marin.cli.completions import complete_output
@@ -68,12 +65,11 @@ def command(
             made_from_it = "checkpoints" if each.kind == "checkpoint" else "other outputs made from it"
             groups["the same bytes" if bad.is_revoked else made_from_it].append(each)
     if as_json:
-        instead_json = asdict(entry.replacement) if entry.replacement is not None else None
         echo_json(
             {
                 "dry_run": dry_run,
-                "revocation": {**asdict(entry), "replacement": instead_json},
-                **{title.replace(" ", "_"): [_as_json(each) for each in group] for title, group in groups.items()},
+                "revocation": entry,
+                **{title.replace(" ", "_"): list(map(described, group)) for title, group in groups.items()},
                 "unreadable": lineage.unreadable,
                 "pages": pages,
             }
@@ -105,10 +101,6 @@ def _check_replacement(lineage: Lineage, record: Record, instead: Record, revoca
     if (bad := Taint(lineage, revocations).of(output_of(instead))) is not None:
         why = "holds revoked bytes itself" if bad.is_revoked else bad.way
         raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
-
-
-def _as_json(record: Record) -> dict[str, Any]:
-    return {"step": record.name, "identity": record.identity, "root": record.root, **described(record)}
 
 
 def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]], *, back: bool, dry_run: bool) -> None:

@@ -86,7 +86,7 @@ def command(
         store = open_store(prefix)
         steps = statuses(store, experiment_in(name, scale, settings).steps())
         if as_json:
-            echo_json([step.to_json() for step in steps])
+            echo_json(steps)
             return Exit.OK
         print_table(console, COLUMNS, _rows(steps, every_step))
         counts = {standing: sum(step.status is standing for step in steps) for standing in Standing}
@@ -99,13 +99,14 @@ def command(
     if name is not None:
         run = run_called(store, name)
         if as_json:
-            echo_json({**run.to_json(), "events": run.events})
+            echo_json(run)
         else:
             print_events(console, run)
         return Exit.OK
     steps, runs = store_statuses(store), past_runs(store, run_names(store)[-count:])
     if as_json:
-        echo_json({"steps": [step.to_json() for step in steps], "runs": [run.to_json() for run in runs]})
+        shown = [{name: value for name, value in vars(run).items() if name != "events"} for run in runs]
+        echo_json({"steps": steps, "runs": shown})
         return Exit.OK
     steps.sort(key=lambda step: list(Standing).index(step.status))
     print_table(console, COLUMNS, [_row(step, step.identity[:12]) for step in steps])
@@ -123,8 +124,7 @@ def _show_health(training: str, prefix: str, *, latest: bool, as_json: bool) -> 
     metrics = metrics_of(training, prefix, latest=latest)
     found = metrics.findings()
     if as_json:
-        echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows),
-                   "findings": [each.as_json() for each in found]})  # fmt: skip
+        echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
     else:
         print_health(open_console(), metrics, found)
     return Exit.ILL if any(each.ill for each in found) else Exit.OK

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from importlib import metadata
-from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.stored import stored_code
@@ -56,7 +55,8 @@ class Grade(StrEnum):
     KNOWN = "good to know"
 
 
-class Claim(NamedTuple):
+@dataclass(frozen=True)
+class Claim:
     """One thing that is to be known, of however many outputs."""
 
     grade: Grade

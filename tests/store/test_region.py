@@ -103,7 +103,7 @@ def test_inputs_and_outputs_cross_where_the_step_is_not_where_the_store_is(tmp_p
     assert moved(new, regions(new, None)) == {"toy-write/a": None, "toy-join/join": None}, "nobody says where"
     sums = in_all(plan, plan_costs(plan, regions(plan, CENTRAL)))
     assert sums.egress is not None
-    assert sums.to_json()["egress"]["bytes"] == 10
+    assert sums.egress.amount.bytes == 10
 
 
 def test_what_nobody_can_know_yet_is_said_and_not_counted(tmp_path: Path) -> None:
