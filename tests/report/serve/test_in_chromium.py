@@ -38,7 +38,7 @@ QUIET = (
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("chromium") / "project")
     project.run()
-    run(str(project.store), end=STORIES)
+    run(str(project.store), end=STORIES, learnt=LEARNT["learnt-40"])
     return project
 
 
@@ -88,8 +88,7 @@ def test_what_another_version_would_run_is_dropped_and_its_data_stay(browser: Br
 
 
 @needs_chromium
-def test_curves_are_drawn_by_our_own_script(browser: Browser, project: Project, tmp_path: Path) -> None:
-    run(str(project.store), learnt=LEARNT["learnt-40"])
+def test_curves_are_drawn_by_our_own_script(browser: Browser, tmp_path: Path) -> None:
     seen = dom(browser, f"curves?run={LEARNT['learnt-40'].identity[:12]}", tmp_path)
     assert '<div class="uplot' in seen
     assert "<canvas" in seen
