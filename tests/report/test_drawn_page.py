@@ -239,8 +239,8 @@ def test_one_look_says_what_was_asked_what_came_out_and_what_it_cost(whole: str)
         "Bison saw the test items in OLMES form.",  # found stands before inconclusive
         "Linear batches are visibly correlated.",
         "GSM-style test, 512",
-        shuffle.verdict,
         contamination.verdict,
+        shuffle.verdict,
     ]
     order += ["Shares in which the arms differ", "Graph", "python experiments/exp1529_mantis.py"]
     text = " ".join(Reading(whole).text.split())

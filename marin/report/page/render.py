@@ -49,7 +49,9 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
     answer = [*page.answer, *(line for each in made if each.answer for line in (each.answer, *each.more))]
     found = [each for kind in Finding for each in made if each.finding is kind and not each.answer]
-    places = _places(page.sections)
+    first = [each for each in page.sections if isinstance(each, Trouble) or each.answer]
+    others = [*found, *(each for each in made if not each.answer and each.finding is None)]
+    place = _places([*first, *others])
     doubts = _doubts(page, made, found)
     same_inputs = folds.first_with_inputs(page.steps)
     return (
@@ -69,16 +71,16 @@ def _rendered(page: ExperimentPage, head: str, room: Room) -> str:
             found=found,
             cost=_cost(page),
             next_steps=[*(line for each in made for line in each.next), *page.next_steps],
-            first=[each for each in page.sections if isinstance(each, Trouble) or each.answer],
-            others=[each for each in made if not each.answer],
-            place={id(each): places[at] for at, each in enumerate(page.sections)},
+            first=first,
+            others=others,
+            place=place,
             id=id,
             families=list(dict.fromkeys(name for each in page.strips for name, _ in each.parts)),
             drawn=drawn_table,
             image=image_source,
             kind_of=_kind_of,
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
-            contents=_contents(page, places, bool(training) or bool(page.trainings)),
+            contents=_contents(page, place, first, others, training=bool(training or page.trainings)),
             failed=counts[Status.FAILED],
             errors=folds.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
@@ -161,9 +163,12 @@ def _arm_class(arm: str, arms: Sequence[str]) -> str:
 
 
 def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
-    """By where it stands among the sections, the id of a section's heading: its name, as far as it has one alone."""
+    """The id of each section's heading: its name, as far as it has one alone."""
     names = [slug(each.title.partition(":")[0].lower()) if isinstance(each, Section) else "" for each in sections]
-    return {at: f"about-{name}{f'-{at}' if name in names[:at] else ''}" for at, name in enumerate(names)}
+    return {
+        id(each): f"about-{name}{f'-{at}' if name in names[:at] else ''}"
+        for at, (each, name) in enumerate(zip(sections, names, strict=True))
+    }
 
 
 def _first_sentence(text: str) -> str:
@@ -205,20 +210,23 @@ def _tail(path: str) -> str:
     return path.rpartition("-")[2].rpartition("/")[2].removesuffix(".0001")
 
 
-def _contents(page: ExperimentPage, places: dict[int, str], training: bool) -> list[tuple[str, str]]:
-    def named(first: bool) -> list[tuple[str, str, bool]]:
-        return [
-            (places[at], each.title.partition(":")[0], True)
-            for at, each in enumerate(page.sections)
-            if isinstance(each, Section) and bool(each.answer) is first
-        ]
+def _contents(
+    page: ExperimentPage,
+    place: dict[int, str],
+    first: Sequence[Section | Trouble],
+    others: Sequence[Section],
+    *,
+    training: bool,
+) -> list[tuple[str, str]]:
+    def named(sections: Sequence[Section | Trouble]) -> list[tuple[str, str, bool]]:
+        return [(place[id(each)], each.title.partition(":")[0], True) for each in sections if isinstance(each, Section)]
 
     entries = [
         ("failures", "Failures", any(step.status is Status.FAILED for step in page.steps)),
         ("answer", "Answer", True),
-        *named(True),
+        *named(first),
         ("training", "Training", training),
-        *named(False),
+        *named(others),
         ("mixtures", "Mixtures", bool(page.mixtures)),
         ("graph", "Graph", bool(page.steps)),
         ("steps", "Steps", bool(page.steps)),
