@@ -131,11 +131,11 @@ def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
 
 
 def _tag(found: dict[str, Any], higher_is_better: bool) -> Tag:
+    better = (found["value"] > 0) is higher_is_better
+    text = ("▲ better" if better else "▼ worse") if found["shown"] else "no difference shown"
     if found["contaminated"]:
-        return Tag("not comparable*", Tone.OPEN)
-    if not found["shown"]:
-        return Tag("no difference shown")
-    return Tag("▲ better", Tone.GOOD) if (found["value"] > 0) is higher_is_better else Tag("▼ worse", Tone.BAD)
+        return Tag(f"{text}*", Tone.OPEN)
+    return Tag(text, Tone.PLAIN if not found["shown"] else Tone.GOOD if better else Tone.BAD)
 
 
 def _published(report: dict[str, Any]) -> Iterator[Block]:

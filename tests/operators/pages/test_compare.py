@@ -50,7 +50,7 @@ def test_what_was_trained_on_stands_with_a_star_and_wins_no_row(tmp_path: Path) 
     row = Reading(page).row("bpb/web")
     assert [cell.endswith("*") for cell in row[1:3]] == [False, True]  # new, old
     assert row[3].startswith("−0.0")
-    assert row[4] == "not comparable*"
+    assert row[4] == "▲ better*"
     assert 'class="number bold"' not in page
     assert "* At web, old was trained on its test items" in page
 

@@ -87,6 +87,10 @@ def test_what_another_version_would_run_is_dropped_and_its_data_stay(browser: Br
     assert page.endswith("</script></body></html>")
 
 
+def test_the_home_says_what_each_experiment_answers(browser: Browser) -> None:
+    assert "rehearsal: 1 result; no report compares it with another." in browser.get().read.text
+
+
 @needs_chromium
 def test_curves_are_drawn_by_our_own_script(browser: Browser, tmp_path: Path) -> None:
     seen = dom(browser, f"curves?run={LEARNT['learnt-40'].identity[:12]}", tmp_path)
