@@ -22,7 +22,7 @@ from marin.cli.options import (
     plan_of,
     scale_option,
 )
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
-COLUMNS = (Column(heading="result"), Column(heading="made by"), Column(heading="verdict"))
+COLUMNS = columns_of("result | made by | verdict")
 STYLES = ("red", "yellow", "cyan")  # of grades, worst first
 
 
@@ -171,7 +171,7 @@ def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
             names = audit.names(claim)
             text = Text.assemble(claim.text, (f"  {listed(names, NAMED)}" if names else "", "dim"))
             rows.append([Text(claim.subject, style=style), str(len(names) or ""), text])
-        print_table(console, (Column(), Column(right=True), Column()), rows)
+        print_table(console, columns_of("| > |"), rows)
         if len(claims) > CLAIMS:
             say(console, f"and {len(claims) - CLAIMS} more: --json", "dim")
     if not audit.claims:

@@ -16,7 +16,7 @@ from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends, existing_store, experiment_in
 from marin.errors import BadField
-from marin.report.table import Column, byte_bar, open_console, print_table, say
+from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.report.typed import marin
 from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
@@ -43,7 +43,7 @@ HEADINGS = {
     GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
 SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "folders", "objects")  # of a piece, by --json
-COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Column())
+COLUMNS = columns_of("|  ?2 | > |  ?1 |")
 
 
 @click.command()
@@ -219,7 +219,7 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
         say(console, line, "yellow")
     say(console, f"stays: {counted(sum(found.stays.values()), 'output')}, {write_bytes(found.bytes)}")
     reasons = [[f"  {count}", reason] for reason, count in found.stays.most_common()]
-    print_table(console, (Column(right=True), Column()), reasons)
+    print_table(console, columns_of("> |"), reasons)
     frees = f"frees {_amount(found.goes)}" if found.goes else "nothing to free"
     say(console, f"{frees} — store {prefix}", "bold")
 

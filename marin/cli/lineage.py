@@ -24,7 +24,7 @@ from marin.cli.options import (
 from marin.errors import BadField
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
 from marin.store.lineage import output_of, read_lineage
@@ -32,15 +32,7 @@ from marin.store.lookup import hint, outputs_named, outputs_of
 from marin.store.revocation import revoked
 
 DEPTH = 12  # levels; what is deeper is counted, and --json has it all
-COLUMNS = (
-    Column(heading="output"),
-    Column(heading="identity"),
-    Column(heading="made"),
-    Column(heading="by"),
-    Column(heading="experiment", spare=2),
-    Column(heading="holds", spare=1),
-    Column(heading="trust"),
-)
+COLUMNS = columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust")
 
 
 @click.command()

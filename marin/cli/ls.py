@@ -15,7 +15,7 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
 from marin.report.lineage_tree import described
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.store.collector import paused
 from marin.store.inventory import Inventory, read_inventory
@@ -36,16 +36,7 @@ KEYS: dict[Order, Callable[[Record], Any]] = {
     Order.NAME: lambda record: (record.name, record.provenance.started),
     Order.SIZE: lambda record: record.bytes,
 }
-COLUMNS = (
-    Column(heading="output"),
-    Column(heading="identity"),
-    Column(heading="kind", spare=4),
-    Column(heading="size", right=True),
-    Column(heading="made", spare=1),
-    Column(heading="by", spare=5),
-    Column(heading="experiment", spare=3),
-    Column(heading="holds", spare=2),
-)
+COLUMNS = columns_of("output | identity | kind ?4 | >size | made ?1 | by ?5 | experiment ?3 | holds ?2")
 
 
 @click.command()
@@ -111,7 +102,7 @@ def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
         for record in found:
             say(console, f"{record.name}  {record.identity[:12]}", "bold")
             say(console, f"{prefix}/{record.attempt}", "dim")
-            print_table(console, (Column(right=True), Column()), _files(inventory, record))
+            print_table(console, columns_of("> |"), _files(inventory, record))
     else:
         print_table(console, COLUMNS, [_row(record) for record in found])
     for identity, message in inventory.damage.items():

@@ -10,7 +10,7 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store
 from marin.errors import BadField, StoreError
 from marin.report.lineage_tree import described
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.store.lineage import Lineage, output_of, read_lineage
 from marin.store.lookup import bytes_named
 from marin.store.record import Record
@@ -18,14 +18,7 @@ from marin.store.revocation import Revocation, Revocations, entry_of, revoke, re
 from marin.store.store import Store
 from marin.store.trust import Taint
 
-COLUMNS = (
-    Column(heading="output"),
-    Column(heading="identity"),
-    Column(heading="made"),
-    Column(heading="by"),
-    Column(heading="experiment"),
-    Column(heading="directory", spare=1),
-)
+COLUMNS = columns_of("output | identity | made | by | experiment | directory ?1")
 
 
 @click.command()

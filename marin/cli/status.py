@@ -28,7 +28,7 @@ from marin.report.health import metrics_of, print_health
 from marin.report.run_history import RECENT, Outcome, past_runs, run_called, run_names
 from marin.report.runs_table import print_events, print_runs
 from marin.report.status import Standing, StepStatus, statuses, store_statuses
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.store import Store, open_store
 
@@ -43,7 +43,7 @@ STYLES = {
     Standing.ABSENT: "dim",
 }
 FOLD_FROM = 4
-COLUMNS = (Column(), Column(heading="step"), Column(heading="identity", spare=1), Column(heading="detail"))
+COLUMNS = columns_of("| step | identity ?1 | detail")
 
 
 @click.command()

@@ -8,30 +8,15 @@ from rich.console import Console
 
 from marin.data.draw_table import DrawRow
 from marin.report.phases import Phase, drawn, lines_of, shares_over
-from marin.report.table import Column, print_table, say
+from marin.report.table import columns_of, print_table, say
 from marin.store.numbers import counted, write_count
 
 NAMED = 4  # sources of a mixture; --json has all
 DRAWN = 6  # sources of a mixture
 WIDEST, LABEL = 72, 44  # of a drawn line; beside it
-COLUMNS = (
-    Column(heading="training"),
-    Column(heading="steps", right=True),
-    Column(heading="tokens", right=True),
-    Column(heading="learning rate"),
-    Column(heading="batch", right=True),
-    Column(heading="machines"),
-)
+COLUMNS = columns_of("training | >steps | >tokens | learning rate | >batch | machines")
 
-DRAWS = (
-    Column(heading="source"),
-    Column(heading="share", right=True),
-    Column(heading="available", right=True),
-    Column(heading="drawn", right=True),
-    Column(heading="epochs", right=True),
-    Column(heading="epochs by then", right=True),
-    Column(heading="in a block", right=True),
-)
+DRAWS = columns_of("source | >share | >available | >drawn | >epochs | >epochs by then | >in a block")
 
 
 def print_phases(console: Console, phases: list[Phase]) -> None:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from marin.report.run_history import Outcome, PastRun
-from marin.report.table import Column, print_table, say
+from marin.report.table import columns_of, print_table, say
 
 OUTCOMES = {
     Outcome.DONE: "green",
@@ -25,16 +25,8 @@ STATUSES = {  # of steps
     "stopped": "yellow",
     "held": "yellow",
 }
-COLUMNS = (
-    Column(heading="run"),
-    Column(heading="scale", spare=4),
-    Column(heading="began", spare=1),
-    Column(heading="by", spare=2),
-    Column(heading="outcome"),
-    Column(heading="seconds", right=True, spare=3),
-    Column(heading="steps"),
-)
-EVENTS = (Column(), Column(), Column(heading="step"), Column(heading="seconds", right=True, spare=1), Column())
+COLUMNS = columns_of("run | scale ?4 | began ?1 | by ?2 | outcome | >seconds ?3 | steps")
+EVENTS = columns_of("|  | step | >seconds ?1 |")
 
 
 def print_runs(console: Console, runs: list[PastRun]) -> None:
