@@ -1,6 +1,7 @@
 """Imports point one way, files stay short, and importing an experiment is light and pure."""
 
 import ast
+import re
 import subprocess
 import sys
 import textwrap
@@ -164,6 +165,18 @@ def test_the_top_level_fits_on_a_hand_and_each_package_says_what_it_is() -> None
     assert len(entries) <= 15
     packages = [name for name, path in MODULES.items() if path.name == "__init__.py"]
     assert [name for name in packages if not ast.get_docstring(parsed(name))] == []
+
+
+def test_pages_name_no_operator() -> None:
+    """Operators bring their own sections; see marin.report.section."""
+    found = re.compile(r'class \w+\([^)]*\bop="([^"]+)"')
+    operators = {name for module in MODULES if module.startswith("operators.")
+                 for name in found.findall(MODULES[module].read_text())}  # fmt: skip
+    pages = [module for module in MODULES if module.startswith(("marin.report.page.", "marin.report.serve."))]
+    named = {(module, node.value) for module in pages for node in ast.walk(parsed(module))
+             if isinstance(node, ast.Constant) and node.value in operators}  # fmt: skip
+    assert "judge" in operators
+    assert named == set()
 
 
 def test_files_are_short_enough_to_read() -> None:

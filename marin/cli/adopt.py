@@ -6,13 +6,13 @@ import json
 from typing import Any, cast
 
 import click
-from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.errors import BadField
+from marin.report.lineage_tree import described
 from marin.report.table import open_console, say
 from marin.report.terminal import describe_facts
 from marin.store.numbers import counted, write_bytes
@@ -52,17 +52,9 @@ def command(source: str, kind: str, label: str, because: str, facts: str, prefix
         echo_json(
             {
                 "new": adopted.new,
-                "at": record.attempt,
-                "digest": record.root,
                 "pin": adopted.pin,
-                "step": record.name,
-                "identity": record.identity,
-                "kind": record.kind,
-                "facts": record.facts,
-                "files": record.files,
-                "bytes": record.bytes,
                 "source": adopted.source,
-                **asdict(made),
+                **described(record),
             }
         )
         return Exit.OK

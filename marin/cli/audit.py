@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from marin.cli.completions import complete_path
+from marin.cli.completions import complete_file_or_output
 from marin.cli.exits import Exit
 from marin.cli.options import (
     JSON,
@@ -21,21 +22,32 @@ from marin.cli.options import (
     plan_of,
     scale_option,
 )
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.scale import Scale
+from marin.store.files.verify import Check
+from marin.store.inventory import read_inventory
+from marin.store.lookup import outputs_called, unknown
 from marin.store.numbers import counted, listed
+from marin.store.store import Store
 
 if TYPE_CHECKING:
-    from marin.report.audit import Audit, Claim, Result
+    from marin.plan.plan import Plan
+    from marin.report.audit import Audit, Result
+    from marin.report.audit_bytes import Compared
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
-COLUMNS = (Column(heading="result"), Column(heading="made by"), Column(heading="verdict"))
+COLUMNS = columns_of("result | made by | verdict")
 STYLES = ("red", "yellow", "cyan")  # of grades, worst first
 
 
 @click.command()
-@click.argument("experiments", nargs=-1, metavar="[EXPERIMENT]...", shell_complete=complete_path)
+@click.argument("names", nargs=-1, metavar="[EXPERIMENT|STEP]...", shell_complete=complete_file_or_output)
+@click.option("--bytes", "check", type=Check, flag_value=Check.CHECKSUMS, help="Compare files with their manifests.")
+@click.option("--sizes-only", "check", type=Check, flag_value=Check.SIZES, help="So, names and sizes only.")
+@click.option(
+    "--every-byte", "check", type=Check, flag_value=Check.BYTES, help="So, also where the store has checksums."
+)
 @click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="Verified within so many.")
 @scale_option()
 @PREFIX
@@ -43,31 +55,73 @@ STYLES = ("red", "yellow", "cyan")  # of grades, worst first
 @JSON
 @ends
 def command(
-    experiments: tuple[str, ...], days: int, scale: Scale, prefix: str, settings: tuple[str, ...], as_json: bool
+    names: tuple[str, ...],
+    check: Check | None,
+    days: int,
+    scale: Scale,
+    prefix: str,
+    settings: tuple[str, ...],
+    as_json: bool,
 ) -> int:
     """One page for whoever is to rely on results: what is wrong, what is doubtful, what somebody decided.
 
-    Of the results of EXPERIMENT and of all that they were made from, or of everything in the store. Reads only.
-    Exit code 3 if something is not to be trusted.
+    Of the results of EXPERIMENT, or of STEP (op/label, label, operator, identity, path), and of all that they were made
+    from; or of everything in the store.
+
+    With --bytes these outputs are compared with their manifests first: missing, changed, truncated and extra files. On
+    a disk every byte is read; on gs:// and s3:// the store's own checksums are compared. Says what was made from a
+    damaged output since it was last known to be right.
+
+    Exit code 5 if an output is damaged that was compared, else 3 if something is not to be trusted.
     """
-    from marin.report.audit import Grade, audit_plans, audit_store
+    from marin.report.audit import Grade, audit_outputs, audit_plans, audit_store
+    from marin.report.audit_bytes import print_compared
 
     store = existing_store(prefix)
-    if experiments:
-        audit = audit_plans(store, [plan_of(each, scale, prefix, settings) for each in experiments], days)
-    else:
+    files = [name for name in names if name.endswith(".py") or Path(name).is_file()]
+    steps = [name for name in names if name not in files]
+    if files and steps:
+        raise click.UsageError(f"{files[0]} is an experiment and {steps[0]} an output; audit one kind at a time")
+    if not files:
         must_be_of_an_experiment(settings)
-        audit = audit_store(store, days)
-    if as_json:
-        echo_json(_as_json(audit))
+    plans = [plan_of(each, scale, prefix, settings) for each in files]
+    compared = None if check is None else _compare(store, plans, steps, check)
+    if plans:
+        audit = audit_plans(store, plans, days)
     else:
-        _print(open_console(), audit, f"{', '.join(experiments)} · {scale.value}" if experiments else "", store.prefix)
+        audit = audit_outputs(store, steps, days) if steps else audit_store(store, days)
+    if compared is not None:
+        compared.tell(audit, store)
+    if as_json:
+        echo_json(_as_json(audit, compared))
+    else:
+        console = open_console()
+        if compared is not None:
+            print_compared(console, compared, store)
+        _print(console, audit, f"{', '.join(names)}{f' · {scale.value}' if files else ''}", store.prefix)
+    if compared is not None and compared.wrong:
+        return Exit.STORE
     return Exit.DRIFT if audit.of(Grade.UNTRUSTED) else Exit.OK
 
 
-def _as_json(audit: Audit) -> dict[str, Any]:
-    def described(claim: Claim) -> dict[str, Any]:
-        return {"grade": claim.grade.value, "subject": claim.subject, "text": claim.text}
+def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
+    """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep."""
+    from marin.report.audit_bytes import compare_bytes
+
+    inventory = read_inventory(store)
+    every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
+    records = [record for record in every if not plans or record.identity in wanted]
+    unreadable = {one: text for one, text in inventory.damage.items() if not steps and (not plans or one in wanted)}
+    if steps:
+        found = [(step, outputs_called(step, every, store.prefix)) for step in steps]
+        if missing := [step for step, called in found if not called]:
+            raise unknown(missing[0], every, store.prefix, inventory.damage.values())
+        records = list({record.identity: record for _, called in found for record in called}.values())
+    return compare_bytes(store, records, unreadable, check)
+
+
+def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
+    from marin.report.audit_bytes import named
 
     return {
         "outputs": len(audit.scope),
@@ -77,26 +131,32 @@ def _as_json(audit: Audit) -> dict[str, Any]:
                 "step": result.step,
                 "identity": result.identity,
                 "rests_on": len(result.rests_on),
-                "claims": [described(claim) for claim in audit.about(result)],
+                "claims": audit.about(result),
             }
             for result in audit.results
         ],
         "claims": [
             {
-                **described(claim),
+                **vars(claim),
                 "steps": audit.names(claim),
                 "outputs": [output._asdict() for output in outputs],
             }
             for claim, outputs in audit.claims.items()
         ],
+        "bytes": compared
+        and {
+            "checked": len(compared.records),
+            "wrong": compared.wrong,
+            "made_from_it": {name: list(map(named, each.made_since)) for name, each in compared.suspects.items()},
+        },
     }
 
 
-def _print(console: Console, audit: Audit, experiments: str, prefix: str) -> None:
+def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
     from marin.report.audit import Grade, span
 
     outputs = counted(len(audit.scope), "output")
-    about = f"{experiments}: {counted(len(audit.results), 'result')}, resting on {outputs}" if experiments else outputs
+    about = f"{asked}: {counted(len(audit.results), 'result')}, resting on {outputs}" if asked else outputs
     say(console, f"{about}, {span(audit)} — store {prefix}", "bold")
     if audit.results:
         console.print()
@@ -111,7 +171,7 @@ def _print(console: Console, audit: Audit, experiments: str, prefix: str) -> Non
             names = audit.names(claim)
             text = Text.assemble(claim.text, (f"  {listed(names, NAMED)}" if names else "", "dim"))
             rows.append([Text(claim.subject, style=style), str(len(names) or ""), text])
-        print_table(console, (Column(), Column(right=True), Column()), rows)
+        print_table(console, columns_of("| > |"), rows)
         if len(claims) > CLAIMS:
             say(console, f"and {len(claims) - CLAIMS} more: --json", "dim")
     if not audit.claims:

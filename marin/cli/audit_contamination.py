@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sized
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,7 @@ from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, experiment_in, must_be_of_an_experiment, scale_option
 from marin.errors import BadField
-from marin.report.table import Column, byte_bar, open_console, print_table, say
+from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
 from marin.store.lineage import Lineage, Output, lineage_of, output_of
@@ -32,13 +31,8 @@ SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
 PASSAGES = 2  # of an output
 NAMED = 4  # in a sentence
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # what a terminal might obey
-SUITES = (
-    Column(heading="suite"),
-    Column(heading="items", right=True),
-    Column(heading="planted and found", right=True),
-    Column(heading="too short to be found", right=True),
-)
-READERS = (Column(heading="checkpoint"), Column(heading="identity"), Column(heading="from"))
+SUITES = columns_of("suite | >items | >planted and found | >too short to be found")
+READERS = columns_of("checkpoint | identity | from")
 
 
 @click.command()
@@ -215,7 +209,7 @@ def _print_untold(console: Console, found: Contamination, not_made: list[str]) -
         return
     say(console, "\nnot looked through", "bold yellow")
     rows = [[listed(names, NAMED) or "a record", reason] for reason, names in list(reasons.items())[:SHOWN]]
-    print_table(console, (Column(), Column()), rows)
+    print_table(console, columns_of("|"), rows)
     _print_rest(console, list(reasons))
 
 
@@ -251,14 +245,14 @@ def _as_json(found: Contamination, suites: Mapping[str, Suite], every: int, not_
                 name: {"documents": items.texts, "items": sorted(items.items), "forms": items.forms, "ways": items.ways}
                 for name, items in searched.suites.items()
             },
-            "passages": [asdict(passage) for passage in searched.passages],
+            "passages": searched.passages,
         }
 
     return {
         "suites": {
             name: {
                 "items": len(suite.index.items),
-                "too_short": list(suite.index.unindexed),
+                "too_short": suite.index.unindexed,
                 "planted": suite.control.planted,
                 "planted_found": suite.control.found,
             }

@@ -124,7 +124,7 @@ def _print_rows(console: Console, rows: list[Entry]) -> None:
     dicts = [cast("dict[str, Any]", entry.data) for entry in rows]
     names = dict.fromkeys(name for row in dicts for name, value in row.items() if not isinstance(value, dict | list))
     numbers = {name for name in names if all(isinstance(row.get(name), int | float | None) for row in dicts)}
-    columns = [Column(heading=name, right=name in numbers, spare=number) for number, name in enumerate(names)]
+    columns = [Column(name, right=name in numbers, spare=number) for number, name in enumerate(names)]
     print_table(console, columns, [[_cell(row.get(name)) for name in names] for row in dicts])
 
 

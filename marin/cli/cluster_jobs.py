@@ -12,18 +12,12 @@ from marin.cli.cluster_options import ADDRESS, cluster_called
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends
 from marin.executor.clusters.dashboard import ClusterJob, Dashboard
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.store.numbers import write_duration
 from marin.store.redaction import redacted
 
 STYLES = {"PENDING": "blue", "RUNNING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
-COLUMNS = (
-    Column(heading="job"),
-    Column(heading="began", spare=2),
-    Column(heading="took", right=True, spare=1),
-    Column(heading="status"),
-    Column(heading="command"),
-)
+COLUMNS = columns_of("job | began ?2 | >took ?1 | status | command")
 
 
 @click.command()

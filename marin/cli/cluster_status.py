@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from marin.cli.cluster_options import ADDRESS, cluster_called
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends
 from marin.executor.clusters.dashboard import ClusterNode, Dashboard, RunningTask
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.store.numbers import counted, write_bytes
 
 RUNNING = "RUNNING"
@@ -36,8 +35,8 @@ def command(address: str, as_json: bool) -> int:
             {
                 "address": dashboard.named.address,
                 "dashboard": dashboard.url,
-                "nodes": [dataclasses.asdict(node) for node in nodes],
-                "tasks": [dataclasses.asdict(task) for task in tasks],
+                "nodes": nodes,
+                "tasks": tasks,
                 "jobs": [job.name for job in jobs],
             }
         )
@@ -45,11 +44,11 @@ def command(address: str, as_json: bool) -> int:
     console = open_console()
     say(console, str(dashboard.named), "bold")
     say(console, f"Ray dashboard: {dashboard.url}")
-    columns = (Column(heading="node"), Column(), Column(heading="taken, of what it has"))
+    columns = columns_of("node |  | taken, of what it has")
     print_table(console, columns, [_node_row(node, tasks) for node in nodes])
     running = [task for task in tasks if task.state == RUNNING]
     if running:
-        columns = (Column(heading="runs"), Column(heading="node"), Column(heading="since"), Column(heading="asks for"))
+        columns = columns_of("runs | node | since | asks for")
         console.print()
         print_table(console, columns, [_task_row(task) for task in sorted(running, key=lambda task: task.began or 0)])
     waiting = Counter((task.name, amounts(task.resources)) for task in tasks if task.state != RUNNING)

@@ -18,42 +18,36 @@ from marin.cli.exits import Exit
 
 # Section → command → what it does, in one line. Help shows them in this order.
 COMMANDS: dict[str, dict[str, str]] = {
-    "Before a run": {
+    "Every day": {
         "new": "A small project of your own, or another experiment in one.",
-        "plan": "What would run, why, and what it costs.",
-        "phases": "The trainings of an experiment: rate, batch, data, machines, and what changes.",
-        "inspect": "Some of the batches that a training reads, checked, with samples of their text.",
-        "explain": "Everything known about a step: fields, inputs, code, what changed.",
-        "diff": "What differs between two experiments, or two git revisions of one.",
-    },
-    "Runs": {
+        "plan": "What would run, why, and what it costs; all about one step.",
         "run": "Plan and run an experiment, like running its file.",
-        "submit": "Run an experiment on a cluster, its driver too, and follow what it prints.",
-        "microanneal": "Is a dataset worth including? Short cooldowns with and without it, and a verdict.",
-        "status": "Who works on which step, how far it is, what failed.",
-        "runs": "Who ran what, when, and how it ended; the events of one run.",
+        "status": "Who works on which step, what failed, and past runs.",
         "logs": "The log of a step's attempt, also while it runs.",
-        "health": "What is wrong with a training, running or ended: spikes, norms, data order, speed.",
-        "compare": "Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.",
+        "ls": "Committed outputs: name, size, when, by whom.",
+        "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
+        "diff": "What differs between two experiments, or two git revisions of one.",
+        "serve": "The store in a browser: runs, steps, documents, dropped text, tokens, curves.",
     },
     "Trust": {
         "lineage": "What an output was made from, and what was made from it.",
-        "revoke": "Declare bytes bad; says what was made from them.",
-        "audit": "What a reviewer should know of results: one page, nonzero if something is untrusted.",
+        "audit": "Whether results can be believed: what is wrong or doubtful.",
         "audit contamination": "Which cached text holds evaluation items, and which checkpoints read it.",
         "accept": "Let drifted outputs stand, with a reason; runs nothing.",
+        "revoke": "Declare bytes bad; says what was made from them.",
         "adopt": "Bring outside data in, with a manifest and a reason, to be pinned.",
     },
-    "The store": {
-        "ls": "Committed outputs: name, size, when, by whom.",
-        "cat": "What an output holds: documents, tokens decoded, metrics, scores, files.",
-        "serve": "The store in a browser: runs, steps, documents, dropped text, tokens, curves.",
+    "Keeping": {
         "mirror": "Copy outputs to another store, every byte verified.",
-        "verify": "Compare committed outputs with their manifests, byte by byte.",
-        "gc": "What nothing needs any more, and what deleting it would free.",
-        "rm": "Take outputs away, now.",
+        "gc": "What nothing needs any more, or what you name, and what deleting it would free.",
+    },
+    "Models": {
+        "inspect": "Some of the batches that a training reads, checked, with samples of their text.",
+        "compare": "Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.",
+        "microanneal": "Is a dataset worth including? Short cooldowns with and without it, and a verdict.",
     },
     "Clusters": {
+        "submit": "Run an experiment on a cluster, its driver too, and follow what it prints.",
         "cluster up": "Start a Ray cluster on this machine and keep it, or one that a file defines.",
         "cluster down": "End it.",
         "cluster status": "Its nodes, what they have, what runs and waits there.",
@@ -66,6 +60,19 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
 }
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
+
+# How a command line began that begins otherwise now. Both work until the next release.
+EARLIER = {
+    "explain": "plan",
+    "phases": "plan --phases",
+    "runs": "status",
+    "health": "status --health",
+    "verify --bytes": "audit --every-byte",
+    "verify": "audit --bytes",
+    "rm": "gc",
+    "lineage up": "lineage",
+    "lineage down": "lineage --down",
+}
 
 
 def module_of(command: str) -> str:
@@ -100,6 +107,13 @@ class LazyGroup(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        for earlier, now in EARLIER.items():
+            words = earlier.split()
+            if args[: len(words)] == words:
+                args = [*now.split(), *args[len(words) :]]
+                if not ctx.resilient_parsing:  # nobody is in the middle of a line
+                    click.echo(f"`marin {earlier}` is `marin {now}` now", err=True)
+                break
         name, kind = args[0], " ".join(args[:2])
         if kind in LINES and len(args) > 1:
             return super().resolve_command(ctx, [kind, *args[2:]])

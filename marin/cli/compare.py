@@ -110,8 +110,8 @@ def _print_rows(console: Console, compared: Sequence[Compared], rows: Sequence[R
 
     names = [each.side.name for each in compared]
     with_intervals = [name for name in names if any(name in row.differences for row in rows)]
-    columns = [Column(heading=""), *(Column(heading=name, right=True) for name in names)]
-    columns += [Column(heading=f"{name} \N{MINUS SIGN} {names[0]}", right=True) for name in with_intervals]
+    columns = [Column(""), *(Column(name, right=True) for name in names)]
+    columns += [Column(f"{name} \N{MINUS SIGN} {names[0]}", right=True) for name in with_intervals]
     cells: list[list[Text | str]] = []
     for row in rows:
         if row.metric.startswith("bpb_stripped/"):  # of interest where it is another number; --json has it
@@ -176,7 +176,7 @@ def _print_parameters(console: Console, first: str, changes: dict[str, list[Grou
         [group, write_count(each.parameters), *(_share(by_name[name], group) for name in changes)]
         for group, each in groups.items()
     ]
-    columns = [Column(), Column(heading="parameters", right=True), *(Column(heading=n, right=True) for n in changes)]
+    columns = [Column(), Column("parameters", right=True), *(Column(n, right=True) for n in changes)]
     print_table(console, columns, rows)
 
 
@@ -198,7 +198,7 @@ def _as_json(
                 "about": each.about,
                 "scores": [record.identity for record in each.scores],
                 "checkpoints": [record.identity for record in each.checkpoints],
-                "read": dict(each.side.read),
+                "read": each.side.read,
             }
             for each in compared
         ],
@@ -207,5 +207,5 @@ def _as_json(
             {"task": task, "prompt": prompt, "texts": {name: sample.text for name, sample in written.items()}}
             for (task, prompt), written in samples.items()
         ],
-        "parameters": {name: [vars(each) for each in found] for name, found in changes.items()},
+        "parameters": changes,
     }

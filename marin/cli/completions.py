@@ -126,3 +126,11 @@ def complete_path(ctx: click.Context, parameter: click.Parameter, incomplete: st
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="dir" if parameter.name == "prefix" else "file")]
+
+
+def complete_file_or_run(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    return [*complete_path(ctx, parameter, incomplete), *complete_run(ctx, parameter, incomplete)]
+
+
+def complete_file_or_output(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    return [*complete_path(ctx, parameter, incomplete), *complete_output(ctx, parameter, incomplete)]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,15 +13,13 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, SET, echo_json, ends, existing_store, experiment_argument, scale_option
 from marin.errors import ExperimentError
 from marin.report.diff.cost import to_run, trained_anew, training_sum
-from marin.report.diff.difference import Difference, StepDifference, compare_sides
+from marin.report.diff.difference import Difference, StepDifference, between, compare_sides
 from marin.report.diff.experiments import Source, read_sides
+from marin.report.diff.markdown import apart, document, line, report
 from marin.report.diff.revisions import base_of, commit_of, top_of
-from marin.report.table import open_console, say
+from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
-
-if TYPE_CHECKING:
-    from marin.report.diff.report import Block
 
 WORKING_TREE = "working tree"
 
@@ -39,7 +36,7 @@ WORKING_TREE = "working tree"
 )
 @click.option("--prefix", help="A store: what of each side it holds already.", shell_complete=complete_path)
 @click.option("--all", "every", is_flag=True, help="Shorten nothing.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="For a pull request.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown, on a terminal too: for a pull request.")
 @JSON
 @ends
 def command(
@@ -71,18 +68,12 @@ def command(
         about = {"from": old.named, "to": new.named, "scale": scale.value}
         echo_json({**about, **_as_json(difference, store, committed)})
         return Exit.OK
-    from marin.report.diff.report import report
-
     title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
-    blocks = report(difference, store, committed, every=every)
-    return _print(title, blocks, as_markdown)
+    return _print(report(title, difference, store, committed, every=every), as_markdown)
 
 
 def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: bool, as_markdown: bool) -> int:
     """Raises ExperimentError for a label that no training of the experiment has."""
-    from marin.report.diff.difference import between
-    from marin.report.diff.report import Line, apart
-
     side, _ = read_sides(place, place, scale)
     trainings = {step.label: step for step in side.steps if step.work is not None}
     for label in labels:
@@ -90,19 +81,18 @@ def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: 
             raise ExperimentError(f"--between {label}: the trainings of {side.experiment} are {', '.join(trainings)}")
     old, new = (trainings[label] for label in labels)
     title = f"{side.experiment}, {scale.value} scale: {old.name} → {new.name}"
-    blocks = apart(between(side, old, new), every) or [Line("nothing differs but what they begin with")]
-    return _print(title, blocks, as_markdown)
+    lines = list(apart(between(side, old, new), every)) or [line("nothing differs but what they begin with")]
+    return _print(document(title, lines), as_markdown)
 
 
-def _print(title: str, blocks: Sequence[Block], as_markdown: bool) -> int:
-    from marin.report.diff.text import markdown, print_blocks
-
-    if as_markdown:
-        click.echo(markdown(title, blocks), nl=False)
+def _print(text: str, as_markdown: bool) -> int:
+    console = open_console()
+    if as_markdown or not console.is_terminal:
+        click.echo(text, nl=False)
     else:
-        console = open_console()
-        say(console, title, "bold")
-        print_blocks(console, blocks)
+        from rich.markdown import Markdown
+
+        console.print(Markdown(text))
     return Exit.OK
 
 
@@ -143,12 +133,12 @@ def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[st
         stored[name] = {
             "committed": len(left.committed),
             "to_run": [step.identity for step in left.missing],
-            "training": left.training.to_json(),
+            "training": left.training,
         }
-    training = {name: training_sum(side.steps).to_json() for name, side in sides.items()}
+    training = {name: training_sum(side.steps) for name, side in sides.items()}
     return {
         "same": difference.is_empty,
-        "counts": dict(sorted(Counter(str(step.fate) for step in difference.steps).items())),
+        "counts": dict(sorted(Counter(step.fate for step in difference.steps).items())),
         "results": {name: side.results for name, side in sides.items()},
         "steps": [_step_json(step) for step in difference.steps],
         "code": [
@@ -160,7 +150,7 @@ def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[st
             }
             for change in difference.code
         ],
-        "training": {**training, "anew": training_sum(trained_anew(difference)).to_json()},
+        "training": {**training, "anew": training_sum(trained_anew(difference))},
         "store": stored if store else None,
     }
 
@@ -172,7 +162,7 @@ def _step_json(step: StepDifference) -> dict[str, Any]:
         "was": step.renamed,
         "before": step.old.identity if step.old else None,
         "after": step.new.identity if step.new else None,
-        "changes": [vars(change) for change in step.changes],
-        "mixtures": [vars(change) for change in step.mixtures],
-        "execution": [vars(change) for change in step.execution_changes],
+        "changes": step.changes,
+        "mixtures": step.mixtures,
+        "execution": step.execution_changes,
     }

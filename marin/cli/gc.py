@@ -12,20 +12,24 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from marin.cli.completions import complete_path
+from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store, experiment_in
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends, existing_store, experiment_in
 from marin.errors import BadField
-from marin.report.table import Column, byte_bar, open_console, print_table, say
+from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.report.typed import marin
 from marin.steps.scale import Scale
-from marin.store.numbers import counted, write_bytes
-from marin.store.store import Store
+from marin.store.inventory import read_inventory
+from marin.store.lineage import ADOPT
+from marin.store.lookup import output_called
+from marin.store.numbers import counted, listed, write_bytes
+from marin.store.store import Store, open_store
 from marin.upkeep.gc.garbage import Garbage, GarbageKind
-from marin.upkeep.gc.select import OLDER_THAN, GcOptions, Selection, roots_of
+from marin.upkeep.gc.select import OLDER_THAN, GcOptions, KeepReason, Selection, roots_of
 from marin.upkeep.gc.sweep import SweepResult, look, sweep
 
 NAMED = 8  # pieces of a kind, the largest
+READERS = 5  # outputs made from a named one
 HEADINGS = {
     GarbageKind.EXPIRED: ("output whose lifetime is over", "outputs whose lifetime is over"),
     GarbageKind.UNREACHABLE: (
@@ -38,10 +42,12 @@ HEADINGS = {
     GarbageKind.WORK: ("step's work in progress", "steps' work in progress"),
     GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
-COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Column())
+SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "folders", "objects")  # of a piece, by --json
+COLUMNS = columns_of("|  ?2 | > |  ?1 |")
 
 
 @click.command()
+@click.argument("steps", metavar="[STEP]...", nargs=-1, shell_complete=complete_output)
 @click.option(
     "--experiment",
     "experiments",
@@ -71,10 +77,13 @@ COLUMNS = (Column(), Column(spare=2), Column(right=True), Column(spare=1), Colum
 )
 @click.option("--delete", is_flag=True, help="Do it, having said what goes.")
 @click.option("--every", is_flag=True, help="List every piece, not the largest.")
+@click.option("--even-if-read", is_flag=True, help="STEP also where something that stays was made from it.")
+@LATEST
 @PREFIX
 @JSON
 @ends
 def command(
+    steps: tuple[str, ...],
     experiments: tuple[str, ...],
     unreachable: bool,
     scale: Scale | None,
@@ -83,6 +92,8 @@ def command(
     at_once: bool,
     delete: bool,
     every: bool,
+    even_if_read: bool,
+    latest: bool,
     prefix: str,
     as_json: bool,
 ) -> int:
@@ -92,8 +103,16 @@ def command(
     work in progress. It is never what a run needs, shares its files with an output that stays, or is a result or a pin
     of a named experiment. Records of what is deleted stay, for lineage.
 
-    Exit code 5 if the store did not let something go.
+    With STEP (op/label, label, operator, identity, path) only these outputs, now: one stays that a run under way needs,
+    that another output shares its files with, or that something was made from which stays itself, unless
+    --even-if-read.
+
+    Exit code 5 if the store did not let something go, 4 if an output stays that was named.
     """
+    if steps:
+        if experiments or unreachable or kinds or at_once or scale is not None or older_than != OLDER_THAN:
+            raise click.UsageError("a STEP goes now, whatever its age: leave out what chooses among outputs, or STEP")
+        return _take_named(steps, prefix, even_if_read, latest, delete=delete, as_json=as_json)
     unreachable = unreachable or GarbageKind.UNREACHABLE in kinds
     if unreachable and not experiments:
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
@@ -105,10 +124,36 @@ def command(
         kinds=frozenset(kinds or GarbageKind),
         at_once=at_once,
     )
-    return take_away(existing_store(prefix), options, delete=delete, every=every, as_json=as_json)[0]
+    return _take_away(existing_store(prefix), options, delete=delete, every=every, as_json=as_json)[0]
 
 
-def take_away(store: Store, options: GcOptions, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Selection]:
+def _take_named(
+    steps: tuple[str, ...], prefix: str, even_if_read: bool, latest: bool, *, delete: bool, as_json: bool
+) -> int:
+    inventory = read_inventory(open_store(prefix))
+    named = {record.identity: record for name in steps for record in [output_called(inventory, name, latest=latest)]}
+    adopted = [record.name for record in named.values() if record.op == ADOPT]
+    if adopted and not even_if_read:
+        raise BadField(f"{', '.join(adopted)}: nobody can make adopted data again; take it away with --even-if-read")
+    kinds = frozenset({GarbageKind.NAMED})
+    options = GcOptions(kinds=kinds, at_once=True, named=frozenset(named), though_read=even_if_read)
+    code, found = _take_away(inventory.store, options, delete=delete, every=True, as_json=as_json)
+    for identity, record in named.items() if not as_json else ():
+        read = (identity, record.root)
+        reading = [
+            each.name for each in inventory.newest_first() if read in ((i.identity, i.root) for i in each.inputs)
+        ]
+        readers = listed(reading, READERS)
+        if identity in found.named:
+            reason = found.named[identity]
+            way_on = f" ({readers}); --even-if-read" if reason is KeepReason.READ else ""
+            say(open_console(), f"stays: {record.name}: {reason}{way_on}", "yellow")
+        elif readers:
+            say(open_console(), f"was made from {record.name} and stays: {readers}", "yellow")
+    return code or (Exit.EXPERIMENT if found.named else Exit.OK)
+
+
+def _take_away(store: Store, options: GcOptions, *, delete: bool, every: bool, as_json: bool) -> tuple[int, Selection]:
     """Say what goes, and let it go if that is asked for. Returns the exit code, and what was said."""
     console = open_console()
     if not delete:
@@ -174,7 +219,7 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
         say(console, line, "yellow")
     say(console, f"stays: {counted(sum(found.stays.values()), 'output')}, {write_bytes(found.bytes)}")
     reasons = [[f"  {count}", reason] for reason, count in found.stays.most_common()]
-    print_table(console, (Column(right=True), Column()), reasons)
+    print_table(console, columns_of("> |"), reasons)
     frees = f"frees {_amount(found.goes)}" if found.goes else "nothing to free"
     say(console, f"{frees} — store {prefix}", "bold")
 
@@ -209,15 +254,8 @@ def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[s
         "files": sum(piece.files for piece in found.goes),
         "goes": [
             {
-                "kind": piece.kind,
-                "name": piece.name,
-                "identities": piece.identities,
-                "why": piece.why,
-                "bytes": piece.bytes,
-                "files": piece.files,
+                **{name: getattr(piece, name) for name in SHOWN},
                 "since": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(piece.since)) if piece.since else None,
-                "folders": piece.folders,
-                "objects": piece.objects,
                 "gone": piece.key in gone,
             }
             for piece in found.goes

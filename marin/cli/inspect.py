@@ -11,29 +11,14 @@ from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, existing_store, experiment_in, scale_option
 from marin.report.inspection import Looked, look_at, trainings
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
 
-SOURCES = (
-    Column(heading="source"),
-    Column(heading="drawn", right=True),
-    Column(heading="meant", right=True),
-    Column(heading="token ids", right=True),
-    Column(heading="documents", right=True),
-    Column(heading="their tokens: 10 %", right=True),
-    Column(heading="50 %", right=True),
-    Column(heading="90 %", right=True),
-    Column(heading="ends", right=True),
-    Column(heading="encode alike", right=True),
+SOURCES = columns_of(
+    "source | >drawn | >meant | >token ids | >documents | >their tokens: 10 % | >50 % | >90 % | >ends | >encode alike"
 )
-GAPS = (
-    Column(heading="held out"),
-    Column(heading="in"),
-    Column(heading="training", right=True),
-    Column(heading="held out", right=True),
-    Column(heading="apart", right=True),
-)
+GAPS = columns_of("held out | in | >training | >held out | >apart")
 
 
 @click.command()

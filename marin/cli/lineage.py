@@ -24,7 +24,7 @@ from marin.cli.options import (
 from marin.errors import BadField
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.steps.scale import Scale
 from marin.store.lineage import output_of, read_lineage
@@ -32,20 +32,12 @@ from marin.store.lookup import hint, outputs_named, outputs_of
 from marin.store.revocation import revoked
 
 DEPTH = 12  # levels; what is deeper is counted, and --json has it all
-COLUMNS = (
-    Column(heading="output"),
-    Column(heading="identity"),
-    Column(heading="made"),
-    Column(heading="by"),
-    Column(heading="experiment", spare=2),
-    Column(heading="holds", spare=1),
-    Column(heading="trust"),
-)
+COLUMNS = columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust")
 
 
 @click.command()
-@click.argument("direction", type=click.Choice(Direction, case_sensitive=False))
 @click.argument("step", shell_complete=complete_output)
+@click.option("--down", is_flag=True, help="What was made from it.")
 @click.option(
     "--kind",
     "kinds",
@@ -64,8 +56,8 @@ COLUMNS = (
 @click.option("--markdown", is_flag=True, help="As a nested list, for an issue or a pull request.")
 @ends
 def command(
-    direction: Direction,
     step: str,
+    down: bool,
     kinds: tuple[str, ...],
     experiment: str | None,
     scale: Scale,
@@ -76,12 +68,12 @@ def command(
     as_json: bool,
     markdown: bool,
 ) -> int:
-    """What STEP was made from (up), or what was made from it (down).
+    """What STEP was made from; with --down, what was made from it.
 
     STEP is op/label, op, label, identity, the path of an output, or the digest of its bytes. Outputs that a rebuild
     replaced are there too, and what was made from the same bytes under another name.
 
-    What was trained on this?  marin lineage down STEP --kind checkpoint
+    What was trained on this?  marin lineage STEP --down --kind checkpoint
     """
     store = existing_store(prefix)
     lineage = read_lineage(store)
@@ -99,7 +91,9 @@ def command(
             resolve_names([step], experiment_in(experiment, scale, settings).steps()), key=lambda each: each.name
         )
         starts = outputs_of(lineage, {each.identity: each.name for each in named})
-    tree = LineageTree(direction, starts, lineage, Annotations(store, lineage, revoked(store)))
+    tree = LineageTree(
+        Direction.DOWN if down else Direction.UP, starts, lineage, Annotations(store, lineage, revoked(store))
+    )
     if as_json:
         described = tree.to_json()
         described["outputs"] = [node for node in described["outputs"] if not kinds or node.get("kind") in kinds]

@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import Any
 
 import click
-from msgspec.structs import asdict
 from rich.text import Text
 
 from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.lineage_tree import described
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.terminal import describe_facts
 from marin.store.collector import paused
 from marin.store.inventory import Inventory, read_inventory
@@ -36,16 +36,7 @@ KEYS: dict[Order, Callable[[Record], Any]] = {
     Order.NAME: lambda record: (record.name, record.provenance.started),
     Order.SIZE: lambda record: record.bytes,
 }
-COLUMNS = (
-    Column(heading="output"),
-    Column(heading="identity"),
-    Column(heading="kind", spare=4),
-    Column(heading="size", right=True),
-    Column(heading="made", spare=1),
-    Column(heading="by", spare=5),
-    Column(heading="experiment", spare=3),
-    Column(heading="holds", spare=2),
-)
+COLUMNS = columns_of("output | identity | kind ?4 | >size | made ?1 | by ?5 | experiment ?3 | holds ?2")
 
 
 @click.command()
@@ -100,24 +91,8 @@ def _matching(pattern: str, records: list[Record], inventory: Inventory) -> list
 
 
 def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any]:
-    fields = {
-        "step": record.name,
-        "identity": record.identity,
-        "op": record.op,
-        "label": record.label,
-        "version": record.version,
-        "kind": record.kind,
-        "facts": record.facts,
-        "files": record.files,
-        "bytes": record.bytes,
-        "root": record.root,
-        "alias_of": record.alias_of,
-        "output": f"{inventory.store.prefix}/{record.attempt}",
-        **asdict(record.provenance),
-    }
-    if files:
-        fields["manifest"] = [asdict(entry) for entry in inventory.store.manifest(record)]
-    return fields
+    fields = {**described(record), "output": f"{inventory.store.prefix}/{record.attempt}"}
+    return {**fields, "manifest": inventory.store.manifest(record)} if files else fields
 
 
 @paused()
@@ -127,7 +102,7 @@ def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
         for record in found:
             say(console, f"{record.name}  {record.identity[:12]}", "bold")
             say(console, f"{prefix}/{record.attempt}", "dim")
-            print_table(console, (Column(right=True), Column()), _files(inventory, record))
+            print_table(console, columns_of("> |"), _files(inventory, record))
     else:
         print_table(console, COLUMNS, [_row(record) for record in found])
     for identity, message in inventory.damage.items():

@@ -15,7 +15,7 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends
 from marin.errors import StoreError
 from marin.plan.cost.egress import Route
-from marin.report.table import Column, byte_bar, open_console, print_table, say
+from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.store.numbers import counted, write_bytes
 from marin.store.record import Record
 from marin.store.region import MACHINE, bucket_region
@@ -23,13 +23,7 @@ from marin.store.store import open_store
 from marin.upkeep.mirror.copy import MirroredOutput, mirror
 from marin.upkeep.mirror.plan import Mirroring, plan_mirroring
 
-COLUMNS = (
-    Column(),
-    Column(heading="output"),
-    Column(heading="identity", spare=2),
-    Column(heading="files", right=True, spare=1),
-    Column(heading="size", right=True),
-)
+COLUMNS = columns_of("| output | identity ?2 | >files ?1 | >size")
 
 
 @click.command()

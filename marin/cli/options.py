@@ -122,7 +122,10 @@ def ends[**P](work: Callable[P, int]) -> Callable[P, None]:
 
 
 def echo_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    """Dataclasses and documents by their fields, enums by their values, what JSON has no word for as text."""
+    import msgspec
+
+    click.echo(json.dumps(msgspec.to_builtins(value, str_keys=True, enc_hook=str), indent=1, ensure_ascii=False))
 
 
 def existing_store(prefix: str) -> Store:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from marin.cli.completions import complete_step
 from marin.cli.exits import Exit
 from marin.cli.options import (
     EVERY_STEP,
@@ -17,32 +20,37 @@ from marin.cli.options import (
     SET,
     echo_json,
     ends,
+    experiment_in,
     plan_of,
     region_options,
     scale_option,
 )
-from marin.plan.cost.egress import Allowance, Regions, must_be_allowed
-from marin.plan.cost.plan_cost import StepCost, by_operator, crossing, in_all, plan_costs
-from marin.plan.cost.sizes import expected_sizes
-from marin.plan.decision import Action
-from marin.plan.draws import must_not_starve
-from marin.plan.plan import Plan
-from marin.report.table import open_console
+from marin.cli.priced import PricedPlan
+from marin.plan.cost.egress import Allowance, Regions
+from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
+from marin.plan.cost.sizes import declared_sizes, expected_sizes
+from marin.plan.plan import Plan, resolve_names
+from marin.report.table import open_console, say
 from marin.steps.scale import Scale
+from marin.store.numbers import counted
 from marin.store.region import Region
 
 
 @click.command()
 @EXPERIMENT
+@click.argument("step", required=False, metavar="[STEP]", shell_complete=complete_step)
 @scale_option()
 @PREFIX
 @SET
 @region_options
+@click.option("--phases", is_flag=True, help="Its trainings instead: rate, batch, tokens, data, machines, by phase.")
+@click.option("--data", is_flag=True, help="And what each training draws of each source; refuse what its run would.")
 @EVERY_STEP
 @JSON
 @ends
 def command(
     experiment: str,
+    step: str | None,
     scale: Scale,
     prefix: str,
     settings: tuple[str, ...],
@@ -50,60 +58,110 @@ def command(
     store_region: Region | None,
     egress_budget: int | None,
     allow_egress: str,
+    phases: bool,
+    data: bool,
     every_step: bool,
     as_json: bool,
 ) -> int:
     """What would run, why, and what it costs. Starts and writes nothing.
 
+    Of STEP (op/label, op or identity): everything known, its fields, inputs, code, and what has changed. With --phases
+    the trainings: read from the file alone, no store and no network, if there is no --prefix.
+
     Exit code 3 if a committed output drifted or is damaged, 6 if more bytes would cross regions than --egress-budget,
     so that a run would stop.
     """
-    from marin.report.cost_table import print_costs
-    from marin.report.terminal import print_plan
-
+    if step is not None and (phases or data):
+        raise click.UsageError("--phases is about all trainings of an experiment; leave out STEP")
+    if phases or data:
+        given = click.get_current_context().get_parameter_source("prefix") is not ParameterSource.DEFAULT
+        return _show_phases(experiment, scale, prefix if given else "", settings, data=data, as_json=as_json)
     plan = plan_of(experiment, scale, prefix, settings)
+    if step is not None:
+        return _explain(plan, step, as_json=as_json)
     regions = Regions(plan.store.prefix, region, store_region)
-    sizes = expected_sizes(plan)
-    costs = plan_costs(plan, regions, sizes)
+    priced = PricedPlan(plan, regions, Allowance(stated=egress_budget, because=allow_egress))
     if as_json:
-        echo_json({"experiment": Path(experiment).stem, "scale": scale.value, **described(plan, costs)})
+        echo_json({"experiment": Path(experiment).stem, "scale": scale, **described(plan, priced.costs)})
+    else:
+        priced.show(open_console(), every=every_step)
+    return priced.would_run()
+
+
+def _explain(plan: Plan, name: str, *, as_json: bool) -> int:
+    from marin.report.explain import explanation, print_explanation
+
+    steps = sorted(resolve_names([name], plan.experiment.steps()), key=lambda each: each.name)
+    explanations = [explanation(plan, each) for each in steps]
+    if as_json:
+        echo_json(explanations)
+    else:
+        for each in explanations:
+            print_explanation(open_console(), each)
+    return Exit.OK
+
+
+def _show_phases(
+    experiment: str, scale: Scale, prefix: str, settings: tuple[str, ...], *, data: bool, as_json: bool
+) -> int:
+    """prefix: count tokens in this store; without it, as the steps declare them."""
+    from marin.plan.draws import check_draws
+    from marin.report.phases import phases_of
+    from marin.report.phases_table import print_draws, print_phases
+
+    if prefix:
+        plan = plan_of(experiment, scale, prefix, settings)
+        read, sizes = plan.experiment, expected_sizes(plan)
+    else:
+        read = experiment_in(experiment, scale, settings)
+        sizes = declared_sizes(read)
+    phases = phases_of(read, sizes)
+    if as_json:
+        shown = phases if data else [replace(phase, draws=None) for phase in phases]
+        echo_json({"scale": scale, "phases": shown})
     else:
         console = open_console()
-        print_plan(console, plan, every=every_step)
-        print_costs(console, plan, costs, regions)
-    if plan.having(Action.STOP):
-        return Exit.DRIFT
-    must_not_starve(plan, sizes)
-    must_be_allowed(crossing(costs), Allowance(stated=egress_budget, because=allow_egress), regions)
+        say(console, f"{experiment} · {scale.value}: {counted(len(phases), 'training')}", "bold")
+        print_phases(console, phases)
+        if data:
+            print_draws(console, phases)
+    if data:
+        for step in read.steps():
+            check_draws(step, sizes)
     return Exit.OK
 
 
 def described(plan: Plan, costs: Sequence[StepCost]) -> dict[str, Any]:
-    """The whole plan as JSON-able data: every step with its reason, drift, notes and cost."""
+    """The whole plan: every step with its reason, drift, notes and cost."""
     cost_of = {cost.decision.step: cost for cost in costs}
+    steps: list[dict[str, Any]] = []
+    for decision in plan.decisions:
+        step, record, alias = decision.step, decision.record, decision.alias_target
+        about = {name: getattr(decision, name) for name in ("action", "reason", "drift", "notes", "trust")}
+        cost = cost_of.get(step)
+        more = {
+            "same_as": alias and alias.identity,
+            "inputs": [dependency.identity for dependency in step.dependencies],
+            "output": record and record.attempt,
+            "bytes": record and record.bytes,
+            "cost": cost and {**_moved(cost), "training": cost.training},
+        }
+        steps.append({"step": step.name, "identity": step.identity, **about, **more})
     return {
         "issue": plan.experiment.issue,
         "set": plan.experiment.all_changes(),
         "store": plan.store.prefix,
         "costs": {
-            **in_all(plan, costs).to_json(),
-            "operators": {op: cost.to_json() for op, cost in by_operator(plan, costs).items()},
+            **_summed(in_all(plan, costs)),
+            "operators": {op: _summed(cost) for op, cost in by_operator(plan, costs).items()},
         },
-        "steps": [
-            {
-                "step": decision.step.name,
-                "identity": decision.step.identity,
-                "action": decision.action,
-                "reason": decision.reason,
-                "drift": list(decision.drift),
-                "notes": list(decision.notes),
-                "trust": decision.trust,
-                "same_as": decision.alias_target.identity if decision.alias_target else None,
-                "inputs": [dependency.identity for dependency in decision.step.dependencies],
-                "output": decision.record.attempt if decision.record else None,
-                "bytes": decision.record.bytes if decision.record else None,
-                "cost": cost_of[decision.step].to_json() if decision.step in cost_of else None,
-            }
-            for decision in plan.decisions
-        ],
+        "steps": steps,
     }
+
+
+def _summed(cost: Sum) -> dict[str, Any]:
+    return {"actions": cost.actions, **_moved(cost), "training": cost.work, "chip_hours": cost.chip_hours}
+
+
+def _moved(cost: StepCost | Sum) -> dict[str, Any]:
+    return {"reads": cost.reads, "writes": cost.writes, "egress": cost.egress and cost.egress.to_json()}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-from msgspec.structs import asdict
 from rich.console import Console
 
 from marin.cli.completions import complete_output
@@ -13,7 +10,7 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store
 from marin.errors import BadField, StoreError
 from marin.report.lineage_tree import described
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.store.lineage import Lineage, output_of, read_lineage
 from marin.store.lookup import bytes_named
 from marin.store.record import Record
@@ -21,14 +18,7 @@ from marin.store.revocation import Revocation, Revocations, entry_of, revoke, re
 from marin.store.store import Store
 from marin.store.trust import Taint
 
-COLUMNS = (
-    Column(heading="output"),
-    Column(heading="identity"),
-    Column(heading="made"),
-    Column(heading="by"),
-    Column(heading="experiment"),
-    Column(heading="directory", spare=1),
-)
+COLUMNS = columns_of("output | identity | made | by | experiment | directory ?1")
 
 
 @click.command()
@@ -68,12 +58,11 @@ def command(
             made_from_it = "checkpoints" if each.kind == "checkpoint" else "other outputs made from it"
             groups["the same bytes" if bad.is_revoked else made_from_it].append(each)
     if as_json:
-        instead_json = asdict(entry.replacement) if entry.replacement is not None else None
         echo_json(
             {
                 "dry_run": dry_run,
-                "revocation": {**asdict(entry), "replacement": instead_json},
-                **{title.replace(" ", "_"): [_as_json(each) for each in group] for title, group in groups.items()},
+                "revocation": entry,
+                **{title.replace(" ", "_"): list(map(described, group)) for title, group in groups.items()},
                 "unreadable": lineage.unreadable,
                 "pages": pages,
             }
@@ -105,10 +94,6 @@ def _check_replacement(lineage: Lineage, record: Record, instead: Record, revoca
     if (bad := Taint(lineage, revocations).of(output_of(instead))) is not None:
         why = "holds revoked bytes itself" if bad.is_revoked else bad.way
         raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
-
-
-def _as_json(record: Record) -> dict[str, Any]:
-    return {"step": record.name, "identity": record.identity, "root": record.root, **described(record)}
 
 
 def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]], *, back: bool, dry_run: bool) -> None:

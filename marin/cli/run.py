@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,6 +30,7 @@ from marin.cli.options import (
     scale_option,
     together,
 )
+from marin.cli.priced import PricedPlan
 from marin.errors import BadField, BadPrefix, ClusterLost, MissingDependency, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend, BackendName
 from marin.executor.backends.cluster import DASHBOARD, named_cluster
@@ -40,16 +41,14 @@ from marin.executor.input_check import parse_bound
 from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
-from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
-from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
-from marin.plan.cost.sizes import expected_sizes
+from marin.plan.cost.egress import Allowance, Regions
 from marin.plan.decision import Action, OnDrift
-from marin.plan.draws import must_not_starve
 from marin.plan.offline import must_not_need_hub
-from marin.plan.plan import Plan, make_plan
+from marin.plan.plan import make_plan
 from marin.report.closing import print_closing, print_next
 from marin.report.log_stream import LogStream
 from marin.report.table import open_console, say
+from marin.report.terminal import print_results
 from marin.report.typed import same_command
 from marin.steps.experiment import Experiment
 from marin.steps.experiment_file import Build, built_by, load_build
@@ -179,9 +178,6 @@ def run_experiment(build: Build, source: Path, options: Options, backend: Backen
 
     backend: runs the steps, in place of the one that the options name.
     """
-    from marin.report import terminal
-    from marin.report.cost_table import print_costs
-
     if options.track is not None and find_spec(options.track.value) is None:
         raise MissingDependency(f"--track {options.track.value} needs it: pip install 'marin[track]'")
     console = open_console()
@@ -190,38 +186,22 @@ def run_experiment(build: Build, source: Path, options: Options, backend: Backen
         if options.only:
             experiment = experiment.only(options.only)
         store = open_store(options.prefix)
-        plan = _planned(experiment, store, options)
+        priced = _planned(experiment, store, options)
     say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url or experiment.issue}", "bold")
-    runs = not options.runs_here and plan.having(Action.RUN, Action.RECHECK)
+    runs = not options.runs_here and priced.plan.having(Action.RUN, Action.RECHECK)
     cluster = named_cluster(options.address) if runs else None  # that somebody named
-    terminal.print_plan(console, plan, every=options.every_step, where=cluster)
-    regions = Regions(store.prefix, options.region, options.store_region)
-    sizes = expected_sizes(plan)
-    costs = plan_costs(plan, regions, sizes)
-    print_costs(console, plan, costs, regions)
+    priced.show(console, every=options.every_step, where=cluster)
     if options.dry_run:
-        stopped = plan.having(Action.STOP)
+        stopped = priced.plan.having(Action.STOP)
         would = f"; {len(stopped)} step(s) would stop the run" if stopped else ""
         console.print(f"dry run: nothing was started{would}")
-        if stopped:
-            return Exit.DRIFT
-        must_not_starve(plan, sizes)
-        _allowed_egress(costs, options, regions)
-        return Exit.OK
-    plan.must_not_stop()
-    must_not_starve(plan, sizes)
-    if cluster is None:
-        must_not_need_hub(plan, os.environ)
-    egress = _allowed_egress(costs, options, regions)
+        return priced.would_run()
     try:
-        run = _execute(plan, source, options, console, egress, regions, backend)
+        run = _execute(priced, source, options, console, backend)
     except StalePlan as error:
         say(console, f"planning again: {error}")
-        plan = _planned(experiment, store, options)
-        plan.must_not_stop()
-        egress = _allowed_egress(plan_costs(plan, regions), options, regions)
-        run = _execute(plan, source, options, console, egress, regions, backend)
-    terminal.print_results(console, run)
+        run = _execute(_planned(experiment, store, options), source, options, console, backend)
+    print_results(console, run)
     _close(console, run, source, options)
     failed = run.having(Status.FAILED)
     if failed and all(result.undecided for result in failed):
@@ -229,7 +209,7 @@ def run_experiment(build: Build, source: Path, options: Options, backend: Backen
     return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
 
 
-def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
+def _planned(experiment: Experiment, store: Store, options: Options) -> PricedPlan:
     plan = make_plan(
         experiment,
         store,
@@ -242,31 +222,16 @@ def _planned(experiment: Experiment, store: Store, options: Options) -> Plan:
         stay_on_this_machine()
     if not options.prefix.startswith(IN_MEMORY):
         must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
-    return plan
+    return PricedPlan(plan, Regions(store.prefix, options.region, options.store_region), options.allowance)
 
 
-def _allowed_egress(costs: Sequence[StepCost], options: Options, regions: Regions) -> Egress:
-    """What crosses regions. Raises EgressOverBudget."""
-    moved = crossing(costs)
-    must_be_allowed(moved, options.allowance, regions)
-    return sum((egress for _, egress in moved), Egress())
-
-
-def _execute(
-    plan: Plan,
-    source: Path,
-    options: Options,
-    console: Console,
-    egress: Egress,
-    regions: Regions,
-    backend: Backend | None,
-) -> Run:
-    """Carry the plan out, with events in the store and progress on the console.
-
-    egress: what it moves between regions, as allowed. regions: where its steps run; what they move is metered.
-    """
+def _execute(priced: PricedPlan, source: Path, options: Options, console: Console, backend: Backend | None) -> Run:
+    """Carry the plan out, with events in the store and progress on the console. Raises what refuses it."""
     from marin.report.live import Progress
 
+    egress, plan, regions = priced.must_run(), priced.plan, priced.regions
+    if options.runs_here or named_cluster(options.address) is None:
+        must_not_need_hub(plan, os.environ)
     store = plan.store
     git = str(git_revision(source.parent))
     accept_planned(plan)

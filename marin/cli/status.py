@@ -8,25 +8,27 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from marin.cli.completions import complete_file_or_run
 from marin.cli.exits import Exit
 from marin.cli.options import (
     EVERY_STEP,
     JSON,
+    LATEST,
     PREFIX,
     SET,
     echo_json,
     ends,
     existing_store,
-    experiment_argument,
     experiment_in,
     must_be_of_an_experiment,
     scale_option,
 )
 from marin.executor.backends.cluster import DASHBOARD
-from marin.report.run_history import RECENT, Outcome, past_runs, run_names
-from marin.report.runs_table import print_runs
+from marin.report.health import metrics_of, print_health
+from marin.report.run_history import RECENT, Outcome, past_runs, run_called, run_names
+from marin.report.runs_table import print_events, print_runs
 from marin.report.status import Standing, StepStatus, statuses, store_statuses
-from marin.report.table import Column, open_console, print_table, say
+from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.scale import Scale
 from marin.store.store import Store, open_store
 
@@ -41,42 +43,70 @@ STYLES = {
     Standing.ABSENT: "dim",
 }
 FOLD_FROM = 4
-COLUMNS = (Column(), Column(heading="step"), Column(heading="identity", spare=1), Column(heading="detail"))
+COLUMNS = columns_of("| step | identity ?1 | detail")
 
 
 @click.command()
-@experiment_argument(required=False)
+@click.argument("name", metavar="[EXPERIMENT|RUN|TRAINING]", required=False, shell_complete=complete_file_or_run)
 @scale_option()
 @PREFIX
 @SET
 @EVERY_STEP
+@click.option("-n", "count", type=click.IntRange(min=1), default=RECENT, show_default=True, help="The last N runs.")
+@click.option("--health", is_flag=True, help="What is wrong with TRAINING, by its metrics.")
+@LATEST
 @JSON
 @ends
 def command(
-    experiment: str | None, scale: Scale, prefix: str, settings: tuple[str, ...], every_step: bool, as_json: bool
+    name: str | None,
+    scale: Scale,
+    prefix: str,
+    settings: tuple[str, ...],
+    every_step: bool,
+    count: int,
+    health: bool,
+    latest: bool,
+    as_json: bool,
 ) -> int:
-    """Who works on which step since when, how far it is, and what failed.
+    """Who works on which step since when, how far it is, and what failed; and the latest runs, newest first.
 
-    Of EXPERIMENT (a file); without one, of everything in the store, with the latest runs.
+    Of EXPERIMENT (a file) its steps; of RUN (the name of a run or its beginning, an experiment's name for its last run,
+    or "latest") what happened in it; without one, of everything in the store.
+
+    With --health: spikes, shifts, norms, the order of its data and the speed of TRAINING, a step (op/label, label,
+    identity, path), running or ended, or a folder with a metrics.jsonl. Says nothing of a healthy one, and what changed
+    where something happened. Exit code 7 if somebody should act.
     """
+    if health:
+        if name is None:
+            raise click.UsageError("--health is about one training: marin status TRAINING --health")
+        return _show_health(name, prefix, latest=latest, as_json=as_json)
     console = open_console()
-    if experiment is not None:
+    if name is not None and (name.endswith(".py") or Path(name).is_file()):
         store = open_store(prefix)
-        steps = statuses(store, experiment_in(experiment, scale, settings).steps())
+        steps = statuses(store, experiment_in(name, scale, settings).steps())
         if as_json:
-            echo_json([step.to_json() for step in steps])
+            echo_json(steps)
             return Exit.OK
         print_table(console, COLUMNS, _rows(steps, every_step))
         counts = {standing: sum(step.status is standing for step in steps) for standing in Standing}
         tally = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
         say(console, f"{len(steps)} steps: {tally}", "bold")
-        _print_dashboards(console, store, Path(experiment).stem)
+        _print_dashboards(console, store, Path(name).stem)
         return Exit.OK
     must_be_of_an_experiment(settings)
     store = existing_store(prefix)
-    steps, runs = store_statuses(store), past_runs(store, run_names(store)[-RECENT:])
+    if name is not None:
+        run = run_called(store, name)
+        if as_json:
+            echo_json(run)
+        else:
+            print_events(console, run)
+        return Exit.OK
+    steps, runs = store_statuses(store), past_runs(store, run_names(store)[-count:])
     if as_json:
-        echo_json({"steps": [step.to_json() for step in steps], "runs": [run.to_json() for run in runs]})
+        shown = [{name: value for name, value in vars(run).items() if name != "events"} for run in runs]
+        echo_json({"steps": steps, "runs": shown})
         return Exit.OK
     steps.sort(key=lambda step: list(Standing).index(step.status))
     print_table(console, COLUMNS, [_row(step, step.identity[:12]) for step in steps])
@@ -88,6 +118,16 @@ def command(
     _print_dashboards(console, store)
     say(console, f"{len(store.identities()):,} outputs — store {store.prefix}", "bold")
     return Exit.OK
+
+
+def _show_health(training: str, prefix: str, *, latest: bool, as_json: bool) -> int:
+    metrics = metrics_of(training, prefix, latest=latest)
+    found = metrics.findings()
+    if as_json:
+        echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
+    else:
+        print_health(open_console(), metrics, found)
+    return Exit.ILL if any(each.ill for each in found) else Exit.OK
 
 
 def _print_dashboards(console: Console, store: Store, experiment: str = "") -> None:

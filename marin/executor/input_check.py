@@ -71,7 +71,7 @@ class InputCheck:
                 raise InputRewritten(
                     f"input {record.name} of {self._job.step.name} was written to while it was read: "
                     f"{', '.join(written[:3])} in {record.attempt}. Nothing was committed; find out who writes to "
-                    "committed outputs, see with `marin verify` what is wrong, and run again"
+                    "committed outputs, see with `marin audit --bytes` what is wrong, and run again"
                 )
             if now != before:
                 self._compare(record)

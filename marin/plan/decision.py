@@ -73,7 +73,7 @@ def shown_changes(drift: Sequence[str]) -> list[str]:
     more = len(drift) - NAMED
     return [
         *drift[:NAMED],
-        *([f"and {counted(more, 'more change')}: `marin explain` lists them all"] if more > 0 else []),
+        *([f"and {counted(more, 'more change')}: `marin plan FILE STEP` lists them all"] if more > 0 else []),
     ]
 
 

@@ -77,7 +77,7 @@ class Aliases:
         try:
             record = self.snapshot.find(identity)
         except CorruptRecord:
-            return None  # no output to share; `marin verify` reports it
+            return None  # no output to share; `marin audit --bytes` reports it
         if record is None or self.snapshot.trust.untrusted(record) or state_of_files(self.snapshot, record).wrong:
             return None
         return record

@@ -188,7 +188,9 @@ def _read_again(store: Store, record: Record) -> FilesState:
     wrong = store.verify(record, Check.CHECKSUMS)
     if wrong:
         return FilesState(wrong=f"changed in place: {'; '.join(wrong[:3])}; {store.remedy(record)}")
-    touched = "its files were touched or copied; every byte was read again and is right (`marin verify` notes that)"
+    touched = (
+        "its files were touched or copied; every byte was read again and is right (`marin audit --bytes` notes so)"
+    )
     return FilesState(notes=(touched,))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.store.layout import lease_name
@@ -36,7 +36,8 @@ class AnnotationKind(StrEnum):
 BAD = (AnnotationKind.REVOKED, AnnotationKind.UNTRUSTED)
 
 
-class Annotation(NamedTuple):
+@dataclass(frozen=True)
+class Annotation:
     kind: AnnotationKind
     text: str
 

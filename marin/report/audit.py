@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from importlib import metadata
-from typing import NamedTuple
 
 from marin.errors import CorruptRecord
 from marin.fingerprint.stored import stored_code
@@ -25,6 +24,7 @@ from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.decontamination import DECONTAMINATE, undecontaminated
 from marin.store.files.verify import Checked
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
+from marin.store.lookup import outputs_named
 from marin.store.numbers import listed
 from marin.store.record import Record
 from marin.store.revocation import revoked
@@ -55,7 +55,8 @@ class Grade(StrEnum):
     KNOWN = "good to know"
 
 
-class Claim(NamedTuple):
+@dataclass(frozen=True)
+class Claim:
     """One thing that is to be known, of however many outputs."""
 
     grade: Grade
@@ -115,6 +116,19 @@ def audit_store(store: Store, days: int = DAYS) -> Audit:
     lineage = read_lineage(store, every_lease=True)
     starts = [output_of(record) for record in lineage.current.values()]
     audit = Audit(lineage, frozenset([*starts, *lineage.up(starts)]))
+    _look(store, audit, days)
+    _undecontaminated_records(audit)
+    return audit
+
+
+def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit:
+    """Of outputs by name, and what they were made from. Raises UnknownStep with near misses."""
+    lineage = read_lineage(store, every_lease=True)
+    results: list[Result] = []
+    for output in dict.fromkeys(output for name in names for output in outputs_named(lineage, store, name)):
+        name = lineage.name_of(output)
+        results.append(Result(name, name, output.identity, frozenset([output, *lineage.up([output])])))
+    audit = Audit(lineage, frozenset[Output]().union(*(result.rests_on for result in results)), results)
     _look(store, audit, days)
     _undecontaminated_records(audit)
     return audit
@@ -224,7 +238,7 @@ def _about_verification(store: Store, audit: Audit, current: Mapping[Output, Rec
         return max(record.provenance.started, *copied, verified.get(record.attempt, ""))
 
     if late := [output for output, record in current.items() if last(record) < limit]:
-        text = f"no byte was looked at for {days} days or more: `marin verify`"
+        text = f"no byte was looked at for {days} days or more: `marin audit --bytes`"
         audit.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
 
 

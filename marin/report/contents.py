@@ -172,7 +172,7 @@ def _bytes(directory: Directory, path: str, most: int | None) -> bytes:
     try:
         content = b"" if most is not None and directory.size(path) > most else directory.read_bytes(path)
     except FileNotFoundError as error:
-        raise CorruptOutput(f"{directory.url}/{path} is missing; `marin verify` says what else is") from error
+        raise CorruptOutput(f"{directory.url}/{path} is missing; `marin audit --bytes` says what else is") from error
     if content and path.endswith(".gz"):
         content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit)
     elif content and path.endswith((".zst", ".zstd")):

@@ -12,23 +12,13 @@ from marin.plan.cost.egress import Regions
 from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
 from marin.plan.decision import Action
 from marin.plan.plan import Plan
-from marin.report.table import Column, print_table
+from marin.report.table import columns_of, print_table
 from marin.steps.resources import MFU
 from marin.steps.scale import Scale
 from marin.store.numbers import counted, write_bytes, write_count
 
-COLUMNS = (
-    Column(heading="cost"),
-    Column(heading="steps", right=True),
-    Column(heading="reads", right=True),
-    Column(heading="writes", right=True),
-    Column(heading="egress", right=True),
-    Column(heading="trains", right=True, spare=3),
-    Column(heading="tokens", right=True, spare=1),
-    Column(heading="FLOPs", right=True, spare=2),
-    Column(heading="on", right=True, spare=4),
-    Column(heading="chip-hours", right=True),
-    Column(heading="days", right=True, spare=5),
+COLUMNS = columns_of(
+    "cost | >steps | >reads | >writes | >egress | >trains ?3 | >tokens ?1 | >FLOPs ?2 | >on ?4 | >chip-hours | >days ?5"
 )
 MOST_RUNS = 12  # training runs with a line of their own
 
@@ -53,7 +43,7 @@ def print_costs(console: Console, plan: Plan, costs: Sequence[StepCost], regions
     if rows or lines:
         console.print()
     if rows:
-        print_table(console, COLUMNS, rows, below=True)
+        print_table(console, COLUMNS, rows)
     for line in lines:
         console.print(Text(line, style="dim"))
 

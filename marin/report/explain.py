@@ -16,6 +16,7 @@ from marin.plan.drift import code_differences
 from marin.plan.facts import pinned_output
 from marin.plan.missing import describe_fields
 from marin.plan.plan import Plan
+from marin.report.lineage_tree import described
 from marin.report.table import say
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted
@@ -52,15 +53,10 @@ def explanation(plan: Plan, step: ExecutorStep[Any]) -> dict[str, Any]:
             facts["diffs"] = plan.snapshot.code_of_pins.differences(original)
     if record is not None:
         facts["committed"] = {
-            "output": record.attempt,
-            "root": record.root,
-            "files": record.files,
-            "bytes": record.bytes,
-            "facts": record.facts,
+            **described(record),
             "inputs": [asdict(read) for read in record.inputs],
             "mirrored": [asdict(copy) for copy in record.mirrored],
             "observed": record.observed.to_plain(),
-            **asdict(record.provenance),
         }
         stored = stored_code(plan.store, record.code) if record.code != today.code.digest and step.pin is None else None
         if stored is not None:

@@ -1,4 +1,4 @@
-"""How a training goes or went, by its metrics: what ``marin health``, the live view and the page say."""
+"""How a training goes or went, by its metrics: what ``marin status --health``, the live view and the page say."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from marin.errors import UnknownStep
+from marin.report.table import say
 from marin.store.attempts import Attempt, Standing, attempts_called, standing
 from marin.store.files.directory import Directory
 from marin.store.layout import STATE
+from marin.store.numbers import counted
 from marin.store.store import Store, open_store
 from marin.training.metrics import METRICS, parse_metrics, read_metrics
 
@@ -58,6 +62,18 @@ def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:
 def steps_of(rows: Sequence[dict[str, Any]]) -> str:
     """ "steps 0 to 191" """
     return f"steps {rows[0]['step']:,} to {rows[-1]['step']:,}" if rows else "no step yet"
+
+
+def print_health(console: Console, metrics: Metrics, found: Sequence[Finding]) -> None:
+    ill, over = [each for each in found if each.ill], [each for each in found if not each.ill]
+    verdict = counted(len(ill), "finding") if ill else "healthy"
+    say(console, f"{metrics.name}, {metrics.about}, {steps_of(metrics.rows)}: {verdict}", "bold")
+    for each in [*ill, *over]:
+        if over and each is over[0]:
+            say(console, "\nover, or as it was meant", "dim")
+        say(console, f"{each.kind.value}: {each.text}", "red" if each.ill else "")
+        for cause in each.causes:
+            say(console, f"  {cause}", "dim")
 
 
 def _work_in_progress(store: Store, attempt: Attempt, state: Standing) -> list[str]:

@@ -18,6 +18,10 @@ from marin.store.record import Record
 
 FOLD_FROM = 4
 NAMES = 3  # of a folded line
+DESCRIBED = (  # fields of a record
+    *("identity", "op", "label", "version", "kind", "facts", "files", "bytes", "root", "content", "inputs"),
+    *("alias_of", "lifetime", "mirrored"),
+)
 
 
 class Direction(StrEnum):
@@ -168,7 +172,7 @@ class LineageTree:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "direction": self.direction.value,
+            "direction": self.direction,
             "starts": [self._node(output, 0) for output in self.starts],
             "outputs": [self._node(output, distance) for output, distance in self.found.items()],
             "unreadable": self.lineage.unreadable,
@@ -176,8 +180,8 @@ class LineageTree:
 
     def _node(self, output: Output, distance: int) -> dict[str, Any]:
         record = self.lineage.records.get(output)
-        marks = [mark._asdict() for mark in self.marks[output]]
-        node = {"step": self.lineage.name_of(output), **output._asdict(), "distance": distance, "marks": marks}
+        about = {"distance": distance, "marks": self.marks[output]}
+        node = {"step": self.lineage.name_of(output), **output._asdict(), **about}
         return node if record is None else node | described(record)
 
     def _folded(self, outputs: Iterable[Output], every: bool) -> list[list[Output]]:
@@ -194,18 +198,9 @@ class LineageTree:
 
 
 def described(record: Record) -> dict[str, Any]:
-    """What a lineage shows of a record, as JSON-able data."""
-    return {
-        "op": record.op,
-        "label": record.label,
-        "kind": record.kind,
-        "output": record.attempt,
-        "facts": record.facts,
-        "content": record.content,
-        "inputs": [asdict(each) for each in record.inputs],
-        "alias_of": record.alias_of,
-        **asdict(record.provenance),
-    }
+    """What every ``--json`` tells of an output."""
+    about = {name: getattr(record, name) for name in DESCRIBED}
+    return {"step": record.name, **about, "output": record.attempt, **asdict(record.provenance)}
 
 
 def _few(names: list[str]) -> str:

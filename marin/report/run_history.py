@@ -46,9 +46,6 @@ class PastRun:
     dashboard: str  # of the Ray cluster that its steps went to
     events: list[dict[str, Any]]  # as they were written; a line that cannot be read is left out
 
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "events"}
-
 
 def run_names(store: Store) -> list[str]:
     """Oldest first: names begin with the time."""

@@ -3,10 +3,10 @@
 An operator ``my_ops/judge.py`` brings its section in ``my_ops/pages/judge.py``, as one or both of
 
     def section(step: Judge, output: Directory, page: Page) -> Section | None: ...
-    def together(outputs: Mapping[str, Directory | None], page: Page) -> Section | None: ...
+    def together(made: Mapping[str, Made | None], page: Page) -> Section | None: ...
 
-``section`` is called for each result and for what results read; ``together`` once, with every committed output of the
-operator by its label (None: deleted since). Neither is part of the operator's code: to reword a page changes no output.
+``section`` is called for each result and for what results read; ``together`` once, with every output of the operator by
+its label (None: deleted since). Neither is part of the operator's code: to reword a page changes no output.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any, NamedTuple
+
+from marin.store.files.directory import Directory
 
 
 class Finding(Enum):
@@ -109,13 +112,16 @@ class Heading:
     arm: str = ""
 
 
+type Row = Sequence[Cell] | Heading
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """columns: the first one names the rows. rows: as many cells each. folded: closed until somebody opens it."""
 
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell] | Heading]
+    rows: Sequence[Row]
     note: str = ""
     folded: bool = False
 
@@ -203,6 +209,13 @@ class Section:
     verdict: str = ""
     blocks: Sequence[Block] = ()
     marks: Sequence[Mark] = ()
+
+
+class Made(NamedTuple):
+    """An output, and what its record says of it."""
+
+    output: Directory
+    facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

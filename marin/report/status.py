@@ -39,9 +39,6 @@ class StepStatus:
     detail: str  # who and since when, the error, or what is committed
     log: str = ""  # of the attempt that it is about; "" if none
 
-    def to_json(self) -> dict[str, str]:
-        return {name: str(value) for name, value in vars(self).items()}
-
 
 def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
     """Of an experiment's steps, in their order: reads side by side."""

@@ -18,7 +18,7 @@ from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.decontamination import undecontaminated
-from marin.report.table import GAP, Column, print_table, say
+from marin.report.table import GAP, Column, columns_of, print_table, say
 from marin.store.layout import LOG
 from marin.store.numbers import counted, listed
 
@@ -70,7 +70,7 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         if len(group) > 1 and first.action is Action.STOP:
             lines.append(listed([decision.step.name for decision in group], NAMED))
         rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
-    print_table(console, (Column(), Column(heading="step"), Column(heading="reason")), rows)
+    print_table(console, columns_of("| step | reason"), rows)
     for line in plan.experiment.all_changes():
         say(console, f"set: {line}", "yellow")
     notes = Counter(note for decision in plan.decisions for note in decision.notes)
@@ -190,7 +190,7 @@ def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -
         blocks[-1].append(name)
         left -= width
     for block in blocks:
-        columns = [Column(heading="metric"), *(Column(heading=name, right=True) for name in block)]
+        columns = [Column("metric"), *(Column(name, right=True) for name in block)]
         rows = [
             [metric, *(f"{scores[name][metric]:.4f}" if metric in scores[name] else "–" for name in block)]
             for metric in metrics

@@ -11,7 +11,7 @@
     {prefix}/.marin/superseded/<identity>.mirrored-<root>.json   of what mirrored outputs were made from elsewhere
     {prefix}/.marin/revocations/<root>.jsonl         bytes that somebody declared bad, with the reason
     {prefix}/.marin/stamps/<op>--<attempt>           times of files that were touched, verified and found right
-    {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin verify` found right, when and by whom
+    {prefix}/.marin/verified/<time>-<…>.json         which outputs `marin audit --bytes` found right, when
     {prefix}/.marin/code/<digest>.json               what a code fingerprint is made of, by its digest
     {prefix}/.marin/outside/<digest>.json            what outside data was made of, by its digest
     {prefix}/.marin/accepted/<identity>.jsonl        drift that somebody accepted, with the reason

@@ -116,7 +116,7 @@ def adopt(
         if (size := sum(entry.size for entry in entries)) > LARGE:
             on_message(f"{len(entries)} files, {write_bytes(size)}: reading them as {made.kind}, then copying")
         if known is not None and known.content and known.content != content:
-            raise InputError(f"{source} is not what its own record says; `marin verify` in its store says what differs")
+            raise InputError(f"{source} is not what its own record says; `marin audit --bytes` there says how")
         from_files = facts_of(made.kind, folder, entries, source)
         agreed = _agreed(
             made, from_files, known.facts if known is not None and known.kind == made.kind else {}, facts, source

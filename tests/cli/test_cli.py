@@ -1,4 +1,4 @@
-"""``marin plan|run|explain|status|verify`` in fresh processes: exit codes, JSON, what each one finds."""
+"""``marin plan|run|status|audit`` in fresh processes: exit codes, JSON, what each one finds."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class Command:
         return json.loads(self.on(command, *arguments, "--json", expect=expect))
 
     def verify(self, *arguments: str, expect: int = OK) -> str:
-        return self("verify", "--prefix", str(self.project.store), *arguments, expect=expect)
+        return self("audit", "--bytes", "--prefix", str(self.project.store), *arguments, expect=expect)
 
 
 @pytest.fixture
@@ -91,18 +91,18 @@ def test_every_command_that_plans_takes_what_was_set(project: Project, marin: Co
     setting = ("--set", "say.text=goodbye")
     marin.on("run", "--backend", "inline", *setting)
     [planned] = [step for step in marin.json("plan", *setting)["steps"] if step["step"] == "say/say"]
-    [explained] = marin.json("explain", "say", *setting)
-    assert explained["identity"] == planned["identity"] != marin.json("explain", "say")[0]["identity"]
+    [explained] = marin.json("plan", "say", *setting)
+    assert explained["identity"] == planned["identity"] != marin.json("plan", "say")[0]["identity"]
     assert {step["status"] for step in marin.json("status", *setting)} == {"committed"}
     assert {step["status"] for step in marin.json("status")} == {"absent"}
     assert marin.json("audit", *setting)["outputs"] == 2
     file, prefix = ("--experiment", str(project.file)), ("--prefix", str(project.store))
-    made = json.loads(marin("lineage", "up", "repeat", *file, *prefix, *setting, "--json"))["outputs"]
+    made = json.loads(marin("lineage", "repeat", *file, *prefix, *setting, "--json"))["outputs"]
     assert planned["identity"] in {node["identity"] for node in made}
     project.edit("MARK * times", "MARK * times * 2")
     [accepted, *_] = marin.json("accept", "say", "--because", "the same to us", *setting)
     assert accepted["identity"] == planned["identity"]
-    for command in (("status", *prefix), ("audit", *prefix), ("lineage", "up", "repeat", *prefix)):
+    for command in (("status", *prefix), ("audit", *prefix), ("lineage", "repeat", *prefix)):
         assert "name its file" in marin(*command, *setting, expect=EXPERIMENT_ERROR)
 
 
@@ -128,12 +128,12 @@ def test_drift_is_exit_code_3_and_explain_shows_the_function_and_its_difference(
     assert planned["say/say"]["action"] == "stop"
     assert "lib.words.ending" in " ".join(planned["say/say"]["drift"])
     assert planned["repeat/repeat"]["drift"] == []
-    [told] = marin.json("explain", "say/say")
+    [told] = marin.json("plan", "say/say")
     assert list(told["diffs"]) == ["lib.words.ending"]
     lines = told["diffs"]["lib.words.ending"].splitlines()
     assert "-    return MARK * times" in lines
     assert "+    return MARK * times * 2" in lines
-    assert "+    return MARK * times * 2" in marin.on("explain", "say/say")
+    assert "+    return MARK * times * 2" in marin.on("plan", "say/say")
     assert "lib.words.ending" in marin.on("run", "--backend", "inline", expect=DRIFT)
 
 
@@ -151,19 +151,19 @@ def test_results_that_could_not_be_made_again_are_not_shown_as_if_they_had_been(
 
 def test_explain_holds_fields_inputs_code_and_what_is_committed(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
-    [told] = marin.json("explain", "repeat")
+    [told] = marin.json("plan", "repeat")
     assert told["step"] == "repeat/repeat"
     assert told["inputs"] == ["say/say"]
     assert told["fields"]["source"].startswith("say/say#")
     assert told["committed"]["output"].startswith("repeat/repeat-")
     assert [held["name"] for held in told["committed"]["inputs"]] == ["say/say"]
-    [by_identity] = marin.json("explain", told["identity"][:10])
+    [by_identity] = marin.json("plan", told["identity"][:10])
     assert by_identity["identity"] == told["identity"]
-    [say] = marin.json("explain", "say/say")
+    [say] = marin.json("plan", "say/say")
     assert {"lib.words.shout", "lib.words.ending", "lib.words.MARK"} <= set(say["code"]["units"])
     assert "lib.words.unrelated" not in say["code"]["units"]
     assert "python" in say["packages"]
-    said = marin.on("explain", "no/such", expect=EXPERIMENT_ERROR)
+    said = marin.on("plan", "no/such", expect=EXPERIMENT_ERROR)
     assert "no/such" in said
 
 
@@ -181,18 +181,18 @@ def test_status_says_committed_failed_and_absent(project: Project, marin: Comman
 
 def test_verify_finds_one_tampered_byte(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
-    assert json.loads(marin.verify("--json")) == {"checked": 2, "wrong": {}, "made_from_it": {}}
+    assert json.loads(marin.verify("--json"))["bytes"] == {"checked": 2, "wrong": {}, "made_from_it": {}}
     [output] = (project.store / "say").iterdir()
     content = bytearray((output / "text.txt").read_bytes())
     content[0] ^= 1
     (output / "text.txt").write_bytes(content)
-    told = json.loads(marin.verify("--json", expect=STORE_ERROR).strip())
+    told = json.loads(marin.verify("--json", expect=STORE_ERROR).strip())["bytes"]
     [(name, found)] = told["wrong"].items()
     assert name.startswith("say/say ")
     assert "text.txt" in found[0]
     assert "--rebuild" in marin.verify(expect=STORE_ERROR)
-    marin.verify("--sizes-only")  # the size is right
-    marin.verify("repeat/repeat")  # another step's bytes are
+    marin.verify("--sizes-only", expect=DRIFT)  # the size is right
+    assert "0 damaged" in marin.verify("repeat/repeat", expect=DRIFT)  # its own bytes are right
     marin.on("run", "--backend", "inline", "--rebuild", "say/say")
     marin.verify()
 
@@ -200,7 +200,7 @@ def test_verify_finds_one_tampered_byte(project: Project, marin: Command) -> Non
 def test_verify_of_nothing_is_not_a_success(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
     assert "say/sya" in marin.verify("say/sya", expect=EXPERIMENT_ERROR)
-    said = marin("verify", "--prefix", str(project.folder / "nostore"), expect=STORE_ERROR)
+    said = marin("audit", "--bytes", "--prefix", str(project.folder / "nostore"), expect=STORE_ERROR)
     assert "nostore" in said
 
 
@@ -282,7 +282,7 @@ def test_a_field_without_an_encoding_is_exit_code_4_and_named(project: Project, 
 
 def test_a_store_that_cannot_be_is_exit_code_5(project: Project, marin: Command) -> None:
     file = str(project.file)
-    for command in (("plan", file), ("status", file), ("explain", file, "say"), ("verify",), ("run", file)):
+    for command in (("plan", file), ("status", file), ("plan", file, "say"), ("audit", "--bytes"), ("run", file)):
         assert "is a file" in marin(command[0], *command[1:], "--prefix", file, expect=STORE_ERROR)
 
 
@@ -292,9 +292,9 @@ def test_a_corrupt_record_is_exit_code_5_for_run_and_seen_by_status(project: Pro
         record.write_text("{")
     assert "--rebuild" in marin.on("run", "--backend", "inline", expect=STORE_ERROR)
     assert [held["status"] for held in marin.json("status")] == ["corrupt", "corrupt"]
-    assert len(json.loads(marin.verify("--json", expect=STORE_ERROR))["wrong"]) == 2
+    assert len(json.loads(marin.verify("--json", expect=STORE_ERROR))["bytes"]["wrong"]) == 2
     marin.on("run", "--backend", "inline", "--rebuild", "say", "--rebuild", "repeat")
-    marin.verify()
+    assert "0 damaged" in marin.verify(expect=DRIFT)  # what was replaced cannot be read
 
 
 def test_corrupt_source_of_old_code_is_named(project: Project, marin: Command) -> None:

@@ -65,15 +65,14 @@ def test_bash_completes_every_kind_of_name(project: Project) -> None:
         "marin ls --sort ": ["made", "name", "size"],
         "marin ls --kind ": ["toy-blob"],
         "marin ls rep": ["repeat/repeat"],
-        "marin explain exp1_toy.py ": ["say/say\\ it@3", "repeat/repeat"],
-        "marin explain exp1_toy.py say/say\\ it@": ["3"],
-        "marin explain exp1_toy.py 'say/say it": ["say/say\\ it@3"],
+        "marin plan exp1_toy.py ": ["say/say\\ it@3", "repeat/repeat"],
+        "marin plan exp1_toy.py say/say\\ it@": ["3"],
+        "marin plan exp1_toy.py 'say/say it": ["say/say\\ it@3"],
         "marin accept exp1_toy.py rep": ["repeat/repeat"],
         "marin run exp1_toy.py --only ": ["end"],
         "marin run exp1_toy.py --rebuild rep": ["repeat/repeat"],
         "marin run exp1_toy.py --on-drift ": ["stop", "rebuild", "accept"],
-        "marin runs lat": ["latest"],
-        "marin lineage ": ["up", "down"],
+        "marin status lat": ["latest"],
         "marin audit contamination rep": ["repeat/repeat"],
         "marin cat repeat/repeat --file ": ["text.txt"],
         "marin completion z": ["zsh"],
@@ -86,13 +85,13 @@ def test_bash_completes_every_kind_of_name(project: Project) -> None:
 def test_bash_says_nothing_where_nothing_fits(project: Project) -> None:
     lines = [
         "marin nonsense ",
-        "marin explain missing.py ",
-        "marin explain broken.py ",
+        "marin plan missing.py ",
+        "marin plan broken.py ",
         "marin run broken.py --only ",
         "marin ls --prefix /nowhere --kind ",
         "marin ls --prefix nonsense:// --kind ",
         "marin cat no/such --file ",
-        "marin runs 'unfinished ",
+        "marin status 'unfinished ",
     ]
     assert in_bash(project, *lines) == [[]] * len(lines)
 
@@ -100,9 +99,9 @@ def test_bash_says_nothing_where_nothing_fits(project: Project) -> None:
 @pytest.mark.parametrize(
     ("shell", "line", "says"),
     [
-        ("zsh", "marin explain exp1_toy.py rep", ["plain", "repeat/repeat"]),
-        ("fish", "marin explain exp1_toy.py rep", ["plain,repeat/repeat"]),
-        ("zsh", "marin explain broken.py rep", []),
+        ("zsh", "marin plan exp1_toy.py rep", ["plain", "repeat/repeat"]),
+        ("fish", "marin plan exp1_toy.py rep", ["plain,repeat/repeat"]),
+        ("zsh", "marin plan broken.py rep", []),
         ("fish", "marin nonsense rep", []),
     ],
 )

@@ -24,35 +24,47 @@ ADOPT = ("adopt", "--label", "mine", "--because", "a test")
 # What is asked of a full store; all of it succeeds.
 CALLS: dict[str, list[tuple[str, ...]]] = {
     "new": [],  # makes a folder: tests/cli/test_new.py
-    "plan": [("plan", FILE), ("plan", FILE, "--every-step", "--json")],
-    "phases": [],  # of trainings: tests/cli/test_phases_command.py
-    "inspect": [],  # of trainings: tests/cli/test_inspect_command.py
-    "explain": [("explain", FILE, "repeat"), ("explain", FILE, STEP, "--json")],
-    "diff": [("diff", FILE, "exp2_other.py"), ("diff", FILE, "exp2_other.py", "--markdown")],
+    "plan": [  # --phases, of trainings: tests/cli/test_phases_command.py
+        ("plan", FILE),
+        ("plan", FILE, "--every-step", "--json"),
+        ("plan", FILE, "repeat"),
+        ("plan", FILE, STEP, "--json"),
+    ],
     "run": [RUN, (*RUN, "--rebuild", "repeat", "--logs"), (*RUN, "--dry-run")],
-    "submit": [("submit", FILE, "--dry-run")],
-    "microanneal": [],  # of trainings: tests/cli/test_microanneal_command.py
-    "status": [("status",), ("status", FILE), ("status", "--json")],
-    "runs": [("runs",), ("runs", "latest"), ("runs", "--json")],
+    "status": [  # --health, of trainings: tests/cli/test_health_command.py
+        ("status",),
+        ("status", FILE),
+        ("status", "--json"),
+        ("status", "latest"),
+        ("status", "-n", "1"),
+    ],
     "logs": [("logs", "repeat"), ("logs", STEP, "--json")],
-    "health": [],  # of trainings: tests/cli/test_health_command.py
+    "ls": [("ls",), ("ls", "--files"), ("ls", "--json")],
+    "cat": [("cat", "repeat"), ("cat", "repeat", "--file", "text.txt"), ("cat", "repeat", "--json")],
+    "diff": [("diff", FILE, "exp2_other.py"), ("diff", FILE, "exp2_other.py", "--markdown")],
+    "serve": [],  # goes on until it is ended: tests/report/serve
+    "lineage": [("lineage", "repeat"), ("lineage", STEP, "--down"), ("lineage", STEP, "--down", "--markdown")],
+    "audit": [
+        ("audit",),
+        ("audit", FILE),
+        ("audit", "repeat"),
+        ("audit", "--json"),
+        ("audit", "--bytes"),
+        ("audit", "repeat", "--bytes", "--json"),
+    ],
+    "audit contamination": [],  # of text: tests/report/test_contamination.py
+    "accept": [],
+    "revoke": [("revoke", STEP, "--because", "a test", "--dry-run")],
+    "adopt": [(*ADOPT, "words.txt", "--kind", "raw_files")],
+    "mirror": [("mirror", "repeat", "--to", "other", "--dry-run")],
+    "gc": [("gc",), ("gc", "--json"), ("gc", "repeat"), ("gc", "repeat", "--json")],
+    "inspect": [],  # of trainings: tests/cli/test_inspect_command.py
     "compare": [
         ("compare", "marin 32b mantis", "OLMo 2 32B"),
         ("compare", "Llama 3.1 8B", "deeper starling", "--json"),
     ],
-    "lineage": [("lineage", "up", "repeat"), ("lineage", "down", STEP), ("lineage", "down", STEP, "--markdown")],
-    "revoke": [("revoke", STEP, "--because", "a test", "--dry-run")],
-    "audit": [("audit",), ("audit", FILE), ("audit", "--json")],
-    "audit contamination": [],  # of text: tests/report/test_contamination.py
-    "accept": [],
-    "adopt": [(*ADOPT, "words.txt", "--kind", "raw_files")],
-    "ls": [("ls",), ("ls", "--files"), ("ls", "--json")],
-    "cat": [("cat", "repeat"), ("cat", "repeat", "--file", "text.txt"), ("cat", "repeat", "--json")],
-    "serve": [],  # goes on until it is ended: tests/report/serve
-    "mirror": [("mirror", "repeat", "--to", "other", "--dry-run")],
-    "verify": [("verify",), ("verify", "--json")],
-    "gc": [("gc",), ("gc", "--json")],
-    "rm": [("rm", "repeat"), ("rm", "repeat", "--json")],
+    "microanneal": [],  # of trainings: tests/cli/test_microanneal_command.py
+    "submit": [("submit", FILE, "--dry-run")],
     # Of clusters: tests/cli/test_cluster_commands.py keeps one.
     **{name: [] for name in LINES if name.startswith("cluster ")},
     "completion": [("completion", "bash"), ("completion", "zsh"), ("completion", "fish")],
@@ -72,45 +84,47 @@ WRONG: dict[str, list[Wrong]] = {
         misspelt("new", "experiment", "x", says="is no project"),
         (("new",), USAGE, "PROJECT"),
     ],
-    "plan": [misspelt("plan", "exp1_toi.py", says=FILE), (("plan",), USAGE, "EXPERIMENT")],
-    "phases": [
-        (("phases", FILE), EXPERIMENT_ERROR, "trains nothing"),
-        misspelt("phases", "exp1_toi.py", says=FILE),
+    "plan": [
+        misspelt("plan", "exp1_toi.py", says=FILE),
+        misspelt("plan", FILE, "repaet"),
+        misspelt("plan", FILE, "--phases", says="trains nothing"),
+        (("plan", FILE, "repeat", "--phases"), USAGE, "leave out STEP"),
+        (("plan",), USAGE, "EXPERIMENT"),
     ],
-    "inspect": [
-        (("inspect", FILE), EXPERIMENT_ERROR, "trains nothing"),
-        misspelt("inspect", "exp1_toi.py", says=FILE),
-    ],
-    "explain": [misspelt("explain", FILE, "repaet")],
-    "diff": [misspelt("diff", FILE, "exp3.py", says="exp3.py"), misspelt("diff", FILE, says="git")],
     "run": [
         misspelt(*RUN, "--only", "ent", says="end"),
         misspelt(*RUN, "--rebuild", "repaet"),
         misspelt(*RUN, "--on-drift", "accept", says="--because"),
         ((*RUN, "--backend", "slurm"), USAGE, "inline"),
     ],
-    "submit": [
-        misspelt("submit", "exp1_toi.py", says=FILE),
-        ((("submit", FILE, "--address", "127.0.0.1:1")), Exit.FAILED, "nothing answers there"),
+    "status": [
+        misspelt("status", "exp1_toi.py", says=FILE),
+        misspelt("status", "exp1_toi", says="exp1_toy"),
+        misspelt("status", "repaet", "--health"),
+        misspelt("status", "repeat", "--health", says="has no metrics.jsonl"),
+        (("status", "--health"), USAGE, "TRAINING"),
+        (("status", "-n", "0"), USAGE, "-n"),
     ],
-    "microanneal": [
-        misspelt("microanneal", "--checkpoint", "repaet", "--candidate", "words.txt"),
-        misspelt("microanneal", "--checkpoint", "repeat", "--candidate", "words.txt", says="wants a checkpoint"),
-        (("microanneal", "--checkpoint", "repeat"), USAGE, "--candidate"),
-    ],
-    "status": [misspelt("status", "exp1_toi.py", says=FILE)],
-    "runs": [misspelt("runs", "exp1_toi", says="exp1_toy"), (("runs", "-n", "0"), USAGE, "-n")],
     "logs": [misspelt("logs", "repaet"), misspelt("logs", "repeat", "--attempt", "77", says="there are 1")],
-    "health": [misspelt("health", "repaet"), misspelt("health", "repeat", says="has no metrics.jsonl")],
-    "compare": [
-        misspelt("compare", "repaet", "OLMo 2 32B"),
-        misspelt("compare", "OLMo 3 32B", "mantis", says="OLMo 2 32B"),
-        misspelt("compare", "repeat", "mantis", says="wanted a checkpoint"),
-        (("compare", "mantis"), USAGE, "at least two"),
+    "ls": [misspelt("ls", "repaet"), misspelt("ls", "--kind", "toy-blub", says="toy-blob")],
+    "cat": [
+        misspelt("cat", "repaet"),
+        (("cat", "repeat", "--where", "text"), USAGE, "is no condition"),
+        misspelt("cat", "repeat", "--file", "text.tx", says="text.txt"),
     ],
-    "lineage": [misspelt("lineage", "down", "repaet"), (("lineage", "left", "x"), USAGE, "up")],
-    "revoke": [misspelt("revoke", "repaet", "--because", "x"), misspelt("revoke", "repeat", says="--because")],
-    "audit": [misspelt("audit", "exp1_toi.py", says=FILE), (("audit", "--days", "0"), USAGE, "--days")],
+    "diff": [misspelt("diff", FILE, "exp3.py", says="exp3.py"), misspelt("diff", FILE, says="git")],
+    "serve": [
+        (("serve", "--port", "99999"), USAGE, "65535"),
+        (("serve", "--prefix", "nowhere"), STORE_ERROR, "there is no store at"),
+    ],
+    "lineage": [misspelt("lineage", "repaet"), (("lineage", "repeat", "--up"), USAGE, "--up")],
+    "audit": [
+        misspelt("audit", "exp1_toi.py", says=FILE),
+        misspelt("audit", "repaet"),
+        misspelt("audit", "repaet", "--bytes"),
+        (("audit", FILE, "repeat"), USAGE, "one kind at a time"),
+        (("audit", "--days", "0"), USAGE, "--days"),
+    ],
     "audit contamination": [
         (("audit", "contamination"), USAGE, "--against"),
         misspelt("audit", "contamination", "repaet", "--against", "words.txt"),
@@ -123,25 +137,39 @@ WRONG: dict[str, list[Wrong]] = {
         misspelt("accept", FILE, "repaet", "--because", "x"),
         misspelt("accept", FILE, says="marin plan"),
     ],
+    "revoke": [misspelt("revoke", "repaet", "--because", "x"), misspelt("revoke", "repeat", says="--because")],
     "adopt": [
         ((*ADOPT, "nothing.txt", "--kind", "raw_files"), Exit.FAILED, "nothing.txt"),
         misspelt(*ADOPT, "words.txt", "--kind", "raw_fils", says="raw_files"),
         (("adopt", "words.txt"), USAGE, "--label"),
     ],
-    "ls": [misspelt("ls", "repaet"), misspelt("ls", "--kind", "toy-blub", says="toy-blob")],
-    "cat": [
-        misspelt("cat", "repaet"),
-        (("cat", "repeat", "--where", "text"), USAGE, "is no condition"),
-        misspelt("cat", "repeat", "--file", "text.tx", says="text.txt"),
-    ],
-    "serve": [
-        (("serve", "--port", "99999"), USAGE, "65535"),
-        (("serve", "--prefix", "nowhere"), STORE_ERROR, "there is no store at"),
-    ],
     "mirror": [misspelt("mirror", "repaet", "--to", "other"), (("mirror", "repeat"), USAGE, "--to")],
-    "verify": [misspelt("verify", "repaet"), (("verify", "--bytes", "--sizes-only"), USAGE, "--bytes")],
-    "gc": [misspelt("gc", "--experiment", "exp1_toi.py", says=FILE), (("gc", "--only", "x"), USAGE, "expired")],
-    "rm": [misspelt("rm", "repaet"), misspelt("rm", STEP, says="--even-if-read"), (("rm",), USAGE, "STEP")],
+    "gc": [
+        misspelt("gc", "--experiment", "exp1_toi.py", says=FILE),
+        (("gc", "--only", "x"), USAGE, "expired"),
+        misspelt("gc", "repaet"),
+        misspelt("gc", STEP, says="--even-if-read"),
+        (("gc", "repeat", "--now"), USAGE, "STEP"),
+    ],
+    "inspect": [
+        misspelt("inspect", FILE, says="trains nothing"),
+        misspelt("inspect", "exp1_toi.py", says=FILE),
+    ],
+    "compare": [
+        misspelt("compare", "repaet", "OLMo 2 32B"),
+        misspelt("compare", "OLMo 3 32B", "mantis", says="OLMo 2 32B"),
+        misspelt("compare", "repeat", "mantis", says="wanted a checkpoint"),
+        (("compare", "mantis"), USAGE, "at least two"),
+    ],
+    "microanneal": [
+        misspelt("microanneal", "--checkpoint", "repaet", "--candidate", "words.txt"),
+        misspelt("microanneal", "--checkpoint", "repeat", "--candidate", "words.txt", says="wants a checkpoint"),
+        (("microanneal", "--checkpoint", "repeat"), USAGE, "--candidate"),
+    ],
+    "submit": [
+        misspelt("submit", "exp1_toi.py", says=FILE),
+        ((("submit", FILE, "--address", "127.0.0.1:1")), Exit.FAILED, "nothing answers there"),
+    ],
     "cluster up": [(("cluster", "up", "nothing.yaml"), USAGE, "nothing.yaml")],
     "cluster down": [(("cluster", "down", "nothing.yaml"), USAGE, "nothing.yaml")],
     **{
@@ -153,7 +181,19 @@ WRONG: dict[str, list[Wrong]] = {
     "completion": [(("completion", "tcsh"), USAGE, "fish")],
 }
 # Commands that ask no store for something; the others say that there is none.
-WITHOUT_STORE = {"plan", "compare", "explain", "diff", "run", "submit", "status", "adopt", "completion"}
+WITHOUT_STORE = {"plan", "compare", "diff", "run", "submit", "status", "adopt", "completion"}
+# How a command line began, and what it is now.
+WAS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("explain", FILE, "repeat"): ("plan", FILE, "repeat"),
+    ("phases", FILE): ("plan", "--phases", FILE),
+    ("runs", "latest"): ("status", "latest"),
+    ("health", "repeat"): ("status", "--health", "repeat"),
+    ("verify", "repeat"): ("audit", "--bytes", "repeat"),
+    ("verify", "--bytes"): ("audit", "--every-byte"),
+    ("rm", "repeat"): ("gc", "repeat"),
+    ("lineage", "up", "repeat"): ("lineage", "repeat"),
+    ("lineage", "down", STEP): ("lineage", "--down", STEP),
+}
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3\d|4\d|9\d|10\d)(?:;\d+)*m")
 
 
@@ -244,3 +284,12 @@ def test_no_store_and_an_empty_one(forks: Forks, lab: Path, command: str, empty:
         else:
             assert command in WITHOUT_STORE or empty, ended.said
         assert list(prefix.iterdir()) == [] if empty else not prefix.exists()
+
+
+@pytest.mark.parametrize("earlier", WAS, ids=" ".join)
+def test_an_earlier_name_works_and_says_the_new_one(forks: Forks, lab: Path, earlier: tuple[str, ...]) -> None:
+    was, now = forks.marin(lab, *earlier), forks.marin(lab, *WAS[earlier])
+    note, _, stderr = was.stderr.partition(" now\n")
+    assert note.startswith(f"`marin {earlier[0]}")
+    assert f" is `marin {WAS[earlier][0]}" in note
+    assert (was.code, was.stdout, stderr) == (now.code, now.stdout, now.stderr)

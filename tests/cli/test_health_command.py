@@ -1,4 +1,4 @@
-"""``marin health``: on a folder, on a step that has ended, and on one that still runs."""
+"""``marin status --health``: on a folder, on a step that has ended, and on one that still runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text_of(made: list[dict[str, Any]]) -> str:
 
 
 def health(*arguments: str, expect: Exit) -> Result:
-    done = CliRunner().invoke(main, ["health", *arguments], env={"COLUMNS": "300"})
+    done = CliRunner().invoke(main, ["status", "--health", *arguments], env={"COLUMNS": "300"})
     assert done.exit_code == expect, done.output
     return done
 

@@ -44,12 +44,12 @@ def test_it_says_what_it_copies_and_the_experiment_runs_nothing_there(
     assert again["bytes"] == 0
     steps = json.loads(marin("plan", str(project.file), "--prefix", str(there), "--json"))["steps"]
     assert {held["action"] for held in steps} == {"cached"}
-    [told] = json.loads(marin("explain", str(project.file), "repeat", "--prefix", str(there), "--json"))
+    [told] = json.loads(marin("plan", str(project.file), "repeat", "--prefix", str(there), "--json"))
     [origin] = told["committed"]["mirrored"]
     assert origin["origin"].startswith(f"{project.store}/repeat/repeat-")
     # What made it there is known there: a change is explained by its source.
     project.edit("MARK * times", "MARK * times * 2")
-    said = marin("explain", str(project.file), "say", "--prefix", str(there))
+    said = marin("plan", str(project.file), "say", "--prefix", str(there))
     assert "MARK * times * 2" in said
     assert f"mirrored from {project.store}/say/say-" in said
 

@@ -118,11 +118,11 @@ def test_a_change_of_its_operator_is_seen_and_goes_on_in_the_three_ways_of_the_p
     operator.write_text(operator.read_text().replace(">= self.words", "> self.words"))
     said = marin(study, *here, ends=Exit.DRIFT)
     assert re.search(r"stop +drop-short/own +drifted\n.*DropShort changed", said)
-    explained = marin(study, "explain", "small.py", "drop-short/own")
+    explained = marin(study, "plan", "small.py", "drop-short/own")
     assert "-        kept = (document for document in given if len(document.text.split()) >= self.words)" in explained
     assert "+        kept = (document for document in given if len(document.text.split()) > self.words)" in explained
     marin(study, *here, "--on-drift", "accept", "--because", "only faster")
-    assert "only faster" in marin(study, "explain", "small.py", "drop-short/own")
+    assert "only faster" in marin(study, "plan", "small.py", "drop-short/own")
     operator.write_text(operator.read_text().replace("> self.words", "> 1 + self.words"))
     assert "1 ran" in marin(study, *here, "--on-drift", "rebuild")  # the same bytes: nothing further
     assert len(old := made_by(study)) == 1
@@ -238,7 +238,9 @@ def test_a_file_that_was_added_is_named_with_the_ways_on_that_there_are(study: P
         (study / f"text/{name}.md").write_text("my own words " * 20)
     said = marin(study, "run", "small.py", "--backend", "inline", ends=Exit.DRIFT)
     assert re.search(r"outside data \S+/text/mine\.md is new", said)
-    assert said.count("and 9 more changes: `marin explain` lists them all") == 2  # of the plan, and of the message
+    assert (
+        said.count("and 9 more changes: `marin plan FILE STEP` lists them all") == 2
+    )  # of the plan, and of the message
     assert " ".join(said.split()).count(" is new: ") == 2 * 12  # however long the folder's name is
     assert "Two ways on:" in said
     assert "operator's version" not in said

@@ -1,4 +1,4 @@
-"""``marin phases``: the trainings of an experiment, before anything runs."""
+"""``marin plan --phases``: the trainings of an experiment, before anything runs."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from marin.cli.phases import command
+from marin.cli.plan import command
 from marin.report.phases import drawn
 from marin.report.running import BARS
 from tests.support.project import ROOT
@@ -16,7 +16,7 @@ MANTIS = str(ROOT / "experiments/exp1529_mantis.py")
 
 
 def shown(*options: str) -> str:
-    done = CliRunner(env={"COLUMNS": "100"}).invoke(command, [MANTIS, *options])
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(command, [MANTIS, "--phases", *options])
     assert done.exit_code == 0, done.output
     return done.output
 

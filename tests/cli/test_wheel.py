@@ -102,8 +102,8 @@ def test_a_project_is_planned_with_the_light_install(installed: Path, tmp_path: 
     (tmp_path / "sitecustomize.py").write_text(BLOCKER)
     told(tmp_path, str(installed / "marin"), "new", "study")
     light = {"PYTHONPATH": str(tmp_path), "BLOCKED": ",".join(OPTIONAL)}
-    for command in ("run", "explain", "diff"):
-        more = {"run": ("--dry-run",), "explain": ("text-files/own",), "diff": ("exp1_filter.py",)}[command]
+    for command in ("run", "plan", "diff"):
+        more = {"run": ("--dry-run",), "plan": ("text-files/own",), "diff": ("exp1_filter.py",)}[command]
         told(tmp_path / "study", str(installed / "marin"), command, "exp1_filter.py", *more, **light)
 
 

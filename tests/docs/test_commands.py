@@ -62,7 +62,7 @@ CONTAINERS = (
     "kubectl port-forward service/marin-head-svc 8265:8265",
     "kubectl apply -f job.yaml",
 )
-TAB = f"COMP_WORDS='marin explain {SPLIT} fil' COMP_CWORD=3 _MARIN_COMPLETE=bash_complete marin | cut -d, -f2"
+TAB = f"COMP_WORDS='marin plan {SPLIT} fil' COMP_CWORD=3 _MARIN_COMPLETE=bash_complete marin | cut -d, -f2"
 FORWARDED = f".venv/bin/marin submit {MANTIS} --scale full --prefix gs://BUCKET/marin --address http://127.0.0.1:8265"
 AUDIT_SUITE = "marin audit contamination --against SUITE"
 ACCEPT = f"marin accept {SPLIT} 'as prose' --because 'ten words more change nothing here'"
@@ -196,7 +196,7 @@ TABLE: dict[str, Page] = {
         instead={
             **checks(""),
             f"uv run {MANTIS}": (REGISTRY, ""),
-            ".venv/bin/marin plan|run|explain|status|verify …": ("five in one", f"marin plan {MANTIS}"),
+            ".venv/bin/marin plan|run|status|audit …": ("four in one", f"marin plan {MANTIS}"),
         },
     ),
     "CONTRIBUTING.md": Page(
@@ -226,20 +226,22 @@ TABLE: dict[str, Page] = {
             ),
             f"{ANNEAL} --dry-run": (COOLDOWN, "marin microanneal --help"),
             "marin logs STEP": ("of any step", "marin logs 'filter/as prose'"),
-            "marin health bison": ("of a training: howto/run-health.md runs it", "marin health --help"),
+            "marin status bison --health": ("of a training: howto/run-health.md runs it", "marin status --help"),
             f"marin submit {MANTIS} --prefix gs://bucket/marin --address 10.0.0.2:6379": (CLUSTER, ""),
             **{f"marin cluster {one}": (KEPT, "") for one in ("up", "down", "status", "jobs", "dashboard")},
             "marin cluster logs -f exp1529_mantis": (LOGS, ""),
             "ray list tasks": (CLUSTER, ""),
             "RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=/tmp/marin-ray-x1k2/token ray list tasks --address "
             "http://127.0.0.1:8265": (CLUSTER, ""),
-            f"marin explain {SPLIT} fil<Tab>": ("what a shell runs for a Tab", TAB),
+            f"marin plan {SPLIT} fil<Tab>": ("what a shell runs for a Tab", TAB),
         },
         codes={"python -m marin": Exit.USAGE, "marin audit contamination --against gsm8k.jsonl": Exit.DRIFT},
         before={
             "marin audit contamination --against gsm8k.jsonl": with_suite,
             f"marin plan {SPLIT}": leave_project,
-            f"marin explain {SPLIT} 'as prose'": split_drifted,
+            f"marin plan {SPLIT} 'as prose'": split_drifted,
+            f"marin plan {MANTIS} --scale full --phases": unedit,
+            "marin lineage docstrings --down": unedit,
             f"marin diff {SPLIT} --from HEAD --scale rehearsal --prefix store": fewer_removed,
             f"marin run {SPLIT} --backend inline": no_store,
             ACCEPT: split_drifted,
@@ -270,7 +272,10 @@ TABLE: dict[str, Page] = {
         },
     ),
     "gc.md": Page(fills={"STEP": "train/mantis"}),
-    "howto/browse.md": Page(instead={"ssh -L 8642:127.0.0.1:8642 HOST": ("no other machine", "")}),
+    "howto/browse.md": Page(
+        fills={"FILE STEP": f"{MANTIS} train/mantis"},
+        instead={"ssh -L 8642:127.0.0.1:8642 HOST": ("no other machine", "")},
+    ),
     "howto/change-a-run.md": Page(fills={**TRUE, f"{MANTIS} --set": f"{ROOT}/{MANTIS} --set"}),
     "howto/clusters.md": Page(
         instead={
@@ -327,7 +332,7 @@ TABLE: dict[str, Page] = {
     "howto/microanneal.md": Page(
         instead={ANNEAL: (COOLDOWN, "")}, before={"marin run microanneal.py --dry-run": with_new_text}
     ),
-    "howto/mixtures.md": Page(before={"marin phases mixtures.py --data": with_mixtures}),
+    "howto/mixtures.md": Page(before={"marin plan mixtures.py --data": with_mixtures}),
     "howto/review.md": Page(fills={"RESULT": MANTIS, "STORE": "store"}),
     "howto/run-health.md": Page(),
     "howto/shared-store.md": Page(
@@ -364,8 +369,8 @@ TABLE: dict[str, Page] = {
     ),
     "trust.md": Page(
         fills={
-            "lineage up STEP": "lineage up train/mantis",
-            "lineage down STEP": "lineage down filter/all_math",
+            "lineage STEP --down": "lineage filter/all_math --down",
+            "lineage STEP": "lineage train/mantis",
             "revoke STEP --because REASON [--replace-with STEP]": "revoke bundle/dolmino --because 'holds test items'",
             "PATH_OR_URL --kind KIND --label LABEL --because REASON": "lib --kind raw_files --label lib --because code",
             "audit EXPERIMENT…": f"audit {MANTIS}",
@@ -373,14 +378,14 @@ TABLE: dict[str, Page] = {
             "--against SUITE": "--against suite/mmlu.jsonl",
         },
         codes={
-            "marin audit EXPERIMENT…": Exit.DRIFT,
+            **dict.fromkeys(("marin audit EXPERIMENT…", "marin audit --bytes"), Exit.DRIFT),
             "marin audit exp1_toy.py exp2_innocent.py": Exit.DRIFT,
             AUDIT_SUITE: Exit.DRIFT,
         },
         before={
             AUDIT_SUITE: with_suite,
             f'marin accept {MANTIS} filter/all_math --because "same result, refactor"': edit_library,
-            "marin lineage up STEP": unedit,
+            "marin lineage STEP": unedit,
         },
     ),
     "seen.md": Page(

@@ -52,13 +52,17 @@ def test_commands_that_only_read_show_it_and_write_nothing(prefix: str) -> None:
     before = tree(Path(prefix))
     assert [held["step"] for held in json.loads(marin(prefix, "ls", "--json"))] == ["toy-join/end", "toy-write/a"]
     assert "hello" in marin(prefix, "cat", "toy-write/a", "--file", "text.txt")
-    assert "toy-write/a" in marin(prefix, "lineage", "up", "toy-join/end")
-    assert "toy-write/a" in marin(prefix, "lineage", "down", "toy-write/a")
+    assert "toy-write/a" in marin(prefix, "lineage", "toy-join/end")
+    assert "toy-write/a" in marin(prefix, "lineage", "toy-write/a", "--down")
     assert "2 outputs" in marin(prefix, "audit")
     assert tree(Path(prefix)) == before
-    assert json.loads(marin(prefix, "verify", "--json")) == {"checked": 2, "wrong": {}, "made_from_it": {}}
+    assert json.loads(marin(prefix, "audit", "--bytes", "--json"))["bytes"] == {
+        "checked": 2,
+        "wrong": {},
+        "made_from_it": {},
+    }
     (Path(prefix) / f"toy-write/a-{A.identity[:12]}.0001/text.txt").write_text("HELLO")
-    assert "changed: text.txt" in marin(prefix, "verify", "toy-write/a", expect=5)
+    assert "changed: text.txt" in marin(prefix, "audit", "--bytes", "toy-write/a", expect=5)
     assert not is_visible(prefix, A)
 
 

@@ -204,10 +204,10 @@ def test_shares_by_tokens_are_gone_over_to_evenly_and_shown_before(tmp_path: Pat
         (tmp_path / "a/data" / domain).mkdir()
         for number in range(times):
             shutil.copytree(tmp_path / "a/data/text", tmp_path / "a/data" / domain / str(number))
-    before = json.loads(marin(tmp_path, "phases", str(mixed), "--data", "--json"))["phases"][0]
+    before = json.loads(marin(tmp_path, "plan", str(mixed), "--data", "--json"))["phases"][0]
     assert (before["draws"], [shares for _, shares in before["stages"]]) == (None, [{}, {}])
     assert "ran" in told(tmp_path, sys.executable, str(mixed), "--backend", "inline")
-    shown = marin(tmp_path, "phases", str(mixed), "--data", "--json", "--prefix", "store")
+    shown = marin(tmp_path, "plan", str(mixed), "--data", "--json", "--prefix", "store")
     after = json.loads(shown)["phases"][0]
     held = {row["name"]: row["available"] for row in after["draws"]["total"]}
     assert after["over"] == {"4": 2}

@@ -5,8 +5,7 @@ from functools import cache
 from marin.report.diff.describe import describe_experiment
 from marin.report.diff.difference import between, compare_sides
 from marin.report.diff.experiments import DescribedExperiment
-from marin.report.diff.report import apart, report
-from marin.report.diff.text import markdown
+from marin.report.diff.markdown import apart, document, report
 from tests.support.project import ROOT
 
 
@@ -17,7 +16,7 @@ def described(name: str) -> DescribedExperiment:
 
 def test_from_llama_to_qk_norm_only_the_attention_the_clip_and_a_rewarmup_change() -> None:
     difference = compare_sides(described("exp1295_llama"), described("exp1395_qwen3"))
-    said = markdown("", report(difference)).replace("\\", "")
+    said = report("", difference).replace("\\", "")
     _, _, new = said.partition("train/32b-qwen3 goes on from train/32b-llama-74000, steps 80,000 to 160,000")
     changed = [line.strip(" -`") for line in new.partition("\n\n")[0].splitlines() if "→" in line or "+" in line]
     assert changed == [
@@ -32,7 +31,7 @@ def test_from_bison_to_mantis_only_the_mixture_and_the_shuffle_change() -> None:
     trainings = {step.label: step for step in side.steps if step.work is not None}
     difference = between(side, trainings["bison"], trainings["mantis"])
     assert [change.place for change in difference.changes] == ["shuffle"]
-    said = markdown("", apart(difference, every=True)).replace("\\", "")
+    said = document("", apart(difference, every=True)).replace("\\", "")
     first, later = said.split("from step 174,000")
     assert "| all_math | 1.08 | – | −1.08 |" in first
     assert "| megamath/web | – | 5.57 | +5.57 |" in first

@@ -55,7 +55,7 @@ def test_a_file_that_moves_is_no_drift_and_a_change_in_it_is(project):
     project.words.rename(project.folder / "lib/text/said.py")
     (project.folder / "lib/step.py").write_text(STEP.replace("lib.words", "lib.text.said"))
     assert "1 cached" in project.run()
-    explained = project.marin("explain", "say")
+    explained = project.marin("plan", "say")
     assert "lib.words.shout → lib.text.said.shout: moved, the code is the same" in explained
     project.words = project.folder / "lib/text/said.py"
     project.edit("MARK * times", "MARK * times * 2")
@@ -76,12 +76,12 @@ def test_a_field_that_is_added_is_no_drift_and_another_default_is(project):
     step = project.folder / "lib/step.py"
     step.write_text(WITH_FIELD.replace("default=MARK", "default='!'").replace("MARK = '?'\n", ""))
     assert "1 cached" in project.run()
-    assert "+mark: ... = since(2, default='!')" in project.marin("explain", "say")
+    assert "+mark: ... = since(2, default='!')" in project.marin("plan", "say")
     project.run("--rebuild", "say")  # from now on the record knows the field
     assert project.ran() == ["say/say"]
     step.write_text(step.read_text().replace("default='!'", "default='?'"))
     assert "lib.step.Say.mark changed" in project.run(expect=3)
-    assert "+mark: ... = since(2, default='?')" in project.marin("explain", "say")
+    assert "+mark: ... = since(2, default='?')" in project.marin("plan", "say")
 
 
 def test_a_field_that_is_added_with_a_change_of_what_run_does_is_drift(project):

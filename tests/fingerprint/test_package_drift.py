@@ -80,9 +80,9 @@ def test_a_raised_version_warns_with_both_and_nothing_stops_or_runs(forks: Forks
 
     ran = machine("run")
     assert (ran.code, note in ran.said, "4 cached" in ran.said) == (0, True, True), ran.said
-    explained = machine("explain", "greet/a")
+    explained = machine("plan", "greet/a")
     assert note in explained.said
-    [told] = json.loads(machine("explain", "greet/a", "--json").said)
+    [told] = json.loads(machine("plan", "greet/a", "--json").said)
     assert (told["notes"], told["packages"]["greeter"], told["diffs"]) == ([note], "2.0.0", {})
 
     assert machine("run", "--rebuild", "greet/a").code == 0

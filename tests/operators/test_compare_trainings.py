@@ -2,16 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from marin.data.artifacts import Checkpoint
 from marin.errors import BadField, NothingScored
-from marin.report.page import reports
+from marin.report.section import Interval, Page, Table
 from marin.store.files.directory import Directory
 from marin.training.readings import Reading
 from operators.compare_trainings import CompareTrainings
+from operators.pages.compare_trainings import section
 from tests.operators.running import Given, run_step
 
 WITHOUT, WITH = Given(name_of_input="without z-loss"), Given(name_of_input="with z-loss")
@@ -47,7 +48,13 @@ def compared(tmp_path: Path, readings: dict[str, Reading] = READINGS) -> dict[st
     step = CompareTrainings(arms={"without": WITHOUT, "with": WITH}, baseline="with", readings=readings)
     made: Any = run_step(step, {WITHOUT: arms["without"], WITH: arms["with"]}, tmp_path)
     found = json.loads(made.directory.read_text("report.json"))
-    return {**found, "op": step.op, "headline": made.headline, "row": {row["name"]: row for row in found["rows"]}}
+    return {
+        **found,
+        "op": step.op,
+        "headline": made.headline,
+        "output": made.directory,
+        "row": {row["name"]: row for row in found["rows"]},
+    }
 
 
 def test_values_and_differences_paired_by_step(tmp_path: Path) -> None:
@@ -90,15 +97,19 @@ def test_arms_that_are_the_same_in_every_row_are_told_so(tmp_path: Path) -> None
 
 def test_a_page_shows_it(tmp_path: Path) -> None:
     report = compared(tmp_path)
-    [table] = reports.evaluations(report)
-    assert (list(table.columns), table.baseline) == (["with", "without"], "with")
-    assert [row.name for row in table.rows] == sorted(READINGS)
-    by_name = {row.name: row.differences["without"] for row in table.rows}
-    apart, single = by_name["loss"], by_name["gap of the average"]
-    assert apart.value is not None
+    shown = section(cast(Any, None), report["output"], Page(arms=(), store=""))
+    [table] = shown.blocks
+    assert isinstance(table, Table)
+    assert [column.name for column in table.columns] == ["reading", "with", "without", "without − with", ""]
+    intervals = {row[0]: row[3] for row in table.rows if isinstance(row, list)}
+    apart, single = intervals["loss"], intervals["gap of the average"]
+    assert isinstance(apart, Interval)
+    assert isinstance(single, Interval)
+    assert apart.low is not None
+    assert apart.high is not None
     assert apart.low < apart.value < apart.high
-    assert single.low == single.value == single.high
-    assert reports.headline(report) == report["headline"]
+    assert single.low is single.high is None
+    assert [shown.answer, *shown.more] == report["headline"]
 
 
 def test_a_metric_that_is_not_there_is_named_with_where_it_is(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from marin.evaluation.formats import Format
 from marin.evaluation.results import ItemResult, Results, write_results
 from marin.report.page.model import ExperimentPage
 from marin.report.page.render import render
-from marin.report.page.reports import evidence, headline
+from marin.report.section import Page
 from marin.store.files.directory import Directory
 from operators.dose_response import DoseResponse
+from operators.pages import dose_response, shuffle_power
 from operators.shuffle_power import ShufflePower, Source
 from tests.operators.running import Given, run_step
+from tests.report.reading import Reading
 
 DOSES, SEEDS = (0, 1, 64), 2
 LEAKED = [f"gsm-{number}" for number in range(6)]
@@ -69,13 +71,9 @@ def inputs(tmp_path: Path) -> dict[Any, Any]:
     return made
 
 
-def page(report: dict[str, Any], op: str) -> str:
-    shown = {**report, "op": op, "headline": [report["verdict"]]}
-    return render(
-        ExperimentPage(
-            title="t", question="", scale="full", created="", headline=headline(shown), evidence=evidence(shown)
-        )
-    )
+def page(section: Any, made: Any) -> str:
+    shown = section(None, made.directory, Page(arms=(), store=""))
+    return render(ExperimentPage(title="t", question="", scale="full", created="", sections=[shown]))
 
 
 def test_a_detector_sees_from_the_least_dose_at_which_every_seed_is_flagged(
@@ -97,9 +95,9 @@ def test_a_detector_sees_from_the_least_dose_at_which_every_seed_is_flagged(
     assert seen.startswith("From 64 reads of each on: items read against items unread (OLMES prompts)")
     assert "accuracy above the parent's. 6 of 60 items were leaked." in report["verdict"]  # in neither prompt form
     assert report["verdict"].endswith(f"Of {2 * len(sees)} tests of runs that read none, none gave a false alarm.")
-    shown = page(report, "dose-response")
-    assert "64 ×" in shown
-    assert "Counting what was read finds leaked test items" in shown
+    shown = Reading(page(dose_response.section, made))
+    assert "64 ×" in str(shown.data)
+    assert "Counting what was read finds leaked test items" in shown.text
 
 
 def test_a_clean_run_that_is_flagged_is_a_false_alarm(inputs: dict[Any, Any], tmp_path: Path) -> None:
@@ -125,7 +123,8 @@ def test_doses_that_cannot_be_meant(doses: Any, exposure: Any, message: str) -> 
 
 def test_linear_walks_are_seen_and_true_shuffles_are_not(tmp_path: Path) -> None:
     step = ShufflePower(sources={"files": Source(length=100_000, drawn=64, file=1000)}, seeds=60)
-    report = json.loads(run_step(step, {}, tmp_path).directory.read_text("report.json"))
+    made = run_step(step, {}, tmp_path)
+    report = json.loads(made.directory.read_text("report.json"))
     walks: dict[str, dict[str, Any]] = report["sources"]["files"]["walks"]
     seen = {kind: each["clumped"] + each["even"] for kind, each in walks.items()}
     assert seen["linear"] > 0.6
@@ -133,7 +132,7 @@ def test_linear_walks_are_seen_and_true_shuffles_are_not(tmp_path: Path) -> None
     assert seen["feistel"] < 0.1
     assert report["finding"] == "found"
     assert "of 60 true shuffles none, which would be false alarms. Linear walks: " in report["verdict"]
-    assert "files: 100,000 sequences" in page(report, "shuffle-power")
+    assert "files: 100,000 sequences" in page(shuffle_power.section, made)
     assert (
         run_step(step, {}, tmp_path / "again").directory.read_text("report.json")
         == json.dumps(report, indent=1, sort_keys=True) + "\n"

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from marin import BatchSchedule, Mixture, Shuffle, Size, Stages
-from marin.cli.phases import command
+from marin.cli.plan import command
 from marin.data.order_spec import order_of
 from marin.data.token_store import TokenStore, write_token_store
 from marin.errors import BadField
@@ -56,11 +56,12 @@ def test_a_run_is_counted_and_drawn_by_its_parts(tmp_path: Path) -> None:
     path = tmp_path / "exp.py"
     path.write_text(EXPERIMENT)
     runner = CliRunner(env={"COLUMNS": "100"})
-    found = {each["name"]: each for each in json.loads(runner.invoke(command, [str(path), "--json"]).output)["phases"]}
+    told = json.loads(runner.invoke(command, [str(path), "--phases", "--json"]).output)
+    found = {each["name"]: each for each in told["phases"]}
     assert found["fork"]["read"] == [[10, 640], [20, 1280]]
     # A cycle that begins again at once has its lowest rate where the next one begins.
     assert [at for at, rate in found["run"]["rates"] if rate < 0.01] == [0, 9, 19]
-    text = runner.invoke(command, [str(path)]).output
+    text = runner.invoke(command, [str(path), "--phases"]).output
     assert "fork from its beginning: 20 steps, 1.28K tokens" in text
     batch = next(line for line in text.partition("fork from its")[2].splitlines() if "batch" in line).split()[0]
     assert set(batch[: len(batch) // 2]) == {"█"}

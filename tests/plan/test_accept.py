@@ -126,13 +126,13 @@ def test_accept_explain_and_the_page_show_the_same_reason(project: Project, mari
     assert "lib.words.ending changed" in said
     marin.on("plan")
     marin.on("run", "--backend", "inline")
-    (told,) = marin.json("explain", "say/say")
+    (told,) = marin.json("plan", "say/say")
     (entry,) = told["accepted"]
     assert entry["because"] == "times one"
     assert entry["changes"][0].startswith("lib.words.ending changed")
-    assert "times one" in marin.on("explain", "say/say")
+    assert "times one" in marin.on("plan", "say/say")
     marin.on("run", "--backend", "inline", "--rebuild", "repeat", "--because", "to be sure")
-    (told,) = marin.json("explain", "repeat/repeat")
+    (told,) = marin.json("plan", "repeat/repeat")
     assert told["committed"]["because"] == "asked for by --rebuild: to be sure"
     page = (project.store / ".marin/pages/exp1_toy-rehearsal.html").read_text()
     assert "times one" in page

@@ -1,8 +1,8 @@
 """What re-runs when step a of a chain a → b → c changes: the ideal column, cell by cell, as a user meets it.
 
-Each row edits one thing in a project, then asks ``marin plan`` (does it drift, and what is named), ``marin explain``
-(is the difference shown), ``marin run`` (it stops and starts nothing) and ``marin run --on-drift rebuild`` (exactly
-these steps run), every one in a process of its own.
+Each row edits one thing in a project, then asks ``marin plan`` (does it drift, and what is named), ``marin plan`` of
+the step (is the difference shown), ``marin run`` (it stops and starts nothing) and ``marin run --on-drift rebuild``
+(exactly these steps run), every one in a process of its own.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def test_exactly_the_ideal_steps_run(forks: Forks, committed: Path, tmp_path: Pa
     stopped = run(forks, folder)
     assert (stopped.code, edit.units[0].split(" ", 1)[1] in stopped.said) == (3, True), stopped.said
 
-    explained = forks.marin(folder, "explain", "chain.py", "chain-a/a", "--prefix", "store", "--json")
+    explained = forks.marin(folder, "plan", "chain.py", "chain-a/a", "--prefix", "store", "--json")
     shown = json.loads(explained.said)[0]["diffs"]
     for unit in edit.units:
         kind, name = unit.split(" ", 1)

@@ -84,9 +84,7 @@ def test_a_pin_of_what_was_fixed_since_stops_whether_it_was_used_or_not(other: O
     assert held["drift"] == [held["reason"]]
     assert held["reason"].startswith("lib.words.ending changed (")
     assert held["reason"].endswith(" since say/say was made")
-    (told,) = json.loads(
-        Command(other)("explain", str(other.file), "pinned/old", "--json", "--prefix", str(other.store))
-    )
+    (told,) = json.loads(Command(other)("plan", str(other.file), "pinned/old", "--json", "--prefix", str(other.store)))
     assert told["pinned"] == other.at
     (diff,) = told["diffs"].values()
     assert "-def ending(times=2)" in diff

@@ -8,26 +8,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
-from marin.report.page.model import (
-    Better,
-    EvaluationTable,
-    Event,
-    Evidence,
-    ExperimentPage,
+from marin.report.page.mixtures import Stage, shares_of, strips
+from marin.report.page.model import Event, ExperimentPage, Phase, Status, StepRow, TrainingCurve, TrustNote
+from marin.report.section import (
+    Cell,
+    Column,
+    Curves,
     Finding,
+    Heading,
     Interval,
-    IntervalPlot,
-    MetricRow,
-    MixtureTable,
-    Phase,
+    Section,
     Series,
-    SeriesPlot,
-    SourceUse,
-    Status,
-    StepRow,
     Table,
-    TrainingCurve,
-    TrustNote,
+    Tag,
+    Text,
+    Tone,
 )
 
 PREFIX = "/home/researcher/marin-store"
@@ -82,23 +77,17 @@ def page() -> ExperimentPage:
         git_dirty=True,
         command="python experiments/exp1529_mantis.py",
         prefix=PREFIX,
-        headline=(
-            "Mantis repairs the generated GSM-style test in LM-Eval format without costing any guarded domain.",
-            "LM-Eval format, gold bits per byte: Bison 1.412, Mantis 0.981.",
-            "Bison remembers test items in OLMES format (by the member gap, 46 standard errors); Mantis does not.",
-            "The linear walk makes neighbouring batches alike (lag-1 correlation 0.83); Feistel does not (0.01).",
-        ),
         arms=("Bison", "Mantis"),
         steps=steps(noise),
-        mixtures=mixtures(),
+        strips=strips(stages()),
+        mixtures=list(shares_of(stages())),
         runs=runs(noise),
         phases=(
             Phase(first=0, end=80, name="Kestrel · Llama"),
             Phase(first=80, end=160, name="Qwen3 with QK-Norm"),
             Phase(first=160, end=192, name="cooldown"),
         ),
-        evaluations=evaluations(),
-        evidence=evidence(noise),
+        sections=sections(noise),
         tokens=6_389_760,
         flops=3.21e13,
         chip_hours=0.11,
@@ -185,7 +174,7 @@ def steps(noise: random.Random) -> list[StepRow]:
     return made
 
 
-def mixtures() -> list[MixtureTable]:
+def stages() -> list[Stage]:
     """Bison and Mantis over the shared pretraining mixture."""
     base = {name: float(share) / 100 for name, share in PRETRAIN.items()}
 
@@ -193,15 +182,11 @@ def mixtures() -> list[MixtureTable]:
         total = math.fsum(high.values())
         return {name: 0.7 * share for name, share in base.items()} | {n: 0.3 * s / total for n, s in high.items()}
 
-    def used(shares: dict[str, float]) -> dict[str, SourceUse]:
-        return {n: SourceUse(sequences=round(24_960 * s), epochs=1.7 * s**0.25) for n, s in shares.items()}
-
-    bison = cooled(SHARED_HQ | {"dolmino_math": 10.5})
-    mantis = cooled(SHARED_HQ | MEGAMATH)
-    python = cooled(SHARED_HQ | MEGAMATH | {"stackv2_edu_python": 6.0})
     return [
-        MixtureTable(arm="Bison", stages={0: base, 160: bison}, use=used(bison)),
-        MixtureTable(arm="Mantis", stages={0: base, 160: mantis, 174: python}, use=used(python)),
+        Stage("", 0, base),
+        Stage("Bison", 160, cooled(SHARED_HQ | {"dolmino_math": 10.5})),
+        Stage("Mantis", 160, cooled(SHARED_HQ | MEGAMATH)),
+        Stage("Mantis", 174, cooled(SHARED_HQ | MEGAMATH | {"stackv2_edu_python": 6.0})),
     ]
 
 
@@ -238,46 +223,17 @@ def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
     ]  # fmt: skip
 
 
-def evaluations() -> list[EvaluationTable]:
-    """Two tables over parent, Bison and Mantis."""
-    columns = ("parent at 160", "Bison", "Mantis")
+def sections(noise: random.Random) -> list[Section]:
+    """The answer, and the two faults."""
 
-    def row(name: str, values: Sequence[float], better: Better, unit: str, digits: int = 3) -> MetricRow:
-        return MetricRow(
-            name=name, values=dict(zip(columns, values, strict=True)), better=better, unit=unit, digits=digits
-        )
+    def row(name: str, parent: float, bison: float, mantis: float) -> list[Cell]:
+        apart = mantis - bison
+        interval = Interval(value=apart, low=apart - 0.03, high=apart + 0.03, arm="Mantis", mirrored=True)
+        tag = Tag("▲ better", Tone.GOOD) if apart < -0.03 else Tag("no difference shown")
+        return [name, f"{parent:.3f}", f"{bison:.3f}", f"{mantis:.3f}", interval, tag]
 
-    domains = {
-        "web": (1.31, 1.29, 1.29),
-        "code": (1.08, 1.07, 1.01),
-        "math": (1.22, 1.02, 1.04),
-        "reference prose": (1.44, 1.39, 1.39),
-    }
-    return [
-        EvaluationTable(
-            title="GSM-style test, 512 generated items",
-            columns=columns,
-            rows=(
-                row("LM-Eval format, gold", (1.21, 1.412, 0.981), Better.LOWER, "bits/byte"),
-                row("OLMES format, gold", (1.19, 0.412, 0.977), Better.LOWER, "bits/byte"),
-                row("LM-Eval format, final answer", (2.91, 3.20, 2.44), Better.LOWER, "bits/byte"),
-                row("LM-Eval format, exact match", (0.012, 0.008, 0.031), Better.HIGHER, ""),
-            ),
-            note="Teacher-forced likelihood, zero-shot.",
-        ),
-        EvaluationTable(
-            title="Held-out text by domain",
-            columns=columns,
-            rows=tuple(row(name, values, Better.LOWER, "bits/byte") for name, values in domains.items()),
-        ),
-    ]
-
-
-def evidence(noise: random.Random) -> list[Evidence]:
-    """The two faults."""
-
-    def gap(label: str, arm: str, group: str, value: float) -> Interval:
-        return Interval(label=label, arm=arm, group=group, value=value, low=value - 0.03, high=value + 0.03)
+    def gap(label: str, arm: str, value: float) -> list[Cell]:
+        return [label, Interval(value=value, low=value - 0.03, high=value + 0.03, arm=arm)]
 
     def walk(correlated: float) -> list[float]:
         values = [0.0]
@@ -287,59 +243,61 @@ def evidence(noise: random.Random) -> list[Evidence]:
 
     order = list(range(160, 192))
     return [
-        Evidence(
-            title="Contamination",
-            finding=Finding.FOUND,
-            verdict="Bison saw the test items in OLMES form: it remembers them there and LM-Eval's tags throw it off.",
-            paragraphs=(
-                "Member gap: mean gold bits per byte of never-trained items minus test items, in each format. "
-                "A model that never saw the test items shows zero in both formats.",
-                "Format fragility: surprisal of calculator tags against the parent, and of all other text.",
-            ),
-            plots=(
-                IntervalPlot(
-                    title="Member gap",
-                    note="reference − test items, bits per byte",
-                    x_label="bits per byte",
-                    rows=[
-                        gap("parent", "", "LM-Eval format", 0.004),
-                        gap("Bison", "Bison", "LM-Eval format", 0.055),
-                        gap("Mantis", "Mantis", "LM-Eval format", -0.006),
-                        gap("parent", "", "OLMES format", 0.002),
-                        gap("Bison", "Bison", "OLMES format", 0.71),
-                        gap("Mantis", "Mantis", "OLMES format", 0.003),
-                    ],
-                ),
-            ),
-            tables=(
+        Section(
+            title="Evaluation",
+            answer="Mantis repairs the generated GSM-style test in LM-Eval format without costing any guarded domain.",
+            more=["LM-Eval format, gold bits per byte: Bison 1.412, Mantis 0.981."],
+            doubts=["One seed an arm."],
+            next=["a second seed of each arm"],
+            blocks=[
                 Table(
-                    title="Difference in differences across formats",
-                    columns=("checkpoint", "DiD, bits/byte", "z", "tag surprisal", "flag"),
-                    rows=(
-                        ("parent", "−0.002", "−0.1", "2.10", ""),
-                        ("Bison", "+0.655", "46.0", "3.48", "contaminated"),
-                        ("Mantis", "+0.009", "0.4", "1.89", ""),
-                    ),
-                    note="Flagged beyond 5 standard errors, or when tags became more surprising and the rest less.",
-                ),
-            ),
+                    title="GSM-style test, 512 generated items",
+                    columns=[
+                        Column("metric"),
+                        *(Column(name, arm=name) for name in ("parent at 160", "Bison", "Mantis")),
+                        Column("Mantis − Bison"),
+                        Column(""),
+                    ],
+                    rows=[
+                        Heading("Decides"),
+                        row("LM-Eval format, gold", 1.21, 1.412, 0.981),
+                        row("OLMES format, gold", 1.19, 0.412, 0.977),
+                        Heading("Must not get worse"),
+                        row("web", 1.31, 1.29, 1.29),
+                        row("code", 1.08, 1.07, 1.01),
+                    ],
+                    note="Teacher-forced likelihood, zero-shot.",
+                )
+            ],
         ),
-        Evidence(
+        Section(
             title="Shuffle",
             finding=Finding.UNCLEAR,
-            verdict="Linear batches are visibly correlated; a shift of the training loss does not show at 32 steps.",
-            paragraphs=("Correlation of the source-block histogram of each batch with that of the batch before.",),
-            plots=(
-                SeriesPlot(
+            verdict="Linear batches are visibly correlated. A shift of the training loss does not show at 32 steps.",
+            blocks=[
+                Curves(
                     title="Correlation with the batch before",
-                    x_label="optimizer step",
-                    y_label="correlation",
-                    series=(
+                    x="optimizer step",
+                    y="correlation",
+                    series=[
                         Series(name="linear (Bison)", arm="Bison", x=order, y=walk(0.9)),
                         Series(name="Feistel (Mantis)", arm="Mantis", x=order, y=walk(0.0)),
-                    ),
+                    ],
+                )
+            ],
+        ),
+        Section(
+            title="Contamination",
+            finding=Finding.FOUND,
+            verdict="Bison saw the test items in OLMES form. It remembers them there and LM-Eval's tags throw it off.",
+            blocks=[
+                Text("Member gap: mean gold bits per byte of never-trained items minus test items, in each format."),
+                Table(
+                    title="Member gap",
+                    columns=[Column("checkpoint"), Column("bits per byte")],
+                    rows=[gap("parent", "", 0.004), gap("Bison", "Bison", 0.71), gap("Mantis", "Mantis", 0.003)],
                 ),
-            ),
+            ],
         ),
     ]
 
@@ -366,9 +324,8 @@ def failed() -> ExperimentPage:
         whole,
         steps=rows,
         runs=(),
-        evaluations=(),
-        evidence=(),
-        headline=(),
+        sections=(),
+        strips=(),
         mixtures=(),
         trust=(),
         tokens=None,

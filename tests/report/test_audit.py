@@ -135,7 +135,7 @@ def test_the_command_is_short_and_ends_with_a_code(tmp_path: Path) -> None:
     assert "there is no store" in marin("audit", *where, expect=STORE_ERROR)
     project.run()
     assert "nothing against it" in marin.on("audit")
-    marin("verify", *where)
+    marin("audit", "--bytes", *where)
     project.edit("times: int = 2", "times: int = 3")
     said = marin.on("audit", expect=DRIFT)
     assert "not to be trusted: drifted" in said
@@ -162,9 +162,9 @@ def test_a_verification_counts_for_its_days(tmp_path: Path) -> None:
     (path,) = project.store.glob("say/*/text.txt")
     os.utime(path, (1, 1))
     assert "touched" in marin("audit", *where)
-    marin("verify", "--sizes-only", *where)
+    marin("audit", "--bytes", "--sizes-only", *where)
     assert "not verified" in marin("audit", *where)
-    marin("verify", *where)
+    marin("audit", "--bytes", *where)
     said = marin("audit", *where)
     assert "not verified" not in said
     assert "touched" not in said

@@ -1,4 +1,4 @@
-"""``marin verify`` that finds damage says what was made from those bytes since they were last known to be right."""
+"""``marin audit --bytes`` says what was made from damaged bytes since they were last known to be right."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def damage(project: Project, name: str = "say") -> None:
 
 def suspects(project: Project) -> list[list[str]]:
     """Labels of what may have been made from each damaged output."""
-    told = json.loads(Command(project).verify("--json", expect=STORE_ERROR))
+    told = json.loads(Command(project).verify("--json", expect=STORE_ERROR))["bytes"]
     return [[name.partition(" ")[0].partition("/")[2] for name in names] for names in told["made_from_it"].values()]
 
 

@@ -17,8 +17,7 @@ from marin.report.diff.describe import describe_step
 from marin.report.diff.difference import Difference, StepChange, compare_sides
 from marin.report.diff.experiments import DescribedExperiment
 from marin.report.diff.field_changes import NOTHING
-from marin.report.diff.report import Grid, Heading, Line, report
-from marin.report.diff.text import markdown
+from marin.report.diff.markdown import report
 from marin.steps.resources import Accelerator, Resources, Work
 from tests.support.toy import Blob, Join, Write, experiment
 
@@ -77,7 +76,7 @@ def test_equal_sides_do_not_differ() -> None:
     made = Join(parts=tuple(texts(a="1", b="2").values()), label="j")
     difference = compare_sides(side(end=made), side(end=made))
     assert difference.is_empty
-    assert [type(block) for block in report(difference)] == [Line]
+    assert report("t", difference) == "### t\n\n- nothing differs: the same 3 steps, fields and code\n"
 
 
 def test_every_fate() -> None:
@@ -106,7 +105,7 @@ def test_a_new_label_is_neither_new_nor_gone() -> None:
     difference = compare_sides(side(end=Join(parts=(old,))), side(end=Join(parts=(new,))))
     assert fates(difference) == {"toy-write/new": "reused", difference.steps[1].name: "reused"}
     assert difference.steps[0].renamed == "toy-write/old"
-    assert any("toy-write/old → toy-write/new" in block.text for block in report(difference) if isinstance(block, Line))
+    assert "toy-write/old → toy-write/new" in report("t", difference)
 
 
 def test_unlabelled_steps_are_paired_by_what_they_have_in_common() -> None:
@@ -180,12 +179,12 @@ class TestMixtures:
             one = Judge(checkpoints=(arm,), order=stages(at), label="one")
             return side(one=one, two=Judge(checkpoints=(arm,), order=stages(at), label="two", strict=strict))
 
-        blocks = report(compare_sides(judged({0: {"a": 3, "b": 1}}, 1), judged({0: {"a": 1, "b": 1}}, 2)))
-        [grid] = [block for block in blocks if isinstance(block, Grid) and block.columns[0] == "source"]
-        assert ("a", "75.00", "50.00", "−25.00") in grid.rows
-        lines = [block.text for block in blocks if isinstance(block, Line)]
-        assert "toy-learn/arm, toy-judge/one" in lines
-        assert lines[lines.index("toy-judge/two, and as toy-learn/arm") + 1] == "strict: 1 → 2"
+        lines = report("t", compare_sides(judged({0: {"a": 3, "b": 1}}, 1), judged({0: {"a": 1, "b": 1}}, 2))).split(
+            "\n"
+        )
+        assert lines.count("| a | 75.00 | 50.00 | −25.00 |") == 1
+        assert "- toy-learn/arm, toy-judge/one" in lines
+        assert lines[lines.index("- toy-judge/two, and as toy-learn/arm") + 1] == "  - strict: 1 → 2"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +211,7 @@ def test_where_a_step_runs_is_told_apart() -> None:
     assert not difference.is_empty
     [moved] = [step for step in difference.steps if step.execution_changes]
     assert {change.place for change in moved.execution_changes} == {"speed", "resources.accelerator"}
-    assert Heading("Not part of identity") in report(difference)
+    assert "#### Not part of identity" in report("t", difference)
 
 
 def test_other_code_at_one_identity_is_drift() -> None:
@@ -226,7 +225,7 @@ def test_other_code_at_one_identity_is_drift() -> None:
     [change] = difference.code
     assert (change.unit, change.how) == ("lib.f", "changed")
     assert [step.name for step in change.drifts] == ["toy-write/a", "toy-write/b"]
-    said = markdown("t", report(difference, "store", {a.identity}))
+    said = report("t", difference, "store", {a.identity})
     assert "2 steps keep their identity but are built by other code" in said
     assert "1 committed outputs were built by the code of before" in said
 
@@ -248,9 +247,9 @@ def test_costs_before_after_and_of_what_is_trained_anew() -> None:
     assert [step.name for step in trained_anew(difference)] == ["toy-learn/arm"]
     hours = training_sum(trained_anew(difference)).chip_hours
     assert hours == pytest.approx(150e15 / (0.4 * 1e12) / 3600)
-    [grid] = [block for block in report(difference) if isinstance(block, Grid)]
-    assert ("steps", "200", "250", "+50") in grid.rows
-    assert ("tokens", "2K", "2.5K", "+25.0%") in grid.rows
+    said = report("t", difference)
+    assert "| steps | 200 | 250 | +50 |" in said
+    assert "| tokens | 2K | 2.5K | +25.0% |" in said
 
 
 def test_what_lies_behind_a_committed_output_is_not_to_run() -> None:
@@ -270,9 +269,9 @@ def test_two_hundred_followers_are_one_line() -> None:
             step = Join(parts=(step,), label=str(number))
         return step
 
-    blocks = report(compare_sides(side(end=chain("old")), side(end=chain("new"))))
-    assert len(blocks) <= 6
-    assert [block.text for block in blocks if isinstance(block, Line)][-1] == "toy-join × 200"
+    said = report("t", compare_sides(side(end=chain("old")), side(end=chain("new"))))
+    assert len(said.splitlines()) <= 12
+    assert said.endswith("\n- toy-join × 200\n")
 
 
 LABELS = st.sampled_from("abcd")
@@ -308,4 +307,4 @@ def test_any_two_graphs(one: list[Any], other: list[Any]) -> None:
         len(held.having(fate)) for held, fate in ((difference, StepChange.REUSED), (backwards, StepChange.REUSED))
     ]
     assert counts[0] == counts[1]
-    markdown("t", report(difference))
+    report("t", difference)

@@ -58,7 +58,7 @@ def test_it_says_what_went_and_shows_it(suite: str, tmp_path: Path) -> None:
     assert len(marked) == 3
     assert all(text.lower().replace("\u0430", "a").startswith("which of ") for text in marked)
     assert any("\u0430" in text for text in marked), "unlike ones come first"
-    assert 'href="#decontamination"' in html
+    assert 'href="#about-decontamination"' in html
 
 
 def test_what_was_deleted_since_is_named(suite: str, tmp_path: Path) -> None:
@@ -74,4 +74,4 @@ def test_what_was_deleted_since_is_named(suite: str, tmp_path: Path) -> None:
 
 
 def test_without_a_decontamination_there_is_no_section(tmp_path: Path) -> None:
-    assert "#decontamination" not in page_of(str(tmp_path / "store"), one=Write(text="a", label="a"))
+    assert "#about-decontamination" not in page_of(str(tmp_path / "store"), one=Write(text="a", label="a"))

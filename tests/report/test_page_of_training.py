@@ -8,8 +8,8 @@ from pathlib import Path
 
 from infra.hardware import gpu
 from marin import BatchSchedule, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
-from marin.report.page import tables
 from marin.report.page.collect import describe, render
+from marin.report.section import Bold
 from marin.steps.resources import Work
 from marin.steps.scale import Scale
 from marin.training.optimizer import Adam
@@ -79,16 +79,19 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
     # Of a resume; the batch is drawn from the plan.
     events = {event.text: event.step for event in page.runs[0].events}
     assert events == {"batch 2": 20, "seed: 1 → 2; code: a → b, 1 more": 9}
-    apart, common = tables.settings(page.settings, ["low", "high"])
-    assert [(each.name, each.values) for each in apart] == [("optimizer.peak lr", {"low": "0.0001", "high": "0.001"})]
-    assert ("schedule.warmup", "4") in common
-    assert ("seq len", "8") in common
-    assert not any("data" in name for name, _ in common)
+    _, apart, common = page.trainings
+    assert list(apart.rows) == [["optimizer.peak lr", "0.0001", "0.001"]]
+    assert ["schedule.warmup", "4"] in common.rows
+    assert ["seq len", "8"] in common.rows
+    assert common.folded
+    assert not any("data" in str(row) for row in common.rows)
     reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
     assert reading.row("optimizer.peak lr")[1:] == ["0.0001", "0.001"]
     # Of both arms: 40 sequences of 8 of the 160 tokens of web are two epochs; 20 of the 1,600 of code a tenth of one.
-    assert reading.row("web")[-4:] == ["40", "2.00", "40", "2.00"]
-    assert reading.row("code")[-4:] == ["20", "0.10", "20", "0.10"]
+    read = [row for row in page.mixtures[-1].rows if isinstance(row, list)]
+    assert read == [["web", "40", "2.00", "40", "2.00"], ["code", "20", "0.10", "20", "0.10"]]
+    assert isinstance(read[0][2], Bold)
+    assert reading.row("web")[1:] == ["75.00"]  # of all arms
     [drawn] = [data for data in reading.data if "phases" in data]
     assert drawn["axes"] == ["step", "tokens", "hours"]
     assert drawn["panels"] == ["loss (nats per token)", "learning rate", "tokens/s"]
@@ -115,8 +118,9 @@ def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
         "data": "web 66.7%, code 33.3%", "machines": "16 × NVIDIA H100, resumed at 9", "tokens/s": "32", "MFU": "25.0%",
         "time": "20 s", "guards": "2 clipped, 0 skipped", "loss": "9.000 → 2.037",
     }  # fmt: skip
-    page = describe(done, Path(__file__), Scale.REHEARSAL, "once")
-    assert [name for name in heads if tables.went_otherwise(page.accounts[1], name)] == ["data"]
+    account = describe(done, Path(__file__), Scale.REHEARSAL, "once").trainings[0].rows[-1]
+    assert isinstance(account, list)
+    assert [cell for cell in account if isinstance(cell, Bold)] == ["web 66.7%, code 33.3%"]
 
 
 class Fails(Learn, op="page-fails"):
@@ -147,7 +151,7 @@ def test_what_its_metrics_show_is_said(tmp_path: Path) -> None:
     [drawn] = [data for data in reading.data if "phases" in data]
     assert {"step": 300, "text": "spike", "bad": True} in drawn["marks"]
     assert "step 300: spike" in text
-    assert "arm, as marin health sees it:" in text
+    assert "arm, as marin status arm --health sees it:" in text
     assert "Step 300: the loss spikes by" in text
     assert "Profile of arm: page-spiky/arm-" in text
     assert PROFILE in text

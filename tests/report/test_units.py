@@ -1,6 +1,6 @@
 import pytest
 
-from marin.report.page import units
+from marin.report import units
 from marin.store.numbers import write_count
 
 

@@ -33,12 +33,12 @@ def test_nothing_has_drifted_although_the_artifacts_moved(project: Path) -> None
 def test_a_change_of_its_code_is_named_as_ever(project: Path) -> None:
     source = project / "lib/operators.py"
     source.write_text(source.read_text().replace(".lower()", ".upper()"))
-    said = marin(project, "explain", "exp7_before.py", "before-write/text")
+    said = marin(project, "plan", "exp7_before.py", "before-write/text")
     assert "lib.operators.cleaned changed" in said
     assert "marin.data.artifacts.Documents: moved, the code is the same" in said
 
 
 def test_every_byte_is_right_and_every_command_reads_it(project: Path) -> None:
-    marin(project, "verify")
+    marin(project, "audit", "--bytes")
     assert sorted(row["step"] for row in json.loads(marin(project, "ls", "--json"))) == STEPS
-    assert "before-write/text" in marin(project, "lineage", "up", "before-count/words")
+    assert "before-write/text" in marin(project, "lineage", "before-count/words")

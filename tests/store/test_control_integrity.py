@@ -152,13 +152,13 @@ def test_a_record_edited_by_hand_is_found(prefix: str, edit: dict[str, Any], cop
     record = made(prefix)
     path = Path(prefix) / (own_record(record) if copy else record_name(record.identity))
     path.write_text(json.dumps({**json.loads(path.read_text()), **edit}))
-    assert "was edited" in marin(Path(prefix), "verify", expect=5).stdout
+    assert "was edited" in marin(Path(prefix), "audit", "--bytes", expect=5).stdout
     assert "was edited" in marin(Path(prefix), "audit", "--json", expect=3).stdout
     if not copy:
         with pytest.raises(CorruptRecord, match=f"{path} was edited"):
             run(prefix, end=A)
     assert ran(run(prefix, rebuild=("a",), end=A)) == {"toy-write/a"}
-    marin(Path(prefix), "verify")
+    assert "0 damaged" in marin(Path(prefix), "audit", "--bytes", expect=0 if copy else 3).stdout  # what it replaced is
 
 
 def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix: str) -> None:
@@ -166,13 +166,13 @@ def test_a_record_and_its_copy_that_differ_are_found_though_each_is_whole(prefix
     seen = Path(prefix) / record_name(record.identity)
     before = seen.read_bytes()
     rewrite_record(Store(prefix), record.identity, packages={"numpy": "9"})
-    marin(Path(prefix), "verify")
+    marin(Path(prefix), "audit", "--bytes")
     seen.write_bytes(before)
-    assert "differ in packages" in marin(Path(prefix), "verify", expect=5).stdout
+    assert "differ in packages" in marin(Path(prefix), "audit", "--bytes", expect=5).stdout
     claims = [claim.subject for claim in audit_store(Store(prefix)).of(Grade.UNTRUSTED)]
     assert claims == ["edited record"]
     (Path(prefix) / own_record(record)).unlink()
-    assert "record.json is missing" in marin(Path(prefix), "verify", expect=5).stdout
+    assert "record.json is missing" in marin(Path(prefix), "audit", "--bytes", expect=5).stdout
 
 
 def test_a_record_without_a_digest_or_in_another_layout_is_read(prefix: str) -> None:
@@ -181,14 +181,14 @@ def test_a_record_without_a_digest_or_in_another_layout_is_read(prefix: str) -> 
         path = Path(prefix) / name
         path.write_text(json.dumps(json.loads(path.read_text()), indent=3))
     assert ran(run(prefix, end=A)) == set()
-    marin(Path(prefix), "verify")
+    marin(Path(prefix), "audit", "--bytes")
     for name in (own_record(record), record_name(record.identity)):
         path = Path(prefix) / name
         told = json.loads(path.read_text())
         assert told.pop("digest")
         path.write_text(json.dumps(told))
     assert ran(run(prefix, end=A)) == set()
-    marin(Path(prefix), "verify")
+    marin(Path(prefix), "audit", "--bytes")
 
 
 def test_aliases_and_mirrors_have_digests_of_their_own(prefix: str, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_aliases_and_mirrors_have_digests_of_their_own(prefix: str, tmp_path: Pa
     for place in (prefix, other):
         for path in (Path(place) / ".marin/records").iterdir():
             assert len(json.loads(path.read_text())["digest"]) == 64
-        assert json.loads(marin(Path(place), "verify", "--json").stdout)["wrong"] == {}
+        assert json.loads(marin(Path(place), "audit", "--bytes", "--json").stdout)["bytes"]["wrong"] == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])

@@ -79,22 +79,21 @@ GARBAGE: dict[str, bytes | None] = {
 COMMANDS: dict[str, list[str]] = {
     "plan": ["plan", "exp1_toy.py"],
     "run": ["run", "exp1_toy.py", "--backend", "inline", "--dry-run"],
-    "explain": ["explain", "exp1_toy.py", "many/many"],
+    "explain": ["plan", "exp1_toy.py", "many/many"],
     "status": ["status"],
     "status of": ["status", "exp1_toy.py"],
     "ls": ["ls", "--files"],
     "cat": ["cat", "many/many"],
-    "lineage": ["lineage", "up", "many/many"],
-    "verify": ["verify"],
+    "lineage": ["lineage", "many/many"],
+    "audit bytes": ["audit", "--bytes"],
     "audit": ["audit"],
     "audit of": ["audit", "exp1_toy.py"],
     "gc": ["gc"],
-    "runs": ["runs"],
-    "run events": ["runs", "latest"],
+    "run events": ["status", "latest"],
     "logs": ["logs", "many/many"],
 }
 PLANS = {"plan", "run", "explain", "audit of"}
-READERS = {*PLANS, "ls", "cat", "lineage", "verify", "audit", "gc"}
+READERS = {*PLANS, "ls", "cat", "lineage", "audit bytes", "audit", "gc"}
 
 
 @dataclass(frozen=True)
@@ -112,10 +111,10 @@ def file(name: str, *needed: str, empty: bool = True) -> File:
 
 FILES = {
     "record": file(".marin/records/{many}.json", *READERS, "status", "status of"),
-    "record's copy": file("{output}/.marin/record.json", "verify", "audit", "audit of"),
+    "record's copy": file("{output}/.marin/record.json", "audit bytes", "audit", "audit of"),
     "lease": file(".marin/leases/{many}.json", "status", "status of", "audit", "audit of"),
     "lease of what is missing": file(".marin/leases/{fail}.json", *READERS - {"explain", "cat"}, "status", "status of"),
-    "manifest": file("{output}/.marin/manifest.json", "ls", "cat", "verify", "audit", "audit of", empty=False),
+    "manifest": file("{output}/.marin/manifest.json", "ls", "cat", "audit bytes", "audit", "audit of", empty=False),
     "revocations": file(".marin/revocations/{root}.jsonl", *PLANS, "lineage", "audit", "gc", empty=False),
     "acceptances": file(".marin/accepted/{many}.jsonl", *PLANS, "lineage", "audit", empty=False),
     "state marker": file(".marin/state/{fail}/.marin/made_by.json", "plan", "run"),
@@ -170,7 +169,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     store.mark_state(fail.identity, WorkInProgress(code=plan.today[fail].code.digest, inputs=read, outside={}))
     store.objects.write(GC_BATCH, NOTHING.to_json())
     os.utime(folder / "store" / record.attempt / "text.txt", (1, 1))
-    assert CliRunner().invoke(main, ["verify", "--prefix", prefix]).exit_code == Exit.OK
+    assert CliRunner().invoke(main, ["audit", "--bytes", "--prefix", prefix]).exit_code == Exit.DRIFT
     (uses, *_) = {name.partition(".")[0] for name in store.objects.list(".marin/uses")}
     lease = store.objects.read(f".marin/leases/{fail.identity}.json")
     store.objects.write(f".marin/uses/{uses}.beat", lease or b"")
@@ -225,7 +224,7 @@ def test_a_prefix_that_is_not_utf_8_is_a_prefix(tmp_path: Path) -> None:
     project.store = tmp_path / os.fsdecode(b"st\xffore")
     project.run("--only", "end")
     project.run("--rebuild", "say")
-    for call in (["ls", "--json"], ["verify"], ["audit"], ["status"], ["runs", "latest"], ["logs", "say"]):
+    for call in (["ls", "--json"], ["audit", "--bytes"], ["status"], ["status", "latest"], ["logs", "say"]):
         done = CliRunner().invoke(main, [*call, "--prefix", str(project.store)])
         assert done.exit_code == Exit.OK, done.output
     other = str(tmp_path / "other")

@@ -215,40 +215,39 @@ def marin(project: Project) -> Command:
 def test_the_command_in_each_form(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
     where = ("--prefix", str(project.store))
-    tree = marin("lineage", "down", "say", *where)
+    tree = marin("lineage", "say", "--down", *where)
     assert [line.split()[0] for line in tree.splitlines()] == ["say/say", "└──", "made"]
     assert "repeat/repeat" in tree
-    markdown = marin("lineage", "up", "repeat/repeat", "--markdown", *where).splitlines()
+    markdown = marin("lineage", "repeat/repeat", "--markdown", *where).splitlines()
     assert markdown[0].startswith("- **repeat/repeat**")
     assert markdown[1].startswith("  - **say/say**")
-    told = json.loads(marin("lineage", "up", "repeat", "--json", *where))
+    told = json.loads(marin("lineage", "repeat", "--json", *where))
     assert [(node["step"], node["distance"], node["kind"]) for node in told["outputs"]] == [("say/say", 1, "toy-blob")]
     assert told["starts"][0]["inputs"][0]["identity"] == told["outputs"][0]["identity"]
-    listed = marin("lineage", "down", "say", "--kind", "toy-blob", *where)
+    listed = marin("lineage", "say", "--down", "--kind", "toy-blob", *where)
     assert "made from it: 1 toy-blob" in listed
-    assert "did you mean toy-blob" in marin("lineage", "down", "say", "--kind", "toy-blog", *where, expect=4)
+    assert "did you mean toy-blob" in marin("lineage", "say", "--down", "--kind", "toy-blog", *where, expect=4)
 
 
 def test_a_step_as_an_experiment_has_it(project: Project, marin: Command) -> None:
     where = ("--prefix", str(project.store), "--experiment", str(project.file))
     marin.on("run", "--backend", "inline")
     project.file.write_text(project.file.read_text().replace('text="hello"', 'text="hullo"'))
-    assert "not in the store as this experiment has it" in marin("lineage", "up", "repeat", *where, expect=4)
+    assert "not in the store as this experiment has it" in marin("lineage", "repeat", *where, expect=4)
     marin.on("run", "--backend", "inline")
-    (told,) = json.loads(marin("lineage", "up", "repeat", "--json", *where))["outputs"]
-    assert len(json.loads(marin("lineage", "up", "repeat", "--json", "--prefix", str(project.store)))["starts"]) == 2
+    (told,) = json.loads(marin("lineage", "repeat", "--json", *where))["outputs"]
+    assert len(json.loads(marin("lineage", "repeat", "--json", "--prefix", str(project.store)))["starts"]) == 2
     assert told["step"] == "say/say"
 
 
 def test_bad_names_places_and_records(project: Project, marin: Command) -> None:
-    assert "no store at" in marin("lineage", "up", "x", "--prefix", str(project.store), expect=STORE_ERROR)
+    assert "no store at" in marin("lineage", "x", "--prefix", str(project.store), expect=STORE_ERROR)
     marin.on("run", "--backend", "inline")
     where = ("--prefix", str(project.store))
-    assert "did you mean say/say" in marin("lineage", "up", "say/sya", *where, expect=EXPERIMENT_ERROR)
-    assert "sideways" in marin("lineage", "sideways", "say", *where, expect=2)
+    assert "did you mean say/say" in marin("lineage", "say/sya", *where, expect=EXPERIMENT_ERROR)
     say = marin.json("plan")["steps"][0]["identity"]
     (project.store / f".marin/records/{say}.json").write_text("{")
     (project.store / f".marin/leases/{say}.json").unlink()
-    told = json.loads(marin("lineage", "up", "repeat", "--json", *where))
+    told = json.loads(marin("lineage", "repeat", "--json", *where))
     assert [(node["step"], node["marks"][0]["kind"]) for node in told["outputs"]] == [("say/say", "gone")]
     assert "is not a readable record" in told["unreadable"][0]

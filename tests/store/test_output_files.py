@@ -139,7 +139,7 @@ def test_verify_and_mirror_name_what_came_into_an_output_later(tmp_path: Path, m
     make(out)
     for check in Check:
         assert any("sub/odd" in wrong and ODD[make] in wrong for wrong in store.verify(record, check))
-    told = CliRunner().invoke(main, ["verify", "--prefix", store.prefix])
+    told = CliRunner().invoke(main, ["audit", "--bytes", "--prefix", store.prefix])
     assert (told.exit_code, "sub/odd" in told.output) == (5, True)
     told = CliRunner().invoke(main, ["mirror", "plain", "--from", store.prefix, "--to", str(tmp_path / "other")])
     assert (told.exit_code != 0, "sub/odd" in told.output) == (True, True), told.output

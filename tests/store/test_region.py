@@ -103,7 +103,7 @@ def test_inputs_and_outputs_cross_where_the_step_is_not_where_the_store_is(tmp_p
     assert moved(new, regions(new, None)) == {"toy-write/a": None, "toy-join/join": None}, "nobody says where"
     sums = in_all(plan, plan_costs(plan, regions(plan, CENTRAL)))
     assert sums.egress is not None
-    assert sums.to_json()["egress"]["bytes"] == 10
+    assert sums.egress.amount.bytes == 10
 
 
 def test_what_nobody_can_know_yet_is_said_and_not_counted(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_run_over_the_budget_stops_before_anything_starts(project: Project) ->
     assert "no egress" in marin.on("plan", "--region", "aws/eu-west-1", *far[2:])
     # With a reason it runs, and the reason is kept.
     marin.on("run", *far, "--backend", "inline", "--allow-egress", "the chips are there")
-    told = json.loads(marin("runs", "latest", "--prefix", str(project.store), "--json"))
+    told = json.loads(marin("status", "latest", "--prefix", str(project.store), "--json"))
     [egress] = [event for event in told["events"] if event["event"] == "egress"]
     assert egress["allowed"] == "the chips are there"
     assert {way["from"] for way in egress["routes"]} == {"aws/eu-west-1", "gcp/us-central2"}

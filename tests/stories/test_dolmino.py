@@ -192,7 +192,7 @@ def test_a_fix_without_a_version_is_noticed_by_whoever_pins_the_old_path(tmp_pat
 
     marin("revoke", "bundle/dolmino", "--because", "holds GSM8K test items", *where)
     assert "holds GSM8K test items" in project.run(expect=DRIFT)
-    told = json.loads(marin("lineage", "down", "bundle/dolmino", "--kind", "checkpoint", "--json", *where))
+    told = json.loads(marin("lineage", "bundle/dolmino", "--down", "--kind", "checkpoint", "--json", *where))
     assert {held["step"] for held in told["outputs"] if held.get("kind") == "checkpoint"} == {
         "train/bison", "train/innocent",
     }  # fmt: skip

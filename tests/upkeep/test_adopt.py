@@ -293,7 +293,7 @@ def test_killed_in_the_middle_it_comes_in_whole_the_next_time(tmp_path: Path) ->
     assert marin("ls", *where).startswith("0 outputs")
     done = json.loads(marin(*arguments, *where))
     assert done["new"]
-    assert done["at"].endswith(".0002")
+    assert done["output"].endswith(".0002")
     assert done["facts"] == {"files": 2, "bytes": 11}
     marin.verify()
     assert not json.loads(marin(*arguments, *where))["new"]
@@ -309,7 +309,7 @@ def test_of_two_who_adopt_the_same_at_one_moment_one_does(tmp_path: Path, folder
     ]
     told = [json.loads(each.communicate(timeout=60)[0]) for each in both]
     assert sorted(held["new"] for held in told) == [False, True]
-    assert told[0]["at"] == told[1]["at"]
+    assert told[0]["output"] == told[1]["output"]
 
 
 def test_the_command_prints_the_line_that_pins_it(tmp_path: Path, folder: Path) -> None:
@@ -333,12 +333,12 @@ def test_the_commands_of_trust_work_on_object_stores(remote_prefix: str, tmp_pat
     marin, where = Command(Project(tmp_path / "project")), ("--prefix", remote_prefix)
     given = ("--kind", "tests.support.toy:Blob", "--facts", '{"bytes": 5}', "--label", "x", "--because", "y")
     done = json.loads(marin("adopt", str(folder), *given, "--json", *where))
-    pin: Pinned[Blob] = Pinned(at=done["at"], digest=done["digest"], label="pin")
+    pin: Pinned[Blob] = Pinned(at=done["output"], digest=done["root"], label="pin")
     run(remote_prefix, end=Join(parts=(pin,), label="end"))
-    told = json.loads(marin("lineage", "down", "adopt/x", "--json", *where))
+    told = json.loads(marin("lineage", "adopt/x", "--down", "--json", *where))
     assert [held["step"] for held in told["outputs"]] == ["toy-join/end"]  # the pin holds the same bytes
     assert "nothing is wrong" not in marin("audit", *where)
-    marin("verify", "--bytes", *where)
+    marin("audit", "--every-byte", *where)
     marin("revoke", "adopt/x", "--because", "holds test items", *where)
     assert "toy-join/end" in marin("audit", *where, expect=DRIFT)
     marin("adopt", str(folder), *given, *where, expect=DRIFT)

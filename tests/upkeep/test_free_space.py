@@ -77,7 +77,7 @@ def test_neither_takes_what_a_run_under_way_needs(prefix: str, tmp_path: Path) -
     try:
         said = marin("gc", "--prefix", prefix, "--now", "--delete")
         assert "toy-waits" not in said
-        said = marin("rm", "source", "--even-if-read", "--delete", "--prefix", prefix, code=Exit.EXPERIMENT)
+        said = marin("gc", "source", "--even-if-read", "--delete", "--prefix", prefix, code=Exit.EXPERIMENT)
         assert "stays: toy-write/source: a run needs it" in said
     finally:
         gate.touch()
@@ -102,16 +102,16 @@ def test_a_named_output_goes_if_nothing_that_stays_was_made_from_it(any_prefix: 
 
 def test_rm_says_what_goes_with_its_bytes_and_what_rests_on_it(prefix: str, tmp_path: Path) -> None:
     before = tree(tmp_path)
-    said = marin("rm", "source", "--prefix", prefix, code=Exit.EXPERIMENT)
+    said = marin("gc", "source", "--prefix", prefix, code=Exit.EXPERIMENT)
     assert "stays: toy-write/source: something that stays was made from it (toy-join/end); --even-if-read" in said
-    said = marin("rm", "source", "--even-if-read", "--prefix", prefix)
+    said = marin("gc", "source", "--even-if-read", "--prefix", prefix)
     assert "1 output that was named: 4.9 KiB in 1 file" in said
     assert "was made from toy-write/source and stays: toy-join/end" in said
     assert tree(tmp_path) == before
-    told = json.loads(marin("rm", "source", "--even-if-read", "--delete", "--json", "--prefix", prefix))
+    told = json.loads(marin("gc", "source", "--even-if-read", "--delete", "--json", "--prefix", prefix))
     assert (told["bytes"], [each["name"] for each in told["goes"]]) == (5000, ["toy-write/source"])
     assert [record.name for record in visible(Store(prefix)).values()] == ["toy-join/end"]
-    assert "toy-join/end" in marin("rm", "sourse", "--prefix", prefix, code=Exit.EXPERIMENT)
+    assert "toy-join/end" in marin("gc", "sourse", "--prefix", prefix, code=Exit.EXPERIMENT)
 
 
 def test_what_was_adopted_goes_only_if_that_is_said(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_what_was_adopted_goes_only_if_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("notes")
     about = ("--kind", "raw_files", "--label", "notes", "--because", "a test", "--prefix", store)
     marin("adopt", str(tmp_path / "notes.txt"), *about)
-    said = marin("rm", "notes", "--delete", "--prefix", store, code=Exit.EXPERIMENT)
+    said = marin("gc", "notes", "--delete", "--prefix", store, code=Exit.EXPERIMENT)
     assert "nobody can make adopted data again" in said
-    marin("rm", "notes", "--delete", "--even-if-read", "--prefix", store)
+    marin("gc", "notes", "--delete", "--even-if-read", "--prefix", store)
     assert not visible(Store(store))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from marin.errors import BadField
 
@@ -30,9 +29,6 @@ class Amount:
 
     def __bool__(self) -> bool:
         return bool(self.bytes or self.unknown)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"bytes": self.bytes, "estimated": self.estimated, "unknown": list(self.unknown)}
 
 
 def total(amounts: Iterable[Amount]) -> Amount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from marin.errors import EgressOverBudget, StoreError, UnknownRegion
@@ -40,11 +40,12 @@ class Egress:
         return total_egress((self, other))
 
     def to_json(self) -> dict[str, Any]:
+        """As events keep it."""
         routes = [
-            {"from": str(route.source), "to": str(route.target), **amount.to_json()}
+            {"from": str(route.source), "to": str(route.target), **asdict(amount)}
             for route, amount in self.by_route.items()
         ]
-        return {**self.amount.to_json(), "routes": routes}
+        return {**asdict(self.amount), "routes": routes}
 
     def describe(self) -> list[str]:
         """One line for each way: ``gcp/us-east5 → local: ~1.2 TiB``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from marin.plan.cost.amount import Amount, total
@@ -28,10 +28,6 @@ class Training:
     chips: int
     chip_hours: float | None  # None without an accelerator
 
-    def to_json(self) -> dict[str, Any]:
-        about = {"accelerator": self.accelerator, "chips": self.chips, "chip_hours": self.chip_hours}
-        return asdict(self.work) | about
-
 
 @dataclass(frozen=True, kw_only=True)
 class StepCost:
@@ -46,14 +42,6 @@ class StepCost:
     @property
     def name(self) -> str:
         return self.decision.step.name
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "reads": self.reads.to_json(),
-            "writes": self.writes.to_json(),
-            "egress": None if self.egress is None else self.egress.to_json(),
-            "training": None if self.training is None else self.training.to_json(),
-        }
 
 
 @dataclass
@@ -89,17 +77,6 @@ class Sum:
         trainings = [cost.training for cost in self.costs if cost.training is not None]
         known = [each.chip_hours for each in trainings if each.chip_hours is not None]
         return sum(known) if known else None
-
-    def to_json(self) -> dict[str, Any]:
-        work = self.work
-        return {
-            "actions": {str(action): count for action, count in self.actions.items()},
-            "reads": self.reads.to_json(),
-            "writes": self.writes.to_json(),
-            "egress": None if self.egress is None else self.egress.to_json(),
-            "training": None if work is None else asdict(work),
-            "chip_hours": self.chip_hours,
-        }
 
 
 def plan_costs(plan: Plan, regions: Regions | None = None, sizes: Sizes | None = None) -> list[StepCost]:

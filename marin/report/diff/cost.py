@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from marin.report.diff.difference import Difference
 from marin.report.diff.experiments import DescribedExperiment, Step
@@ -19,9 +18,6 @@ class TrainingSum:
     tokens: int
     flops: float
     chip_hours: float
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 def training_sum(steps: Iterable[Step]) -> TrainingSum:

@@ -1,37 +1,104 @@
-"""What a training planned against what happened, by column: from its fields, and from the rows of its metrics."""
+"""What trainings planned against what happened, from their fields and the rows of their metrics; and their settings."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from statistics import fmean, median
-from typing import Any
+from typing import Any, cast
 
-from marin.report.page import units
-from marin.report.page.model import Account
-from marin.report.page.trainings import arm_of
+from marin.data.mixture import Stages
+from marin.plan.missing import describe_fields
+from marin.report import units
 from marin.report.phases import Phase, phase_of
+from marin.report.section import Bold, Cell, Column, Heading, Table
+from marin.report.section import Row as Cells
 from marin.steps.resources import MFU, training_cost
 from marin.steps.step import ExecutorStep
-from marin.store.numbers import write_count, write_duration
+from marin.store.numbers import counted, write_count, write_duration
 
+# In this order. What a plan fixes; the rest it asks for, or estimates.
+FIXED = ("steps", "tokens", "batch", "learning rate", "data")
+COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm")
+LONG_CELLS = ("data", "guards")
 NAMED = 3  # sources of a mixture
 TURNS = 6  # of a rate or a batch
-type Row = dict[str, Any]
+type Row = dict[str, Any]  # of metrics
 
 
-def account(step: ExecutorStep[Any], rows: Sequence[Row], arms: list[str]) -> Account:
-    """Of one training; what happened has no cells where no metrics were written."""
+def accounts(trainings: Sequence[tuple[ExecutorStep[Any], Sequence[Row]]], arms: Sequence[str]) -> Iterator[Table]:
+    """One table: a training in two rows, without columns that nobody knows anything of."""
+    found = [_account(step, rows) for step, rows in trainings]
+    named = {name for _, _, *both in found for cells in both for name in cells}
+    columns = [name for name in COLUMNS if name in named]
+    rows: list[Cells] = []
+    for name, after, planned, happened in found:
+        rows.append(Heading(f"{name}{f', after {after}' if after else ''}", arm=name if name in arms else ""))
+        rows.append(["planned", *(planned.get(column, "") for column in columns)])
+        rows.append(["happened", *(_happened_cell(planned, happened, column) for column in columns)])
+    if columns:
+        yield Table(
+            title="Planned, and what happened",
+            columns=[Column(name) for name in ("", *columns)],
+            rows=rows,
+            note="Loss in nats per token, of the first step and the mean of the last twentieth of them. tokens/s and "
+            "MFU: medians over steps; as planned, an estimate. Time: of the steps alone. Data: share of sequences, of "
+            "the largest sources. Bold: not as planned.",
+        )
+
+
+def _account(step: ExecutorStep[Any], rows: Sequence[Row]) -> tuple[str, str, dict[str, str], dict[str, str]]:
+    """(label, of the training it begins after, planned, happened); cells by column, without those that nobody knows."""
     phase = phase_of(step)
-    return Account(
-        name=step.label,
-        arm=arm_of(step, arms),
-        after=phase.after if phase is not None else "",
-        planned=_known({**(_planned(phase) if phase is not None else {}), **_machines(step)}),
-        happened=_known(_happened(phase, rows)) if rows else {},
-    )
+    planned = _known({**(_planned(phase) if phase is not None else {}), **_machines(step)})
+    return step.label, phase.after if phase is not None else "", planned, _known(_happened(phase, rows)) if rows else {}
+
+
+def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], column: str) -> Cell:
+    """Bold where a plan fixes it and it came otherwise; a long one says nothing twice."""
+    text, before = happened.get(column, ""), planned.get(column)
+    if column in FIXED and text and before is not None and before != text:
+        return Bold(text)
+    return "as planned" if column in LONG_CELLS and text and text == before else text
+
+
+def settings(trainings: Iterable[ExecutorStep[Any]]) -> Iterator[Table]:
+    """Fields of the runs but their data, which the mixtures show: those in which they differ, then the rest."""
+    found: dict[str, dict[str, str]] = {}
+    runs: list[str] = []
+    for step in trainings:
+        runs.append(step.label)
+        data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
+        for name, value in describe_fields(step).items():
+            for part, text in _flat(name, value) if name not in data else ():
+                found.setdefault(part, {})[step.label] = text
+    whole = {name.rpartition(".")[0] for name in found}  # None in one run, with fields in another
+    values = {name: of_runs for name, of_runs in found.items() if name not in whole}
+    apart = {name: each for name, each in values.items() if len({each.get(run, "") for run in runs}) > 1}
+    if apart:
+        yield Table(
+            title="What the runs differ in",
+            columns=[Column("field"), *(Column(run) for run in runs)],
+            rows=[[name, *(each.get(run, "") or "—" for run in runs)] for name, each in apart.items()],
+        )
+    if alike := {name: next(iter(each.values())) for name, each in values.items() if name not in apart}:
+        yield Table(
+            title=f"{counted(len(alike), 'field')} that {'they share' if apart else 'are set'}",
+            columns=[Column("field"), Column("value")],
+            rows=[[name, text or "—"] for name, text in alike.items()],
+            folded=True,
+        )
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, Any]", value).items():
+            yield from _flat(f"{name}.{key}", each)
+    else:
+        text = "" if value is None else units.fact(value) if not isinstance(value, int) else str(value)
+        yield name.replace("_", " "), text.partition("#")[0]
 
 
 def _planned(phase: Phase) -> dict[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+from marin.report.section import Section, Table
 
 
 class Status(Enum):
@@ -19,22 +20,6 @@ class Status(Enum):
     FAILED = "failed"
     STOPPED = "stopped"  # with its run, by a person or a scheduler
     SKIPPED = "skipped"  # a dependency failed, or the step was not asked for
-
-
-class Better(Enum):
-    """Which direction of a metric is an improvement."""
-
-    HIGHER = "higher"
-    LOWER = "lower"
-    NEITHER = "neither"
-
-
-class Finding(Enum):
-    """What the evidence says about the effect that it was collected for."""
-
-    FOUND = "found"
-    ABSENT = "not found"
-    UNCLEAR = "inconclusive"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,22 +42,6 @@ class StepRow:
     def label(self) -> str:
         """The name without its operator."""
         return self.name.removeprefix(f"{self.op}/")
-
-
-class SourceUse(NamedTuple):
-    """How much of a source a run read."""
-
-    sequences: int
-    epochs: float  # sequences over those that the source has
-
-
-@dataclass(frozen=True, kw_only=True)
-class MixtureTable:
-    """The data of one arm, stage by stage."""
-
-    arm: str  # "" for a stretch that the arms share
-    stages: Mapping[int, Mapping[str, float]]  # shares of the sources, which sum to one, by the first optimizer step
-    use: Mapping[str, SourceUse] = field(default_factory=dict[str, SourceUse])
 
 
 class Event(NamedTuple):
@@ -101,24 +70,6 @@ class TrainingCurve:
     profile: str = ""  # path or URL of what Perfetto opens
 
 
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """A training as it was planned and as it went: cells by column, ready to print, without those that nobody knows."""
-
-    name: str
-    arm: str = ""  # "" for a run that the arms share
-    after: str = ""  # the training whose checkpoint it begins with
-    planned: Mapping[str, str] = field(default_factory=dict[str, str])
-    happened: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-class Setting(NamedTuple):
-    """A field of training runs. values: by run, as texts."""
-
-    name: str
-    values: Mapping[str, str]
-
-
 class Phase(NamedTuple):
     """A named stretch of a run: optimizer steps [first, end)."""
 
@@ -127,148 +78,20 @@ class Phase(NamedTuple):
     name: str
 
 
-class Difference(NamedTuple):
-    """One column minus the baseline, with its 95 % interval."""
-
-    verdict: str
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricRow:
-    """One metric for several models. values, differences: by column name. role: what the experiment has it for.
-
-    starred: columns whose value is no measure of what the model can do, because it was trained on these items.
-    """
+@dataclass(frozen=True)
+class Strip:
+    """A mixture as one bar. parts: families of sources and their shares, the largest first."""
 
     name: str
-    values: Mapping[str, float]
-    better: Better = Better.NEITHER
-    unit: str = ""
-    digits: int = 3
-    role: str = ""
-    differences: Mapping[str, Difference] = field(default_factory=dict[str, Difference])
-    starred: Sequence[str] = ()
+    parts: Sequence[tuple[str, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationTable:
-    """Metrics (rows) of models or arms (columns). note: items, few-shot, format, seeds."""
+@dataclass(frozen=True)
+class Trouble:
+    """A section that could not be made."""
 
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[MetricRow]
-    baseline: str = ""  # the column that differences are to
-    note: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Any small table: cells are texts, ready to print."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """A line. arm: gives it that arm's colour. low, high: a band around y."""
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    arm: str = ""
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeriesPlot:
-    """Lines over a common axis. ticks: what stands at places of x, where that is not the number. line: a height that
-    counts, drawn across."""
-
-    title: str
-    x_label: str
-    y_label: str
-    series: Sequence[Series]
-    ticks: Mapping[float, str] = field(default_factory=dict[float, str])
-    line: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """One row of an interval plot: a value, and from where to where it may be.
-
-    group: rows of one group stand together under its name.
-    """
-
-    label: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    arm: str = ""
-    group: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class IntervalPlot:
-    """Dots with intervals, and a line at 0, where there is no effect.
-
-    ranges: the intervals are ranges that need not be symmetric, printed from end to end. band: effects closer to 0 than
-    this do not matter.
-    """
-
-    title: str
-    x_label: str
-    rows: Sequence[Interval]
-    digits: int = 3
-    ranges: bool = False
-    band: float = 0.0
-    note: str = ""
-
-
-Plot = SeriesPlot | IntervalPlot
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """A section that argues one finding. verdict: the sentence that somebody will quote."""
-
-    title: str
-    finding: Finding
-    verdict: str
-    paragraphs: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    plots: Sequence[Plot] = ()
-
-    @property
-    def first_sentence(self) -> str:
-        """Of the verdict: what stands beside the answer."""
-        return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", self.verdict, maxsplit=1)[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Excerpt:
-    """A passage that is marked, with what stands around it."""
-
-    title: str
-    before: str
+    step: str
     text: str
-    after: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decontamination:
-    """What decontamination took out of training text."""
-
-    sentence: str
-    tables: Sequence[Table]
-    excerpts: Sequence[Excerpt]
 
 
 class TrustNote(NamedTuple):
@@ -298,19 +121,16 @@ class ExperimentPage:
     command: str = ""
     prefix: str = ""
     dashboard: str = ""  # of the cluster that the steps ran on
-    headline: Sequence[str] = ()  # the answer first
-    picture: IntervalPlot | SeriesPlot | None = None  # what the answer rests on
-    next_steps: Sequence[str] = ()  # what would answer more
-    arms: Sequence[str] = ()  # in the order of their colours; mixtures, runs, tables and plots use the same names
+    answer: Sequence[str] = ()  # the sentence that answers the question, then others; a section's, where one has it
+    next_steps: Sequence[str] = ()  # what would answer more, beside what sections say
+    arms: Sequence[str] = ()  # in the order of their colours; runs and blocks use the same names
+    sections: Sequence[Section | Trouble] = ()
     steps: Sequence[StepRow] = ()
-    mixtures: Sequence[MixtureTable] = ()
     runs: Sequence[TrainingCurve] = ()
-    accounts: Sequence[Account] = ()  # of all trainings, those without a curve, too
     phases: Sequence[Phase] = ()
-    settings: Sequence[Setting] = ()  # of the runs, without their data
-    evaluations: Sequence[EvaluationTable] = ()
-    evidence: Sequence[Evidence] = ()
-    decontamination: Decontamination | None = None
+    trainings: Sequence[Table] = ()  # as planned and as it went, and what they differ in
+    strips: Sequence[Strip] = ()
+    mixtures: Sequence[Table] = ()
     # What the experiment costs as planned, whoever paid for it; None: not known.
     tokens: int | None = None
     flops: float | None = None

@@ -12,22 +12,32 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from marin.evaluation import metric_names
-from marin.report.page import alike, figures, graph, steps, tables, units
-from marin.report.page.model import ExperimentPage, Plot, SeriesPlot, Status
-from marin.report.section import Curves, Series
-from marin.store.numbers import write_count, write_duration
+from marin.report import units
+from marin.report.page import alike, figures, graph, steps
+from marin.report.page.blocks import drawn_table, image_source
+from marin.report.page.model import ExperimentPage, Status, Trouble
+from marin.report.section import Block, Finding, Section
+from marin.store.layout import slug
+from marin.store.numbers import counted, write_count, write_duration
+
+COLOURS = 6  # arms that have a colour of their own on the page
 
 
 def render(page: ExperimentPage, head: str = "") -> str:
     """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
-    arms = tables.arms_of(page.arms, page.mixtures, page.runs)
+    arms = list(page.arms)
     counts = Counter(step.status for step in page.steps)
-    shares = tables.share_columns(page.mixtures)
-    training = figures.training(page.runs, page.phases, arms)
-    differing, common = tables.settings(page.settings, [run.name for run in page.runs])
+    made = [each for each in page.sections if isinstance(each, Section)]
+    marks = [mark for each in made for mark in each.marks]
+    training = figures.training(page.runs, page.phases, arms, marks)
     paragraphs = _paragraphs(page.question)
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
+    answer = [*page.answer, *(line for each in made if each.answer for line in (each.answer, *each.more))]
+    found = [each for kind in Finding for each in made if each.finding is kind and not each.answer]
+    first = [each for each in page.sections if isinstance(each, Trouble) or each.answer]
+    others = [*found, *(each for each in made if not each.answer and each.finding is None)]
+    place = _places([*first, *others])
+    doubts = _doubts(page, made, found)
     return (
         _templates()
         .get_template("experiment.html")
@@ -35,14 +45,26 @@ def render(page: ExperimentPage, head: str = "") -> str:
             page=page,
             head=Markup(head),
             arms=arms,
-            arm_class=partial(tables.arm_class, arms=arms),
+            arm_class=partial(_arm_class, arms=arms),
             anchor=graph.anchors(page.steps),
             issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
             asked=asked,
             question=[each for each in paragraphs if each != asked],
+            answer=answer,
+            doubts=doubts,
+            found=found,
             cost=_cost(page),
+            next_steps=[*(line for each in made for line in each.next), *page.next_steps],
+            first=first,
+            others=others,
+            place=place,
+            id=id,
+            families=list(dict.fromkeys(name for each in page.strips for name, _ in each.parts)),
+            drawn=drawn_table,
+            image=image_source,
+            kind_of=_kind_of,
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
-            contents=_contents(page, bool(training) or bool(page.accounts), bool(shares)),
+            contents=_contents(page, place, first, others, training=bool(training or page.trainings)),
             failed=counts[Status.FAILED],
             errors=alike.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
@@ -59,24 +81,6 @@ def render(page: ExperimentPage, head: str = "") -> str:
             packed=figures.packed,
             script=Markup(figures.script()),
             figure_style=Markup(figures.style()),
-            differing=differing,
-            common=common,
-            best_of=tables.best_of,
-            interval_of=tables.interval_of,
-            explained=metric_names.explained,
-            legend=metric_names.legend,
-            account_columns=tables.account_columns(page.accounts),
-            went_otherwise=tables.went_otherwise,
-            happened=tables.happened,
-            long_cells=tables.LONG_CELLS,
-            kinds=tables.kinds,
-            arrows={"higher": "↑", "lower": "↓", "neither": ""},
-            minus=units.MINUS,
-            fixed=units.fixed,
-            draw=partial(_draw, arms=arms),
-            shares=shares,
-            sources=tables.largest_first(shares),
-            largest=max((share for each in shares for share in each.shares.values()), default=1.0) or 1.0,
             picture=graph.draw(page.steps),
             columns=steps.columns(page.steps, page.trust, page.prefix),
             below=partial(_below, prefix=page.prefix),
@@ -97,11 +101,9 @@ def _templates() -> Environment:
     )
     environment.filters.update(
         duration=write_duration,
-        count=write_count,
-        fact=units.fact,
         breakable=_breakable,
-        tail=_tail,
         file_link=_file_link,
+        first_sentence=_first_sentence,
     )
     return environment
 
@@ -123,27 +125,37 @@ def _cost(page: ExperimentPage) -> list[str]:
     ]
 
 
-def _draw(plot: Plot, arms: Sequence[str]) -> Markup:
-    if isinstance(plot, SeriesPlot):
-        series = [
-            Series(name=one.name, x=one.x, y=one.y, arm=one.arm, low=one.low, high=one.high) for one in plot.series
-        ]
-        block = Curves(
-            title=plot.title, x=plot.x_label, y=plot.y_label, ticks=plot.ticks, line=plot.line, series=series
-        )
-        found = figures.lines(block, arms)
-        data = Markup('<div class="curves"><script type="application/json">{}</script></div>')
-        return data.format(figures.packed(found)) if found["runs"] else Markup("")
-    row = Markup('<tr><td>{}</td><th>{}</th><td class="number">{} [{}, {}]</td></tr>')
-    shown = Markup("").join(
-        row.format(one.group, one.label, *(_signed(value, plot.digits) for value in (one.value, one.low, one.high)))
-        for one in plot.rows
-    )
-    return Markup("<table>{}</table>").format(shown) if shown else shown
+def _arm_class(arm: str, arms: Sequence[str]) -> str:
+    """The CSS class that gives an arm its colour; "" for what is not an arm."""
+    return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
 
 
-def _signed(value: float | None, digits: int) -> str:
-    return "" if value is None else units.signed(value, digits)
+def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
+    """The id of each section's heading: its name, as far as it has one alone."""
+    names = [slug(each.title.partition(":")[0].lower()) if isinstance(each, Section) else "" for each in sections]
+    return {
+        id(each): f"about-{name}{f'-{at}' if name in names[:at] else ''}"
+        for at, (each, name) in enumerate(zip(sections, names, strict=True))
+    }
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", text, maxsplit=1)[0]
+
+
+def _kind_of(block: Block) -> str:
+    return type(block).__name__
+
+
+def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Section]) -> list[str]:
+    """Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done."""
+    told = [line for each in made for line in each.doubts]
+    told += [
+        f"{each.title.partition(':')[0]}: found" for each in made if each.finding is Finding.FOUND and not each.answer
+    ]
+    steps = {note.step: note.kind for note in page.trust if not note.is_general and note.kind != "note"}
+    told += [f"{counted(count, 'output')}: {kind}" for kind, count in Counter(steps.values()).items()]
+    return told
 
 
 def _file_link(path: str) -> str:
@@ -161,20 +173,24 @@ def _breakable(name: str) -> Markup:
     return Markup("/<wbr>").join(name.split("/"))
 
 
-def _tail(path: str) -> str:
-    """Of an output's path, what its operator and label do not say: identity, and the attempt if not the first."""
-    return path.rpartition("-")[2].rpartition("/")[2].removesuffix(".0001")
+def _contents(
+    page: ExperimentPage,
+    place: dict[int, str],
+    first: Sequence[Section | Trouble],
+    others: Sequence[Section],
+    *,
+    training: bool,
+) -> list[tuple[str, str]]:
+    def named(sections: Sequence[Section | Trouble]) -> list[tuple[str, str, bool]]:
+        return [(place[id(each)], each.title.partition(":")[0], True) for each in sections if isinstance(each, Section)]
 
-
-def _contents(page: ExperimentPage, training: bool, mixtures: bool) -> list[tuple[str, str]]:
     entries = [
         ("failures", "Failures", any(step.status is Status.FAILED for step in page.steps)),
         ("answer", "Answer", True),
-        ("evaluation", "Evaluation", bool(page.evaluations)),
+        *named(first),
         ("training", "Training", training),
-        *((f"evidence-{index}", one.title.partition(":")[0], True) for index, one in enumerate(page.evidence, 1)),
-        ("decontamination", "Decontamination", page.decontamination is not None),
-        ("mixtures", "Mixtures", mixtures),
+        *named(others),
+        ("mixtures", "Mixtures", bool(page.mixtures)),
         ("graph", "Graph", bool(page.steps)),
         ("steps", "Steps", bool(page.steps)),
         ("provenance", "Provenance", True),

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from marin.report.page import alike, units
+from marin.report import units
+from marin.report.page import alike
 from marin.report.page.model import Status, StepRow, TrustNote
 
 SHORT = 12  # digits of an identity

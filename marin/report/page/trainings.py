@@ -1,18 +1,16 @@
-"""What a page tells of trainings: curves, mixtures, settings, and the stretches of steps that they share."""
+"""What a page tells of trainings: curves, and the stretches of steps that they share."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from marin.data.by_step import active_within
-from marin.data.mixture import Mixture, Stages, source_name
+from marin.data.mixture import source_name
 from marin.executor.run_results import Run, StepResult
-from marin.plan.missing import describe_fields
-from marin.report.page import model, units
+from marin.report.page import model
+from marin.report.page.mixtures import span, stages_of
 from marin.report.phases import TrainingRun
 from marin.steps.step import ExecutorStep
 from marin.store.store import Store
@@ -41,44 +39,6 @@ def arm_of(step: ExecutorStep[Any], arms: list[str]) -> str:
     return step.label if step.label in arms else ""
 
 
-def _span(step: ExecutorStep[Any]) -> tuple[int, int]:
-    """(first, end) optimizer steps of a training run."""
-    return (step.first_step, step.end_step) if isinstance(step, TrainingRun) else (0, 0)
-
-
-def _stages(run: Run, step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
-    """The mixtures that are active in a run's own steps, by the first step that each serves; none if nobody has counted
-    the tokens that shares go by."""
-    if not isinstance(step, TrainingRun):
-        return {}
-    found = {read: record.facts.get("tokens") for read in step.dependencies if (record := run.results[read].record)}
-    tokens = {read: count for read, count in found.items() if isinstance(count, int)}
-    if not tokens.keys() >= step.data.counted:
-        return {}
-    return active_within(step.data.resolved(tokens).known(), *_span(step))
-
-
-def mixture(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.MixtureTable | None:
-    stages = _stages(run, result.step)
-    if not stages or (not arm_of(result.step, arms) and _span(result.step)[0] > 0):
-        return None  # a later shared phase reads the mixture of the first
-    shares = {first: mixed.by_name() for first, mixed in stages.items()}
-    return model.MixtureTable(arm=arm_of(result.step, arms), stages=shares, use=_use(run, result, rows))
-
-
-def _use(run: Run, result: StepResult, rows: list[dict[str, Any]]) -> dict[str, model.SourceUse]:
-    """What a training really read of each source, by its metrics."""
-    sequences = Counter[str]()
-    for row in rows:
-        sequences.update(row.get("sources", {}))
-    sizes = {step.label: record.facts for step in result.step.dependencies if (record := run.results[step].record)}
-    length = result.step.seq_len if isinstance(result.step, TrainingRun) else 0
-    return {
-        name: model.SourceUse(count, count * length / tokens if (tokens := sizes.get(name, {}).get("tokens")) else 0.0)
-        for name, count in sequences.items()
-    }
-
-
 def metrics(store: Store, result: StepResult) -> list[dict[str, Any]]:
     """The lines of a training's metrics; none where it wrote none."""
     name = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
@@ -96,19 +56,19 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
             return []
         return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
 
-    first, end = _span(result.step)
+    first, end = span(result.step)
     events: list[model.Event] = []
     for step, size in result.step.batch.at.items() if isinstance(result.step, TrainingRun) else ():
         if first < step < end:
             events.append(model.Event(step=step, text=f"batch {size}"))
     previous: Mapping[Any, float] = {}
-    for step, mixed in _stages(run, result.step).items():
+    for step, mixed in stages_of(run, result.step).items():
         if step > first:
             added = sorted(source_name(source) for source in mixed.weights.keys() - previous.keys())
             events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
         previous = mixed.weights
-    # What it changed against the checkpoint that it began with, or was resumed from; the rest stands above.
-    for row in rows:
+    # What it changed where it was resumed; against another run, the table of what runs differ in says it.
+    for row in rows[1:]:
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
             text = DIGEST.sub(r"\1", "; ".join(changed[:SHOWN]))
@@ -137,32 +97,11 @@ def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
     return findings(rows)
 
 
-def settings(trainings: Iterable[ExecutorStep[Any]]) -> list[model.Setting]:
-    """Fields of the runs but their data, which the mixtures show; of a field with fields, each by itself."""
-    found: dict[str, dict[str, str]] = {}
-    for step in trainings:
-        data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
-        for name, value in describe_fields(step).items():
-            for part, text in _flat(name, value) if name not in data else ():
-                found.setdefault(part, {})[step.label] = text
-    whole = {name.rpartition(".")[0] for name in found}  # None in one run, with fields in another
-    return [model.Setting(name, values) for name, values in found.items() if name not in whole]
-
-
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, each in cast("dict[str, Any]", value).items():
-            yield from _flat(f"{name}.{key}", each)
-    else:
-        text = "" if value is None else units.fact(value) if not isinstance(value, int) else str(value)
-        yield name.replace("_", " "), text.partition("#")[0]
-
-
 def phases(trainings: Iterable[ExecutorStep[Any]], arms: list[str]) -> list[model.Phase]:
     """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
     spans: dict[tuple[int, int], list[ExecutorStep[Any]]] = {}
     for run in trainings:
-        spans.setdefault(_span(run), []).append(run)
+        spans.setdefault(span(run), []).append(run)
     return [
         model.Phase(first=first, end=end, name=_phase_name(runs, first, arms))
         for (first, end), runs in sorted(spans.items())

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from marin.executor.run_results import Run, Status, StepResult
 from marin.report.page.revocations import shown, stamp_new_page
+from marin.report.page.sections import code_digest
 from marin.steps.scale import Scale
 from marin.store.layout import PAGES, slug
 from marin.store.redaction import redacted_bytes
@@ -49,7 +50,14 @@ def _seal(run: Run, scale: Scale) -> str:
     that run or before is no difference either.
     """
     experiment = run.plan.experiment
-    parts = [str(PAGE_VERSION), experiment.question or "", experiment.issue_url, scale.value, run.plan.store.prefix]
+    parts = [
+        str(PAGE_VERSION),
+        code_digest(run),
+        experiment.question or "",
+        experiment.issue_url,
+        scale.value,
+        run.plan.store.prefix,
+    ]
     parts += [f"{name} {step.identity}" for name, step in experiment.results.items()]
     parts += [line for result in run.results.values() for line in _parts_of(run, result)]
     digest = hashlib.sha256("\0".join(parts).encode(errors="backslashreplace"))

@@ -18,7 +18,6 @@ from marin.store.record import Record
 from marin.training.metrics import METRICS, parse_metrics
 
 CHECKPOINT = "checkpoint"  # kind of the artifacts that may hold metrics
-MILESTONE = "milestone"  # operator of checkpoints in the middle of a run, whose curve is its beginning
 MOST = 12  # curves in one plot
 
 
@@ -32,7 +31,8 @@ class Training:
     made: str
     folder: str  # of its metrics, below the store
     warnings: list[Caution]
-    is_milestone: bool = False
+    op: str = ""  # operator; "" of what runs
+    step: int = 0  # that it reached
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class CurvesPage:
 
 
 def trainings(looked: Looked) -> list[Training]:
-    """What runs first, then committed ones, newest first, and behind all of them milestones."""
+    """What runs first, then committed ones by operator, newest first: that first which reached the latest step, as
+    checkpoints in the middle of a run are of another."""
     inventory, found = looked.inventory, list[Training]()
     for identity, lease in inventory.leases.items():
         attempt, folder = parse_attempt(lease.attempt), state_name(identity)
@@ -64,14 +65,24 @@ def trainings(looked: Looked) -> list[Training]:
     records = [each for each in inventory.newest_first() if each.kind == CHECKPOINT and each.identity not in running]
     warnings = looked.warnings(records)
     found += [_committed(record, warnings[output_of(record)]) for record in records]
-    return sorted(found, key=lambda each: each.is_milestone)
+    furthest = {"": math.inf}
+    for each in found:
+        furthest[each.op] = max(each.step, furthest.get(each.op, 0))
+    return sorted(found, key=lambda each: (-furthest[each.op], each.op))
 
 
 def _committed(record: Record, warnings: list[Caution]) -> Training:
-    loss = record.facts.get("loss")
-    about = f"step {record.facts.get('step', '?')}" + (f", loss {loss:.4g}" if isinstance(loss, float) else "")
-    started, is_milestone = record.provenance.started, record.op == MILESTONE
-    return Training(record.identity, record.name, about, started, record.attempt, warnings, is_milestone)
+    loss, step = record.facts.get("loss"), record.facts.get("step")
+    return Training(
+        identity=record.identity,
+        name=record.name,
+        about=f"step {'?' if step is None else step}" + (f", loss {loss:.4g}" if isinstance(loss, float) else ""),
+        made=record.provenance.started,
+        folder=record.attempt,
+        warnings=warnings,
+        op=record.op,
+        step=step if isinstance(step, int) else 0,
+    )
 
 
 def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> CurvesPage:

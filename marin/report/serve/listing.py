@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from html import unescape
 from typing import Any
 
 from marin.report.annotations import BAD
@@ -14,6 +17,7 @@ from marin.report.status import StepStatus, store_statuses
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
 from marin.store.record import Record
+from marin.store.store import Store
 
 RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
 
@@ -25,7 +29,7 @@ class ExperimentRow:
     last: PastRun | None
     outputs: int
     untrusted: int  # of them
-    pages: list[str]
+    pages: dict[str, str]  # with the answer that each gives
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,17 @@ def home(looked: Looked) -> Home:
     )
     experiments = sorted({*last, *counts} - {""}, key=lambda name: last.get(name, ""), reverse=True)
     pages = pages_of(looked, experiments)
+    versions = looked.store.objects.list_versions(PAGES)
     how_often = Counter(map(experiment_of, names))
     rows = [
-        ExperimentRow(name, how_often[name], runs.get(last.get(name, "")), counts[name], untrusted[name], pages[name])
+        ExperimentRow(
+            name,
+            how_often[name],
+            runs.get(last.get(name, "")),
+            counts[name],
+            untrusted[name],
+            {page: _answer(looked.store, page, versions[page]) for page in pages[name]},
+        )
         for name in experiments
     ]
     recent = [runs[name] for name in reversed(names[-RUNS:])]
@@ -68,6 +80,14 @@ def pages_of(looked: Looked, experiments: list[str]) -> dict[str, list[str]]:
             fitting = [name for name in experiments if page.startswith(f"{slug(name)}-")]
             found[max(fitting, key=len, default="")].append(page)
     return found
+
+
+@lru_cache(maxsize=1000)
+def _answer(store: Store, page: str, version: str) -> str:
+    """What a page says first. version: of its bytes, so that each is read once."""
+    content = store.objects.read(f"{PAGES}/{page}") or b""
+    found = re.search(rb'<meta name="marin-answer" content="([^"]*)">', content)
+    return unescape(found[1].decode(errors="replace")) if found else ""
 
 
 def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[PastRun], str]:

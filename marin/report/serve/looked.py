@@ -103,13 +103,15 @@ class Looked:
                 return
             found = self.store.verify(record, Check.SIZES)
             if stamp and not found and stamp != self.store.stamp(record):
-                compare = f"`marin verify {record.identity[:12]}` compares the bytes"
+                compare = f"`marin audit {record.identity[:12]} --bytes` compares the bytes"
                 yield Caution("not compared", f"its files were touched or copied since they were committed: {compare}")
         except (MarinError, OSError) as error:
             found = [str(error)]
         yield from (Caution("damaged", fault) for fault in found[:SHOWN_FAULTS])
         if len(found) > SHOWN_FAULTS:
-            yield Caution("damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin verify` lists them")
+            yield Caution(
+                "damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin audit --bytes` lists them"
+            )
 
 
 class Freshly:

@@ -195,6 +195,7 @@ class Site:
         policy = f"{POLICY}; script-src {_digest()}" if page.figure else POLICY
         return self._page(
             "curves.html", policy=policy, look=looked, known=known, metric=metric, page=page, packed=figures.packed,
+            groups={op: [each for each in known if each.op == op] for op in dict.fromkeys(each.op for each in known)},
             script=Markup(figures.script()), chosen={run[:12] for run in runs},
         )  # fmt: skip
 

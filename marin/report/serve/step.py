@@ -56,7 +56,7 @@ class StepPage:
     warnings: Sequence[Caution] = ()
     notes: Sequence[Caution] = ()  # what else is known of how it came about
     claims: Sequence[Claim] = ()
-    verified: str = ""  # when `marin verify` found its bytes right; "" if it never did
+    verified: str = ""  # when `marin audit --bytes` found its bytes right; "" if it never did
     views: Sequence[tuple[str, str]] = ()  # (address below the step, what is there)
     fields: Sequence[tuple[str, str, str]] = ()  # name, value, identity of the step that the value names
     files: Sequence[FileEntry] = ()

@@ -103,7 +103,7 @@ def _download(url: str, root: str, wanted: list[FileEntry], folder: Path) -> Non
             if found != entry.sha256:
                 raise CorruptOutput(
                     f"{url}/{entry.path} is not what the manifest of {root} says (sha256 {found[:12]}, wanted "
-                    f"{entry.sha256[:12]}); `marin verify` tells what else is, make the output again with --rebuild"
+                    f"{entry.sha256[:12]}); `marin audit --bytes` tells what else is; make it again with --rebuild"
                 )
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)

@@ -38,7 +38,7 @@ QUIET = (
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("chromium") / "project")
     project.run()
-    run(str(project.store), end=STORIES)
+    run(str(project.store), end=STORIES, learnt=LEARNT["learnt-40"])
     return project
 
 
@@ -87,9 +87,12 @@ def test_what_another_version_would_run_is_dropped_and_its_data_stay(browser: Br
     assert page.endswith("</script></body></html>")
 
 
+def test_the_home_says_what_each_experiment_answers(browser: Browser) -> None:
+    assert "rehearsal: 1 result; no report compares it with another." in browser.get().read.text
+
+
 @needs_chromium
-def test_curves_are_drawn_by_our_own_script(browser: Browser, project: Project, tmp_path: Path) -> None:
-    run(str(project.store), learnt=LEARNT["learnt-40"])
+def test_curves_are_drawn_by_our_own_script(browser: Browser, tmp_path: Path) -> None:
     seen = dom(browser, f"curves?run={LEARNT['learnt-40'].identity[:12]}", tmp_path)
     assert '<div class="uplot' in seen
     assert "<canvas" in seen

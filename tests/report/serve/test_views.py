@@ -327,7 +327,7 @@ class TestCurves:
         assert "unsafe-inline" not in page.headers["Content-Security-Policy"]
         assert "has no grace by step: step, loss" in browser.get(f"curves?{runs}&metric=grace").read.text
 
-    def test_milestones_stand_below_trainings(self, copy: str) -> None:
+    def test_checkpoints_of_other_operators_stand_folded_below_trainings(self, copy: str) -> None:
         training = Trained(
             label="quick", model=LLAMA, vocabulary=300, optimizer=Adam(), schedule=Schedule(), seq_len=32, seed=0,
             data=Stages({0: mixture({TOKENS: 1.0})}), batch=BatchSchedule({0: 8}), block=16, end_step=40,
@@ -336,7 +336,11 @@ class TestCurves:
         run(copy, last=training, mark=mark)
         with served(copy) as browser:
             text = browser.get("curves").text
-            assert text.index("toy-learnt/learnt-40") < text.index("1 milestone:") < text.index("milestone/quick@20")
+            assert (
+                text.index("toy-learnt/learnt-40")
+                < text.index("1 checkpoint of milestone")
+                < text.index("milestone/quick@20")
+            )
             assert "<details open>" not in text
             assert "<details open>" in browser.get(f"curves?run={mark.identity[:12]}").text
 

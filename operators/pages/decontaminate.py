@@ -1,12 +1,13 @@
-"""The section on what decontamination took out, from the summaries that the steps wrote."""
+"""What a page shows of what decontamination took out, of all sources together."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from marin.report.page.model import Decontamination, Excerpt, Table
+from marin.report.section import Column, Made, Page, Quote, Section, Table, Text
 from marin.store.numbers import counted, listed
 
 SHOWN = 3  # excerpts
@@ -16,22 +17,24 @@ NAMED = 4  # in a sentence
 type Row = Mapping[str, Any]
 
 
-def decontamination_section(told: Mapping[str, Row | None]) -> Decontamination | None:
-    """told: ``contamination.json`` by the label of the step, with how many documents it removed; None where it is not
-    there any more. None if nobody told anything."""
-    summaries = {name: summary for name, summary in told.items() if summary is not None}
-    gone = listed([name for name in told if name not in summaries], NAMED)
+def together(made: Mapping[str, Made | None], page: Page) -> Section | None:
+    summaries = {name: summary for name, each in made.items() if each and (summary := _summary(each)) is not None}
+    gone = listed([name for name in made if name not in summaries], NAMED)
     if not summaries:
         return None
     suites: dict[str, list[Row]] = {}
     for summary in summaries.values():
         for row in summary["evaluations"]:
             suites.setdefault(str(row["against"]), []).append(row)
-    return Decontamination(
-        sentence=_sentence(summaries, suites) + (f" What was found in {gone} was deleted since." if gone else ""),
-        tables=[_by_suite(suites), *_by_source(summaries)],
-        excerpts=_excerpts(summaries),
-    )
+    sentence = _sentence(summaries, suites) + (f" What was found in {gone} was deleted since." if gone else "")
+    blocks = [Text(sentence), _by_suite(suites), *_by_source(summaries), *_excerpts(summaries)]
+    return Section(title="Decontamination", blocks=blocks)
+
+
+def _summary(made: Made) -> Row | None:
+    if not made.output.exists("contamination.json"):
+        return None
+    return {**json.loads(made.output.read_text("contamination.json")), "removed": sum(made.facts["dropped"].values())}
 
 
 def _sentence(summaries: Mapping[str, Row], suites: Mapping[str, Sequence[Row]]) -> str:
@@ -65,7 +68,7 @@ def _by_suite(suites: Mapping[str, Sequence[Row]]) -> Table:
     columns = ["suite", "items", "too short", "control", "documents removed", "how they were copied", "in the form of"]
     return Table(
         title="What was looked for, and what was found of it",
-        columns=columns,
+        columns=[Column(name) for name in columns],
         rows=rows,
         note="Too short: items that cannot be told from chance in any text. Control: items that were planted, as they "
         "are and disguised, for the same search. Counts are of documents; one may hold items of several suites.",
@@ -107,20 +110,20 @@ def _by_source(summaries: Mapping[str, Row]) -> list[Table]:
     clean = [name for name in summaries if name not in lost]
     note = f"{more}None was removed from {listed(clean, NAMED)}." if clean else more
     columns = ["source", "documents", "removed", "share", "different items"]
-    return [Table(title="By source", columns=columns, rows=rows, note=note)]
+    return [Table(title="By source", columns=[Column(name) for name in columns], rows=rows, note=note, folded=True)]
 
 
-def _excerpts(summaries: Mapping[str, Row]) -> list[Excerpt]:
+def _excerpts(summaries: Mapping[str, Row]) -> list[Quote]:
     """Unlike ones first: one of each way, form and suite, then others."""
-    unlike: dict[tuple[str, str, str], Excerpt] = {}
-    alike: list[Excerpt] = []
+    unlike: dict[tuple[str, str, str], Quote] = {}
+    alike: list[Quote] = []
     for source, summary in summaries.items():
         for row in summary["evaluations"]:
             for each in row["passages"]:
                 before, text, after = each["passage"]
                 about = f"{row['against']}, item {each['item']}: {each['part']} {each['coverage']:.0%}"
                 title = f"{source} · {about}, {each['way']}, {each['form']}"
-                excerpt = Excerpt(title=title, before=before, text=text, after=after)
-                if unlike.setdefault((each["way"], each["form"], row["against"]), excerpt) is not excerpt:
-                    alike.append(excerpt)
+                quote = Quote(title=title, before=before, text=text, after=after)
+                if unlike.setdefault((each["way"], each["form"], row["against"]), quote) is not quote:
+                    alike.append(quote)
     return [*unlike.values(), *alike][:SHOWN]

@@ -1,14 +1,17 @@
-"""The section on doses of test items, from its report."""
+"""What a page shows of doses of test items: each detector by dose, over seeds."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 from marin.evaluation.dose import stem_of
-from marin.report.page import units
-from marin.report.page.model import Evidence, Finding, Series, SeriesPlot, Table
+from marin.report.section import Column, Curves, Finding, Page, Section, Series, Table, Text
+from marin.report.units import signed, tick
+from marin.store.files.directory import Directory
+from operators.dose_response import DoseResponse
 
 SHORT = {
     "items read against items unread": "read or not",
@@ -18,42 +21,46 @@ SHORT = {
 }
 
 
-def dose_section(report: dict[str, Any]) -> Evidence:
-    """Verdict, and each detector by dose: a picture over the seeds, and the sizes of its effect."""
+def section(step: DoseResponse, output: Directory, page: Page) -> Section:
+    report = json.loads(output.read_text("report.json"))
     detectors: dict[str, dict[str, Any]] = report["detectors"]
     doses = [str(dose) for dose in report["doses"]]
     places = [float(place) for place in range(len(doses))]
-    series = [
-        Series(
-            name=_short(name),
-            x=places,
-            y=[median(each["z"][dose]) for dose in doses],
-            low=[min(each["z"][dose]) for dose in doses],
-            high=[max(each["z"][dose]) for dose in doses],
-        )
-        for name, each in detectors.items()
-    ]
-    return Evidence(
+    first, _, rest = report["verdict"].partition(". ")
+    return Section(
         title="Dose: how often must a test item be read until it shows?",
+        answer=f"{first.removesuffix('.')}.",
+        more=[rest] if rest else [],
         finding=Finding(report["finding"]),
         verdict=report["verdict"],
-        paragraphs=[
-            "The same run goes on from the same checkpoint, with a few test items mixed into its data so many times, "
-            "in several seeds. Clean runs are tested on the same items: what is flagged there is a false alarm."
-        ],
-        plots=[
-            SeriesPlot(
+        blocks=[
+            Text(
+                "The same run goes on from the same checkpoint, with a few test items mixed into its data so many "
+                "times, in several seeds. Clean runs are tested on the same items: what is flagged there is a false "
+                "alarm."
+            ),
+            Curves(
                 title="Each detector by dose",
-                x_label="how often each leaked item was read",
-                y_label="standard errors above zero",
-                series=series,
+                x="how often each leaked item was read",
+                y="standard errors above zero",
+                series=[
+                    Series(
+                        name=_short(name),
+                        x=places,
+                        y=[median(each["z"][dose]) for dose in doses],
+                        low=[min(each["z"][dose]) for dose in doses],
+                        high=[max(each["z"][dose]) for dose in doses],
+                    )
+                    for name, each in detectors.items()
+                ],
                 ticks=dict(zip(places, ["clean" if dose == "0" else f"{dose} ×" for dose in doses], strict=True)),
                 line=report["threshold"],
                 note=f"Line: median over seeds; band: from the lowest to the highest. Above the dashed line (more than "
-                f"{units.tick(report['threshold'])}) a detector raises the alarm.",
-            )
+                f"{tick(report['threshold'])}) a detector raises the alarm.",
+            ),
+            _effects(detectors, doses),
+            _counted(report),
         ],
-        tables=[_effects(detectors, doses), _counted(report)],
     )
 
 
@@ -64,14 +71,15 @@ def _short(name: str) -> str:
 
 
 def _effects(detectors: dict[str, dict[str, Any]], doses: Sequence[str]) -> Table:
+    names = ("detector", "unit", *("clean" if dose == "0" else f"× {dose}" for dose in doses), "sees it from")
     return Table(
         title="How large the effect is",
-        columns=["detector", "unit", *("clean" if dose == "0" else f"× {dose}" for dose in doses), "sees it from"],
+        columns=[Column(name) for name in names],
         rows=[
             [
                 name,
                 each["unit"],
-                *(units.signed(median(each["value"][dose]), 3) for dose in doses),
+                *(signed(median(each["value"][dose]), 3) for dose in doses),
                 "—" if each["sees_from"] is None else str(each["sees_from"]),
             ]
             for name, each in detectors.items()
@@ -83,7 +91,7 @@ def _effects(detectors: dict[str, dict[str, Any]], doses: Sequence[str]) -> Tabl
 def _counted(report: dict[str, Any]) -> Table:
     return Table(
         title="What was really read, by count",
-        columns=["dose", "seeds", "test items", "of", "windows that hold one"],
+        columns=[Column(name) for name in ("dose", "seeds", "test items", "of", "windows that hold one")],
         rows=[
             [
                 dose,

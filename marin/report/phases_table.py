@@ -1,84 +1,25 @@
-"""``marin phases``."""
+"""The trainings of an experiment as tables and drawn lines, for a terminal."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from itertools import pairwise
 
-import click
 from rich.console import Console
 
-from marin.cli.completions import complete_path
-from marin.cli.exits import Exit
-from marin.cli.options import JSON, SET, echo_json, ends, experiment_in, plan_of, scale_option
 from marin.data.draw_table import DrawRow
-from marin.plan.cost.sizes import declared_sizes, expected_sizes
-from marin.plan.draws import check_draws
-from marin.report.phases import Phase, drawn, lines_of, phases_of, shares_over
-from marin.report.table import Column, open_console, print_table, say
-from marin.steps.scale import Scale
+from marin.report.phases import Phase, drawn, lines_of, shares_over
+from marin.report.table import columns_of, print_table, say
 from marin.store.numbers import counted, write_count
 
 NAMED = 4  # sources of a mixture; --json has all
 DRAWN = 6  # sources of a mixture
 WIDEST, LABEL = 72, 44  # of a drawn line; beside it
-COLUMNS = (
-    Column(heading="training"),
-    Column(heading="steps", right=True),
-    Column(heading="tokens", right=True),
-    Column(heading="learning rate"),
-    Column(heading="batch", right=True),
-    Column(heading="machines"),
-)
+COLUMNS = columns_of("training | >steps | >tokens | learning rate | >batch | machines")
 
-DRAWS = (
-    Column(heading="source"),
-    Column(heading="share", right=True),
-    Column(heading="available", right=True),
-    Column(heading="drawn", right=True),
-    Column(heading="epochs", right=True),
-    Column(heading="epochs by then", right=True),
-    Column(heading="in a block", right=True),
-)
+DRAWS = columns_of("source | >share | >available | >drawn | >epochs | >epochs by then | >in a block")
 
 
-@click.command()
-@click.argument("experiment", shell_complete=complete_path)
-@scale_option()
-@SET
-@click.option("--data", is_flag=True, help="What each training draws of each source; refuse what its run would refuse.")
-@click.option("--prefix", default="", help="Count tokens in this store; without it, as the steps declare them.")
-@JSON
-@ends
-def command(experiment: str, scale: Scale, settings: tuple[str, ...], data: bool, prefix: str, as_json: bool) -> int:
-    """The trainings of EXPERIMENT, phase by phase: learning rate, batch, tokens, data, machines, and what changes.
-
-    Reads the file alone, no store and no network, if there is no --prefix.
-    """
-    if prefix:
-        plan = plan_of(experiment, scale, prefix, settings)
-        read, sizes = plan.experiment, expected_sizes(plan)
-    else:
-        read = experiment_in(experiment, scale, settings)
-        sizes = declared_sizes(read)
-    phases = phases_of(read, sizes)
-    if as_json:
-        shown = [{name: held for name, held in asdict(phase).items() if data or name != "draws"} for phase in phases]
-        echo_json({"scale": scale.value, "phases": shown})
-    else:
-        console = open_console()
-        _print(console, phases, f"{experiment} · {scale.value}: {counted(len(phases), 'training')}")
-        if data:
-            for phase in phases:
-                _print_draws(console, phase)
-    if data:
-        for step in read.steps():
-            check_draws(step, sizes)
-    return Exit.OK
-
-
-def _print(console: Console, phases: list[Phase], heading: str) -> None:
-    say(console, heading, "bold")
+def print_phases(console: Console, phases: list[Phase]) -> None:
     rows = [
         [
             phase.name,
@@ -141,17 +82,17 @@ def _draw(console: Console, way: list[Phase]) -> None:
         say(console, f"  {' ' * width}  {counted(more, 'more source')}")
 
 
-def _print_draws(console: Console, phase: Phase) -> None:
+def print_draws(console: Console, phases: list[Phase]) -> None:
     """Tokens available and drawn, epochs, and sequences in a block: of each stage, and of all of them."""
-    say(console, "")
-    if phase.draws is None:
-        say(console, f"{phase.name}: what it draws is not known before its sources are counted", "bold")
-        return
-    several = len(phase.draws.stages) > 1
-    for first, end, rows in phase.draws.stages:
-        _print_rows(console, f"{phase.name} draws from step {first:,} to {end:,}", rows)
-    if several:
-        _print_rows(console, f"{phase.name} draws in all", phase.draws.total)
+    for phase in phases:
+        say(console, "")
+        if phase.draws is None:
+            say(console, f"{phase.name}: what it draws is not known before its sources are counted", "bold")
+            continue
+        for first, end, rows in phase.draws.stages:
+            _print_rows(console, f"{phase.name} draws from step {first:,} to {end:,}", rows)
+        if len(phase.draws.stages) > 1:
+            _print_rows(console, f"{phase.name} draws in all", phase.draws.total)
 
 
 def _print_rows(console: Console, heading: str, rows: tuple[DrawRow, ...]) -> None:

@@ -1,25 +1,32 @@
-"""The section on shuffling, from its report."""
+"""What a page shows of the evidence on shuffling: this run against chance and other seeds, measure by measure."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from marin.report.page import units
-from marin.report.page.model import (
-    Evidence,
+from marin.report.section import (
+    Block,
+    Column,
+    Curves,
     Finding,
+    Heading,
     Interval,
-    IntervalPlot,
-    Plot,
+    Page,
+    Row,
+    Section,
     Series,
-    SeriesPlot,
     Table,
+    Text,
 )
+from marin.report.units import minus, signed
+from marin.store.files.directory import Directory
 from marin.training.health.batches import IN_WORDS
 from marin.training.health.shuffle import TRUE_SHUFFLE
 from marin.training.health.shuffle_verdict import BEYOND, CLUMPED, NAMES, towards
+from operators.shuffle_evidence import ShuffleEvidence
 
 BATCH_PLOTS = 2
 DISTINCT = 8  # a batch-by-batch plot of fewer values is a plot of small integers
@@ -35,8 +42,8 @@ AXES = {
 type Arms = dict[str, dict[str, Any]]
 
 
-def shuffle_section(report: dict[str, Any]) -> Evidence:
-    """Verdict, this run against chance and other seeds, the measures that vary by batch, and all numbers."""
+def section(step: ShuffleEvidence, output: Directory, page: Page) -> Section:
+    report = json.loads(output.read_text("report.json"))
     arms: Arms = report["arms"]
     definitions: dict[str, str] = report["measures"]
     names = sorted(definitions, key=lambda name: -max(abs(_z(arm, name)) for arm in arms.values()))
@@ -44,22 +51,23 @@ def shuffle_section(report: dict[str, Any]) -> Evidence:
     sided = [name for name in names if name in CLUMPED]
     walked = sorted({str(arm["shuffle"]).lower() for arm in arms.values()}, key=lambda kind: kind != "linear")
     kinds = [*walked, TRUE_SHUFFLE]
-    plots: list[Plot] = [_departures(arms, sided)]
+    blocks: list[Block] = [
+        Text(
+            "A walk can miss independent draws in two ways: its batches are too clumped (sequences of a batch are "
+            "neighbours) or too even (they avoid each other)."
+        ),
+        *(Text(_at_size(spread)) for spread in report.get("spread", [])),
+        _departures(arms, [*sided, *(name for name in names if name not in sided)], definitions),
+    ]
     for label, arm in arms.items():
         if arm["over_seeds"] and (arm["shuffle"] == "LINEAR" or not linear):
-            plots.append(_seeds_plot(label, arm, kinds, sided))
-    plots += [plot for name in names if (plot := _batch_plot(arms, name)) is not None][:BATCH_PLOTS]
-    return Evidence(
+            blocks.append(_seeds(label, arm, kinds, sided))
+    blocks += [curves for name in names if (curves := _by_batch(arms, name)) is not None][:BATCH_PLOTS]
+    return Section(
         title=f"Shuffle: {'does the linear walk correlate its' if linear else 'are there correlated'} batches?",
         finding=Finding(report["finding"]),
         verdict=report["verdict"],
-        paragraphs=[
-            "A walk can miss independent draws in two ways: its batches are too clumped (sequences of a batch are "
-            "neighbours) or too even (they avoid each other).",
-            *(_at_size(spread) for spread in report.get("spread", [])),
-        ],
-        plots=plots,
-        tables=[_measures(arms, names, definitions), *_seed_table(arms, sided)],
+        blocks=blocks,
     )
 
 
@@ -83,32 +91,46 @@ def _named(kind: str) -> str:
     return NAMES.get(kind.upper(), kind)
 
 
-def _departures(arms: Arms, names: Sequence[str]) -> IntervalPlot:
-    far = {label: sum(abs(_z(arm, name)) > 5 for name in names) for label, arm in arms.items()}
-    rows: list[Interval] = []
+def _departures(arms: Arms, names: Sequence[str], definitions: dict[str, str]) -> Table:
+    """Each measure against independent draws, arm by arm."""
+    rows: list[Row] = []
     for name in names:
+        rows.append(Heading(f"{IN_WORDS[name]}: {definitions[name]}"))
         for label, arm in arms.items():
-            z = max(min(_z(arm, name) * CLUMPED[name], BEYOND), -BEYOND)
-            rows.append(Interval(label=f"{IN_WORDS[name]}: {label}", value=z, arm=label))
+            measure = arm["measures"][name]
+            z, side = _z(arm, name), CLUMPED.get(name, 0)
+            departure = Interval(value=max(min(z * side, BEYOND), -BEYOND), arm=label) if side else signed(z, 1)
+            chance = f"{minus(f'{measure["reference_mean"]:.3g}')} ± {measure['reference_sd']:.2g}"
+            told = towards(name, z) if abs(z) > 3 else ""
+            rows.append(
+                [f"{label} ({_named(str(arm['shuffle']))})", departure, minus(f"{measure['value']:.3g}"), chance, told]
+            )
+    far = {label: sum(abs(_z(arm, name)) > 5 for name in names) for label, arm in arms.items()}
     counts = ", ".join(f"{label} {count} of {len(names)}" for label, count in far.items())
-    return IntervalPlot(
+    return Table(
         title="These runs against independent draws",
-        x_label="← too even, too clumped → (standard deviations of chance)",
+        columns=[
+            Column("arm"),
+            Column("← too even, too clumped → (standard deviations of chance)", digits=1),
+            Column("value"),
+            Column("chance", hint="mean and one standard deviation of independent draws"),
+            Column("towards", hint="beyond 3 standard deviations"),
+        ],
         rows=rows,
-        digits=1,
         note=f"Measures more than 5 standard deviations from chance: {counts}.",
     )
 
 
-def _seeds_plot(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequence[str]) -> IntervalPlot:
+def _seeds(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequence[str]) -> Table:
     """Ranges of these permutations over other seeds, in standard deviations of chance, clumped to the right."""
-    rows: list[Interval] = []
-    seeds = wider = 0
+    rows: list[Row] = []
+    seeds = wider = measures = 0
     for name in names:
         over, chance = arm["over_seeds"].get(name), arm["measures"][name]
         if over is None or not chance["reference_sd"]:
             continue
-        seeds = over["seeds"]
+        seeds, measures = over["seeds"], measures + 1
+        rows.append(Heading(IN_WORDS[name]))
         widths: list[float] = []
         for kind in kinds:
             ends = (over["walks"][kind][at] for at in (0, 2, -1))
@@ -116,22 +138,24 @@ def _seeds_plot(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Se
                 CLUMPED[name] * (end - chance["reference_mean"]) / chance["reference_sd"] for end in ends
             )
             low, high = sorted((first, last))
-            text = f"{IN_WORDS[name]}: {_named(kind)}"
-            rows.append(Interval(label=text, value=median, low=low, high=high, arm=kind))
+            outside = _outside(over, kind, CLUMPED[name]) if kind in over["above"] else ""
+            rows.append([_named(kind), Interval(value=median, low=low, high=high), outside])
             widths.append(high - low)
         wider += widths[0] > 1.5 * widths[-1]
-    return IntervalPlot(
+    return Table(
         title=f"One seed is luck: {seeds} seeds of each permutation on {label}'s data",
-        x_label="← too even, too clumped → (standard deviations of chance)",
+        columns=[
+            Column("permutation"),
+            Column("← too even, too clumped → (standard deviations of chance)", digits=1, ranges=True),
+            Column("outside all true shuffles", hint="share of the seeds"),
+        ],
         rows=rows,
-        digits=1,
-        ranges=True,
         note=f"Dot: median; bar: from lowest to highest. The {_named(kinds[0])} range is over 1.5 times as wide as "
-        f"true shuffles' in {wider} of {len(rows) // len(kinds)} measures.",
+        f"true shuffles' in {wider} of {measures} measures.",
     )
 
 
-def _batch_plot(arms: Arms, name: str) -> SeriesPlot | None:
+def _by_batch(arms: Arms, name: str) -> Curves | None:
     """A measure batch by batch over the band of independent draws; None for counts too small to read so."""
     measured = {label: arm["per_batch"][name] for label, arm in arms.items() if name in arm["per_batch"]}
     if len({value for batches in measured.values() for value in batches["value"]}) < DISTINCT:
@@ -148,54 +172,13 @@ def _batch_plot(arms: Arms, name: str) -> SeriesPlot | None:
         above, below = sum(value > top for _, value, top in finite), sum(value < bottom for bottom, value, _ in finite)
         counts.append(f"{label} is above the band in {above} and below it in {below} of {len(finite)} batches")
     most = max(len(batches["value"]) for batches in measured.values())
-    return SeriesPlot(
+    return Curves(
         title=f"{IN_WORDS[name][0].upper()}{IN_WORDS[name][1:]}, batch by batch",
-        x_label="optimizer step",
-        y_label=AXES.get(name, name),
+        x="optimizer step",
+        y=AXES.get(name, name),
         series=series,
         note=f"Band: 98 of 100 independent draws. {'; '.join(counts)}; chance alone gives {0.01 * most:.1f} each way.",
     )
-
-
-def _measures(arms: Arms, names: Sequence[str], definitions: dict[str, str]) -> Table:
-    def row(name: str, label: str, arm: dict[str, Any]) -> list[str]:
-        measure = arm["measures"][name]
-        return [
-            IN_WORDS[name],
-            definitions[name],
-            label,
-            NAMES.get(arm["shuffle"], str(arm["shuffle"])),
-            f"{measure['value']:.3g}".replace("-", units.MINUS),
-            f"{measure['reference_mean']:.3g}".replace("-", units.MINUS),
-            f"{measure['reference_sd']:.2g}",
-            "beyond measure" if measure["z"] is None else units.signed(measure["z"], 1),
-            towards(name, _z(arm, name)) if abs(_z(arm, name)) > 3 else "",
-        ]
-
-    return Table(
-        title="Each measure against independent draws",
-        columns=["measure", "what", "arm", "permutation", "value", "chance", "±", "departure", "towards"],
-        rows=[row(name, label, arm) for name in names for label, arm in arms.items()],
-        note="±: one standard deviation of chance. Departure: of the value from chance, in these. Towards: beyond 3.",
-    )
-
-
-def _seed_table(arms: Arms, names: Sequence[str]) -> Iterator[Table]:
-    rows: list[list[str]] = []
-    seeds = 0
-    kinds: list[str] = []
-    for label, arm in arms.items():
-        for name in names:
-            if (over := arm["over_seeds"].get(name)) is None:
-                continue
-            seeds, kinds = over["seeds"], [kind for kind in map(str.lower, NAMES) if kind in over["above"]]
-            rows.append([label, IN_WORDS[name], *(_outside(over, kind, CLUMPED[name]) for kind in kinds)])
-    if rows:
-        yield Table(
-            title=f"Walks of {seeds} seeds that lie outside all {seeds} true shuffles of the same data",
-            columns=["data of", "measure", *map(_named, kinds)],
-            rows=rows,
-        )
 
 
 def _outside(over: dict[str, Any], kind: str, side: int) -> str:

@@ -1,0 +1,54 @@
+"""A plan with what it costs and moves: what ``marin plan``, ``run --dry-run`` and ``run`` all begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from rich.console import Console
+
+from marin.cli.exits import Exit
+from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
+from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
+from marin.plan.cost.sizes import Sizes, expected_sizes
+from marin.plan.decision import Action
+from marin.plan.draws import must_not_starve
+from marin.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class PricedPlan:
+    plan: Plan
+    regions: Regions  # where its steps run
+    allowance: Allowance  # how much may cross regions
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        return expected_sizes(self.plan)
+
+    @cached_property
+    def costs(self) -> list[StepCost]:
+        return plan_costs(self.plan, self.regions, self.sizes)
+
+    def show(self, console: Console, *, every: bool, where: object = None) -> None:
+        """where: the cluster that it will run on, if somebody named one."""
+        from marin.report.cost_table import print_costs
+        from marin.report.terminal import print_plan
+
+        print_plan(console, self.plan, every=every, where=where)
+        print_costs(console, self.plan, self.costs, self.regions)
+
+    def would_run(self) -> int:
+        """The exit code of a run that stops here, or 0. Raises what else would refuse it."""
+        if self.plan.having(Action.STOP):
+            return Exit.DRIFT
+        self.must_run()
+        return Exit.OK
+
+    def must_run(self) -> Egress:
+        """What crosses regions. Raises what would refuse a run."""
+        self.plan.must_not_stop()
+        must_not_starve(self.plan, self.sizes)
+        moved = crossing(self.costs)
+        must_be_allowed(moved, self.allowance, self.regions)
+        return sum((egress for _, egress in moved), Egress())

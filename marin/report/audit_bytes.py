@@ -1,0 +1,110 @@
+"""Committed outputs beside their manifests, and what was made from those that turn out to be damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from marin.errors import BadPrefix, StoreFull
+from marin.report.audit import Audit, Claim, Grade
+from marin.report.table import byte_bar, open_console, say
+from marin.store.files.verify import Check
+from marin.store.lineage import output_of
+from marin.store.numbers import counted, write_bytes
+from marin.store.record import Record
+from marin.store.store import Store
+from marin.store.suspects import Suspects, suspects_of
+from marin.store.verifications import last_verified, note_verified
+
+
+@dataclass(frozen=True)
+class Compared:
+    """wrong: how damaged outputs differ, by name and identity; and why records cannot be read, by identity."""
+
+    check: Check
+    records: Sequence[Record]
+    wrong: dict[str, list[str]]
+    damaged: list[Record]  # whose files differ
+    suspects: dict[str, Suspects] = field(default_factory=dict[str, Suspects])  # what was made from each of them
+
+    def tell(self, audit: Audit, store: Store) -> None:
+        """Claims of what is wrong; and whether it was handed on."""
+        verified = last_verified(store) if self.damaged else {}
+        self.suspects.update({named(one): suspects_of(audit.lineage, one, verified) for one in self.damaged})
+        known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
+        for record in self.damaged:
+            if output_of(record) not in known:
+                first, *more = self.wrong[named(record)]
+                text = f"{first} and {len(more)} more" if more else first
+                audit.add(Claim(Grade.UNTRUSTED, "damaged", text), [output_of(record)])
+
+
+def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str, str], check: Check) -> Compared:
+    """Notes what is right, so that `marin audit` knows, and a plan need not read again what was only touched.
+
+    unreadable: why records cannot be read, by identity.
+    """
+    wrong, damaged, right = (
+        {identity: [error] for identity, error in unreadable.items()},
+        list[Record](),
+        list[Record](),
+    )
+    edited = store.disagreements(records)
+    with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
+        for record in records:
+            found = store.verify(record, check)
+            if found:
+                damaged.append(record)
+            if record.identity in edited:
+                found.insert(0, edited[record.identity])
+            if found:
+                wrong[named(record)] = found
+            else:
+                right.append(record)
+            advance(record.bytes)
+    if check is not Check.SIZES:
+        with suppress(BadPrefix, StoreFull):  # who may only read does not note it
+            note_verified(store, check, [record.attempt for record in right])
+            for record in right:
+                if record.stamp and store.output(record).is_local and store.output(record).stamp() != record.stamp:
+                    store.note_stamp(record)
+    return Compared(check, records, wrong, damaged)
+
+
+def named(record: Record) -> str:
+    return f"{record.name} {record.identity[:12]}"
+
+
+def print_compared(console: Console, compared: Compared, store: Store) -> None:
+    for name, found in compared.wrong.items():
+        say(console, name, "red")
+        for line in found:
+            say(console, f"    {line}")
+        if name in compared.suspects:
+            say(console, f"    {_about(compared.suspects[name])}")
+    size = write_bytes(sum({record.attempt: record.bytes for record in compared.records}.values()))
+    how = {
+        Check.SIZES: "names and sizes of",
+        Check.CHECKSUMS: "checksums of" if store.objects.is_remote else "every byte of",
+        Check.BYTES: "every byte of",
+    }[compared.check]
+    outputs = counted(len(compared.records), "output")
+    say(console, f"{how} {outputs} ({size}) compared with the manifests, {len(compared.wrong)} damaged")
+    if compared.wrong:
+        say(console, "make a damaged output again with --rebuild STEP when running its experiment")
+    if any(each.made_since for each in compared.suspects.values()):
+        say(
+            console,
+            "what may have been made from the damage is made again by --rebuild too; if other bytes come out, what was "
+            "made from it follows. What cannot be made again: `marin revoke STEP --because REASON`",
+        )
+
+
+def _about(suspects: Suspects) -> str:
+    right = f"last known to be right on {suspects.right_on}"
+    if not suspects.made_since:
+        return f"{right}; nothing was made from it since without a check of every byte"
+    return f"{right}; may have been made from the damage since: {', '.join(map(named, suspects.made_since))}"

@@ -1,0 +1,292 @@
+"""A difference as a reviewer reads it: Markdown, for a pull request, a pipe, and by rich for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
+from marin.report.diff.difference import CodeChange, Difference, StepChange, StepDifference, between, goes_on_from
+from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
+from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
+
+NAMES = 8  # of steps in one line
+ROWS = 10  # of one mixture
+OWN = frozenset({"first_step", "end_step", "start", "watch"})  # of a training: where it begins and ends
+SEVERAL = 4  # steps of one operator that are named each
+WORDS = {
+    StepChange.REUSED: "reused as they are",
+    StepChange.CHANGED: "changed",
+    StepChange.FOLLOWS: "only follow what they read",
+    StepChange.NEW: "new",
+    StepChange.GONE: "gone",
+}
+HOW = {  # what happened to a function, class or constant
+    "added": "now used",
+    "removed": "no longer used",
+    "moved": "moved, the code is the same",
+    "gained": "added with since(), at its default",
+}
+
+
+def report(
+    title: str, difference: Difference, store: str = "", committed: Collection[str] = (), *, every: bool = False
+) -> str:
+    """store: its prefix, "" for none. every: nothing is shortened."""
+    if difference.is_empty:
+        parts = [[line(f"nothing differs: the same {len(difference.steps)} steps, fields and code")]]
+    else:
+        parts = [
+            _summary(difference),
+            _section("Changed", _changed(difference, every)),
+            _section("New", _by_label(difference.having(StepChange.NEW), every)),
+            _section("Gone", _by_label(difference.having(StepChange.GONE), every)),
+            _section("New trainings, against what they go on from", _gone_on(difference, every)),
+            _section("Only follow what they read (and run only if those bytes change)", _follows(difference)),
+            _section("Code", _code(difference, every)),
+            _section("Not part of identity", _execution(difference, every)),
+            _section("Training", _costs(difference)),
+        ]
+    return document(title, *parts, _section(f"On the store {store}", _store(difference, store, committed)))
+
+
+def document(title: str, *parts: Iterable[str]) -> str:
+    lines = [f"### {title}", "", *(text for part in parts for text in part)]
+    kept = [text for number, text in enumerate(lines) if text or lines[number - 1]]  # one empty line at a time
+    return "\n".join(kept).rstrip() + "\n"
+
+
+def line(text: str, *, deep: bool = False) -> str:
+    """deep: belongs to the line above it. Labels with an underscore or a star in them are no emphasis."""
+    return f"{'  ' if deep else ''}- {_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in r"\`*_|<>" else letter for letter in text)
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    """Nothing where there is nothing to say."""
+    found = list(lines)
+    return ["", f"#### {_escaped(title)}", "", *found] if found else []
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The first column is text, the others are numbers, flush right."""
+    yield ""
+    for row in (columns, ["---", *("---:" for _ in columns[1:])], *rows):
+        yield f"| {' | '.join(map(_escaped, row))} |"
+    yield ""
+
+
+def _summary(difference: Difference) -> Iterator[str]:
+    old, new = difference.old, difference.new
+    counts = Counter(step.fate for step in difference.steps)
+    tally = ", ".join(f"{counts[fate]} {WORDS[fate]}" for fate in StepChange if counts[fate])
+    yield line(f"{len(old.steps)} → {len(new.steps)} steps: {tally}")
+    gone = [name for name in old.results if name not in new.results]
+    added = [name for name in new.results if name not in old.results]
+    same = [name for name in new.results if old.results.get(name) == new.results[name]]
+    if added and old.steps:
+        yield line(f"new results: {', '.join(added)}")
+    if gone and new.steps:
+        yield line(f"results gone: {', '.join(gone)}")
+    if same and len(same) < len(new.results):
+        yield line(f"results untouched: {', '.join(same)}")
+    if old.steps and new.steps and old.issue != new.issue:
+        yield line(f"issue: {old.issue} → {new.issue}")
+    if old.steps and new.steps and old.question != new.question:
+        yield line("the question is worded otherwise")
+
+
+def _changed(difference: Difference, every: bool) -> Iterator[str]:
+    """Steps that changed alike together; what is shown of one is not shown of its readers again."""
+    changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.new is None or step.new.work is None)
+    groups: dict[frozenset[str], list[StepDifference]] = {}
+    for step in changed:
+        groups.setdefault(frozenset(map(signature, step.field_changes)), []).append(step)
+    shown_of: dict[str, str] = {}
+    for group in groups.values():
+        first = group[0]
+        marks = [signature(change) for change in first.field_changes]
+        before = list(dict.fromkeys(shown_of[mark] for mark in marks if mark in shown_of))
+        fresh = [change for mark, change in zip(marks, first.field_changes, strict=True) if mark not in shown_of]
+        also = f", {'and ' if fresh else ''}as {_names(before, every)}" if before else ""
+        yield line(f"{_called(group, difference, every)}{also}")
+        for change in fresh:
+            yield from [line(str(change), deep=True)] if isinstance(change, FieldChange) else _mixture(change, every)
+        for mark in marks:
+            shown_of.setdefault(mark, first.name)
+
+
+def _called(group: list[StepDifference], difference: Difference, every: bool) -> str:
+    operators = {step.new.op for step in group if step.new is not None}
+    whole = [step for step in difference.new.steps if step.op in operators]
+    if len(operators) == 1 and len(group) == len(whole) > SEVERAL and not every:
+        return f"all {len(group)} {operators.pop()} steps"
+    return _names([f"{step.name} (was {step.renamed})" if step.renamed else step.name for step in group], every)
+
+
+def _mixture(change: MixtureChange, every: bool) -> Iterator[str]:
+    place = change.place.removesuffix(".weights")
+    before, found, rest = place.rpartition(".at.")
+    place = f"from step {int(rest):,} ({before})" if found and rest.isdigit() else place
+    fate = "" if change.old and change.new else " (new)" if change.new else " (gone)"
+    yield line(f"mixture {place}{fate}", deep=True)
+    rows = change.rows()
+    shown = rows if every else rows[:ROWS]
+    cells = [(name, _share(old), _share(new), _signed(100 * (new - old), ".2f")) for name, old, new in shown]
+    yield from _table(("source", "before %", "after %", "points"), cells)
+    if rest := rows[len(shown) :]:
+        most = max(abs(after - before) for _, before, after in rest) * 100
+        yield line(f"and {len(rest)} more sources, each by at most {most:.2f} points", deep=True)
+
+
+def _share(share: float) -> str:
+    return f"{share * 100:.2f}" if share else "–"
+
+
+def _signed(change: float, form: str) -> str:
+    return f"{change:+{form}}".replace("-", "−")
+
+
+def _gone_on(difference: Difference, every: bool) -> Iterator[str]:
+    """Of each new training, what it does otherwise than the one that it goes on from."""
+    for step in difference.having(StepChange.NEW):
+        new = step.new
+        if new is None or new.work is None or (before := goes_on_from(difference.new, new)) is None:
+            continue
+        first, end = (new.fields.get(name) for name in ("first_step", "end_step"))
+        steps = f", steps {first:,} to {end:,}" if isinstance(first, int) and isinstance(end, int) else ""
+        yield line(f"{step.name} goes on from {before.name}{steps}")
+        yield from list(apart(between(difference.new, before, new), every)) or [line("as it was", deep=True)]
+
+
+def apart(step: StepDifference, every: bool) -> Iterator[str]:
+    """The fields of a training that differ from another's, but for where it begins and ends; then machines.
+
+    A stage that the other does not have is set against the one before it.
+    """
+    shares: dict[str, float] = {}  # of the stage before
+    for change in step.field_changes:
+        if isinstance(change, MixtureChange):
+            follows = shares and not change.old and change.new
+            yield from _mixture(MixtureChange(change.place, shares, change.new) if follows else change, every)
+            shares = change.new or shares
+        elif change.place.partition(".")[0] not in OWN:
+            yield line(str(change), deep=True)
+    for change in step.execution_changes:
+        if change.place.startswith("resources") and isinstance(change, FieldChange):
+            yield line(str(change), deep=True)
+
+
+def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
+    """ "megamath/qa, megamath/web: download, filter, tokenize": sources pass the same stages."""
+    operators: dict[str, list[str]] = {}
+    for step in [each.new or each.old for each in differences]:
+        if step is not None:
+            operators.setdefault(step.label or step.name, []).append(step.op)
+    labels: dict[tuple[str, ...], list[str]] = {}
+    for label, stages in operators.items():
+        labels.setdefault(tuple(stages), []).append(label)
+    for (first, *more), names in labels.items():
+        if more:
+            yield line(f"{_names(names, every)}: {', '.join([first, *more])}")
+        else:
+            yield line(_names([f"{first}/{name.removeprefix(f'{first}/')}" for name in names], every))
+
+
+def _follows(difference: Difference) -> list[str]:
+    operators = [step.new.op for step in difference.having(StepChange.FOLLOWS) if step.new is not None]
+    return [line(_counted(operators))] if operators else []
+
+
+def _code(difference: Difference, every: bool) -> Iterator[str]:
+    drifting = {step.identity for change in difference.code for step in change.drifts}
+    alike: dict[tuple[str, frozenset[str]], list[CodeChange]] = {}
+    for change in difference.code:
+        alike.setdefault((change.how, frozenset(step.identity for step in change.builds)), []).append(change)
+    for changes in alike.values():
+        change = changes[0]
+        kept = "all" if len(change.drifts) == len(change.builds) else f"{len(change.drifts)} of them"
+        drifts = f", {kept} at the same identity" if change.drifts else ""
+        units = _names([each.unit for each in changes], every)
+        used = _counted(step.op for step in change.builds)
+        yield line(f"{units} {HOW.get(change.how, change.how)}: used by {used}{drifts}")
+    if drifting:
+        yield line(
+            f"{len(drifting)} steps keep their identity but are built by other code: where they are committed, a "
+            "run stops until a version is raised, they are rebuilt, or the drift is accepted"
+        )
+
+
+def _execution(difference: Difference, every: bool) -> Iterator[str]:
+    """Where and how fast; what is made stays the same."""
+    alike: dict[str, list[str]] = {}
+    for step in difference.steps:
+        for change in step.execution_changes:
+            alike.setdefault(str(change), []).append(step.name)
+    for change, names in alike.items():
+        yield line(f"{_names(names, every)}: {change}")
+    if renamed := [f"{step.renamed} → {step.name}" for step in difference.having(StepChange.REUSED) if step.renamed]:
+        yield line(f"renamed: {_names(renamed, every)}")
+
+
+def _costs(difference: Difference) -> Iterator[str]:
+    before, after = training_sum(difference.old.steps), training_sum(difference.new.steps)
+    if not before.runs and not after.runs:
+        return
+    if before == after:
+        yield line(f"{counted(after.runs, 'training run')}, {write_tokens(after.tokens)}{_hours(after)}: as before")
+    else:
+        rows = [
+            ("training runs", f"{before.runs}", f"{after.runs}", _more(before.runs, after.runs)),
+            ("steps", f"{before.steps:,}", f"{after.steps:,}", _more(before.steps, after.steps)),
+            ("tokens", write_count(before.tokens), write_count(after.tokens), _by(before.tokens, after.tokens)),
+            ("FLOPs", _flops(before.flops), _flops(after.flops), _by(before.flops, after.flops)),
+        ]
+        hours = before.chip_hours, after.chip_hours
+        yield from _table(
+            ("", "before", "after", "change"),
+            [*rows, *([("chip-hours", *(f"{each:,.0f}" for each in hours), _more(*hours))] if any(hours) else [])],
+        )
+    if difference.old.steps and (anew := trained_anew(difference)):
+        yield line(f"trained anew: {_names([step.name for step in anew], False)}{_hours(training_sum(anew))}")
+
+
+def _flops(flops: float) -> str:
+    return write_flops(flops).split()[0]
+
+
+def _hours(cost: TrainingSum) -> str:
+    return f" — {write_chip_hours(cost.chip_hours)}" if cost.chip_hours else ""
+
+
+def _more(before: float, after: float) -> str:
+    return _signed(after - before, ",.0f") if after != before else ""
+
+
+def _by(before: float, after: float) -> str:
+    return "" if before == after else _signed((after - before) / before, ".1%") if before else "new"
+
+
+def _store(difference: Difference, store: str, committed: Collection[str]) -> Iterator[str]:
+    for name, side in (("before", difference.old), ("after", difference.new)) if store else ():
+        if side.steps:
+            left = to_run(side, committed)
+            runs = left.training.runs
+            trained = f", {counted(runs, 'training run')}{_hours(left.training)}" if runs else ""
+            there = f"{len(left.committed)} of {len(side.steps)} steps committed"
+            yield line(f"{name}: {there}, {len(left.missing)} to run{trained}")
+    drifting = {step.identity for change in difference.code for step in change.drifts} & set(committed)
+    if store and drifting:
+        yield line(f"{len(drifting)} committed outputs were built by the code of before: they drift")
+
+
+def _counted(operators: Iterable[str]) -> str:
+    """ "filter × 25, train × 2" """
+    return ", ".join(op if count == 1 else f"{op} × {count}" for op, count in Counter(operators).items())
+
+
+def _names(names: Sequence[str], every: bool) -> str:
+    return listed(names, len(names) if every or len(names) <= NAMES else NAMES - 1)

@@ -1,0 +1,184 @@
+"""What trainings read: shares by source and stage, how far arms are apart in them, and how often each was gone over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from marin.data.by_step import active_within
+from marin.data.mixture import Mixture
+from marin.executor.run_results import Run, StepResult
+from marin.report.page.model import Strip
+from marin.report.phases import TrainingRun
+from marin.report.section import Bold, Cell, Column, Difference, Share, Table
+from marin.report.units import fixed
+from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted, write_count
+
+LEAST = 0.2  # points that two arms differ by in a source, to have a row above the fold
+FAMILIES = 6  # of sources, with a part of their own in a strip
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A mixture of a training, and what was read over the whole of it. arm: "" for what the arms share."""
+
+    arm: str
+    first: int  # optimizer step
+    shares: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm or 'all arms'}, from {self.first:,}"
+
+
+def span(step: ExecutorStep[Any]) -> tuple[int, int]:
+    """(first, end) optimizer steps of a training run."""
+    return (step.first_step, step.end_step) if isinstance(step, TrainingRun) else (0, 0)
+
+
+def stages_of(run: Run, step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
+    """The mixtures that are active in a run's own steps, by the first step that each serves; none if nobody has counted
+    the tokens that shares go by."""
+    if not isinstance(step, TrainingRun):
+        return {}
+    found = {read: record.facts.get("tokens") for read in step.dependencies if (record := run.results[read].record)}
+    tokens = {read: count for read, count in found.items() if isinstance(count, int)}
+    if not tokens.keys() >= step.data.counted:
+        return {}
+    return active_within(step.data.resolved(tokens).known(), *span(step))
+
+
+def stages(run: Run, trainings: Sequence[StepResult], arms: Sequence[str]) -> list[Stage]:
+    """Those of the first shared run and of the arms; what all arms have stands once."""
+    found: list[Stage] = []
+    of_arms: dict[str, dict[int, Mapping[str, float]]] = {}
+    for each in trainings:
+        step, arm = each.step, each.step.label if each.step.label in arms else ""
+        shares = dict[int, Mapping[str, float]]()
+        for first, mixed in stages_of(run, step).items():
+            shares[first] = mixed.by_name()
+        if arm:
+            of_arms[arm] = shares
+        elif span(step)[0] == 0:  # a later shared phase reads the mixture of the first
+            found += [Stage("", first, of_stage) for first, of_stage in shares.items()]
+    for arm, by_step in of_arms.items():
+        for first, of_stage in by_step.items():
+            common = len(of_arms) > 1 and all(other.get(first) == of_stage for other in of_arms.values())
+            stage = Stage("" if common else arm, first, of_stage)
+            if stage not in found:
+                found.append(stage)
+    return found
+
+
+def strips(found: Sequence[Stage]) -> list[Strip]:
+    """Each stage as a bar of families of sources: what their names have before the first slash."""
+    totals = dict[str, float]()
+    for stage in found:
+        for source, share in stage.shares.items():
+            family = _family(source)
+            totals[family] = totals.get(family, 0.0) + share
+    named = sorted(totals, key=lambda family: -totals[family])[:FAMILIES]
+    made: list[Strip] = []
+    for stage in found:
+        parts = dict[str, float]()
+        for source, share in stage.shares.items():
+            family = _family(source) if _family(source) in named else "others"
+            parts[family] = parts.get(family, 0.0) + share
+        made.append(Strip(stage.name, [(name, parts[name]) for name in (*named, "others") if name in parts]))
+    return made
+
+
+def _family(source: str) -> str:
+    return source.partition("/")[0]
+
+
+def tables(
+    run: Run, found: Sequence[Stage], trainings: Sequence[StepResult], rows: Mapping[str, Any]
+) -> Iterator[Table]:
+    """Shares by source, those first in which the last two arms differ most; then what was read.
+
+    rows: of metrics, by a training's label.
+    """
+    yield from shares_of(found)
+    used = {each.step.label: _use(run, each, rows[each.step.label]) for each in trainings}
+    used = {label: use for label, use in used.items() if use}
+    if used:
+        yield _read(used)
+
+
+def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
+    """Those sources first, and open, in which the last stages of two arms differ."""
+    last = {stage.arm: stage for stage in found if stage.arm}  # of each arm, its last stage
+    pair = list(last.values()) if len(last) == 2 else []
+    sources: dict[str, float] = {}
+    for stage in found:
+        for source in sorted(stage.shares, key=lambda each, stage=stage: (-stage.shares[each], each)):
+            sources.setdefault(source, 0.0)
+    if pair:
+        sources = {name: 100 * (pair[1].shares.get(name, 0.0) - pair[0].shares.get(name, 0.0)) for name in sources}
+    apart = sorted((name for name in sources if abs(sources[name]) >= LEAST), key=lambda name: -abs(sources[name]))
+    alike = [name for name in sources if name not in apart]
+    columns = [
+        Column("source"),
+        *(Column(stage.name, arm=stage.arm, digits=2) for stage in found),
+        *([Column(f"{pair[1].arm} − {pair[0].arm}, points", digits=2)] if pair else []),
+    ]
+
+    def row(name: str) -> list[Cell]:
+        shares = [Share(value=stage.shares[name], arm=stage.arm) if name in stage.shares else "" for stage in found]
+        ahead = pair[1 if sources[name] > 0 else 0].arm if pair else ""
+        return [name, *shares, *([Difference(value=sources[name], arm=ahead)] if pair else [])]
+
+    if apart:
+        yield Table(
+            title="Shares in which the arms differ, in percent of sequences",
+            columns=columns,
+            rows=[row(name) for name in apart],
+        )
+    if alike:
+        less = f"{counted(len(alike), 'source')} that differ by less than {LEAST} points"
+        yield Table(
+            title=less if apart else "Shares, in percent of sequences",
+            columns=columns,
+            rows=[row(name) for name in alike],
+            folded=bool(apart),
+        )
+
+
+def _use(run: Run, result: StepResult, rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, float]]:
+    """(sequences, epochs) that a training really read of each source, by its metrics."""
+    sequences = Counter[str]()
+    for row in rows:
+        sequences.update(row.get("sources", {}))
+    sizes = {step.label: record.facts for step in result.step.dependencies if (record := run.results[step].record)}
+    length = result.step.seq_len if isinstance(result.step, TrainingRun) else 0
+    return {
+        name: (count, count * length / tokens if (tokens := sizes.get(name, {}).get("tokens")) else 0.0)
+        for name, count in sequences.items()
+    }
+
+
+def _read(used: Mapping[str, Mapping[str, tuple[int, float]]]) -> Table:
+    names = dict.fromkeys(
+        name for use in used.values() for name in sorted(use, key=lambda each, use=use: -use[each][0])
+    )
+
+    def cells(use: Mapping[str, tuple[int, float]], name: str) -> list[Cell]:
+        if name not in use:
+            return ["", ""]
+        sequences, epochs = use[name]
+        return [write_count(sequences), Bold(fixed(epochs, 2)) if epochs > 1 else fixed(epochs, 2)]
+
+    return Table(
+        title="What was read: sequences, and how often each source was gone over",
+        columns=[
+            Column("source"),
+            *(each for name in used for each in (Column(f"{name}, sequences"), Column("epochs"))),
+        ],
+        rows=[[name, *(cell for use in used.values() for cell in cells(use, name))] for name in names],
+        note="Bold: more than one epoch.",
+        folded=True,
+    )

@@ -1,0 +1,95 @@
+"""The sections that operators bring to a page, found by the name of their modules; see marin.report.section."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from marin.executor.run_results import Run, Status, StepResult
+from marin.report.page.model import Trouble
+from marin.report.section import Made, Page, Section, Text
+from marin.steps.step import ExecutorStep
+
+REPORT = "report"  # kind of artifacts that answer something
+
+type Step = ExecutorStep[Any]
+
+
+def sections(run: Run, page: Page) -> Iterator[Section | Trouble]:
+    """Of results and of what they read, what sums others up first; then of operators whose outputs stand together."""
+    shown = _shown(run)
+    reads = {step: sum(each in shown for each in step.dependencies) for step in shown}
+    for step in sorted(shown, key=lambda step: -reads[step]):
+        yield from _section(run, run.results[step], page)
+    for cls in dict.fromkeys(type(step) for step in run.results):
+        yield from _together(run, cls, page)
+
+
+def _shown(run: Run) -> list[Step]:
+    """Results first, then what they read."""
+    results = list(run.plan.experiment.results.values())
+    every = dict.fromkeys([*results, *(read for step in results for read in step.dependencies)])
+    return [step for step in every if step in run.results and run.results[step].record is not None]
+
+
+def _section(run: Run, result: StepResult, page: Page) -> Iterator[Section | Trouble]:
+    step, record = result.step, result.record
+    assert record is not None
+    module = f"of {step.name}"
+    try:
+        module = module_of(type(step))
+        brought = importlib.import_module(module) if module else None
+        make = getattr(brought, "section", None)
+        if make is not None:
+            made = make(step, run.plan.store.output(record), page)
+            yield from () if made is None else (made,)
+        elif record.kind == REPORT and step in run.plan.experiment.results.values():
+            first, *more = record.facts.get("headline") or [""]
+            yield Section(title=step.label or step.op, answer=first, more=more, blocks=[Text(text) for text in more])
+    except Exception as error:  # a picture that fails must not take the others with it
+        yield Trouble(step.name, f"{type(error).__name__}: {error} ({module})")
+
+
+def _together(run: Run, cls: type[Step], page: Page) -> Iterator[Section | Trouble]:
+    try:
+        module = module_of(cls)
+        make = getattr(importlib.import_module(module), "together", None) if module else None
+        if make is None:
+            return
+        made: dict[str, Made | None] = {}
+        for step, result in run.results.items():
+            if type(step) is cls and result.record is not None:
+                output = run.plan.store.output(result.record)
+                made[step.label or step.name] = Made(output, result.record.facts)
+            elif type(step) is cls and result.status is Status.NOT_NEEDED:
+                made[step.label or step.name] = None
+        found = make(made, page)
+        yield from () if found is None else (found,)
+    except Exception as error:
+        yield Trouble(cls.op, f"{type(error).__name__}: {error} (pages of {cls.__module__})")
+
+
+def module_of(cls: type[Step]) -> str:
+    """Full name of the module that draws what this operator makes; "" if there is none."""
+    package, _, name = cls.__module__.rpartition(".")
+    pages = f"{package}.pages" if package else "pages"
+    try:
+        return f"{pages}.{name}" if find_spec(f"{pages}.{name}") is not None else ""
+    except ModuleNotFoundError:  # no package of pages
+        return ""
+
+
+def code_digest(run: Run) -> str:
+    """Of the modules that draw what the run made: a page of other ones is another page."""
+    digest = hashlib.sha256()
+    for cls in sorted({type(step) for step in run.results}, key=lambda cls: (cls.__module__, cls.__qualname__)):
+        try:
+            spec = find_spec(module) if (module := module_of(cls)) else None
+            digest.update(Path(spec.origin).read_bytes() if spec is not None and spec.origin else b"")
+        except Exception as error:  # the page says it where the section would stand
+            digest.update(repr(error).encode())
+    return digest.hexdigest()[:12]

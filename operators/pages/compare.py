@@ -1,0 +1,160 @@
+"""What a page shows of a comparison: what decides, what must not get worse and the rest, each against the baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from marin.evaluation.metric_names import in_words, legend
+from marin.report.section import Block, Bold, Cell, Column, Heading, Interval, Page, Row, Section, Table, Tag, Tone
+from marin.report.typed import marin
+from marin.report.units import fixed, signed
+from marin.store.files.directory import Directory
+from operators.compare import Compare
+
+DECIDES, GUARDED, OTHERS = "Decides", "Must not get worse", "Others"
+NAMED = 3  # metrics in the answer
+DIGITS = 4
+
+type Found = dict[str, Any]
+
+
+def section(step: Compare, output: Directory, page: Page) -> Section:
+    report = json.loads(output.read_text("report.json"))
+    one_seed = set(report["runs"].values()) == {1}
+    return Section(
+        title="Evaluation",
+        answer=_answer(report, one_seed),
+        more=report["answer"][0 if any(row["contaminated"] for row in _judged(report)) else 1 :],
+        doubts=[told for told in (report["star"], report["note"] if one_seed else "") if told],
+        next=list(_next(report, page, one_seed)),
+        blocks=[_table(report), *_published(report)],
+    )
+
+
+def _judged(report: dict[str, Any]) -> list[Found]:
+    return [row for row, role in _in_order(report) if role == DECIDES] or report["rows"]
+
+
+def _answer(report: dict[str, Any], one_seed: bool) -> str:
+    """How far each arm is from the baseline on what decides, with intervals, and whether that says anything."""
+    rows = _judged(report)
+    arms = [arm for arm in report["arms"] if arm != report["baseline"]]
+    parts = [_told(row, arm, report["baseline"]) for row in rows[:NAMED] for arm in arms]
+    more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
+    verdict = "Not conclusive with one seed an arm: on " if one_seed else "On "
+    return f"{verdict}{'; on '.join(parts)}{more}."
+
+
+def _told(row: Found, arm: str, baseline: str) -> str:
+    """ "math text mantis is 0.534 bits/byte below bison [−0.569, −0.499], where less is better" """
+    found, unit = row["differences"][arm], row["unit"]
+    scale, digits = (100.0, 1) if unit == "share" else (1.0, 3)
+    value, low, high = (scale * found[name] for name in ("value", "low", "high"))
+    far = f"{fixed(abs(value), digits)} {'points' if unit == 'share' else unit} {'above' if value > 0 else 'below'}"
+    wanted = "more" if row["higher_is_better"] else "less"
+    return (
+        f"{in_words(row['metric'])}{'*' if found['contaminated'] else ''} {arm} is {far} {baseline} "
+        f"[{signed(low, digits)}, {signed(high, digits)}], where {wanted} is better"
+    )
+
+
+def _next(report: dict[str, Any], page: Page, one_seed: bool) -> Iterator[str]:
+    if one_seed:
+        yield "a second and a third seed of each arm: with one, no difference is conclusive"
+    yield f"{marin('compare', *report['arms'], prefix=page.store)}: with their weights, and what they wrote"
+
+
+def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
+    """Rows, those that decide first, with what the experiment has each metric for."""
+    roles = dict.fromkeys(report["guard"], GUARDED) | dict.fromkeys(report["primary"], DECIDES)
+    order = (DECIDES, GUARDED, OTHERS)
+    found = [(row, roles.get(row["metric"], OTHERS)) for row in report["rows"]]
+    return sorted(found, key=lambda each: order.index(each[1]))
+
+
+def _table(report: dict[str, Any]) -> Table:
+    baseline = report["baseline"]
+    arms = [arm for arm in report["arms"] if arm != baseline]
+    rows: list[Row] = []
+    said = ""
+    for row, role in _in_order(report):
+        if role != said:
+            rows.append(Heading(said := role))
+        rows.append(_cells(row, report["arms"], arms))
+    terms = [f"{name}: {text}." for name, text in legend(row["metric"] for row in report["rows"]).items()]
+    return Table(
+        title=f"Every metric by arm, and its difference to {baseline} with a 95 % interval",
+        columns=[
+            Column("metric"),
+            *(Column(name, arm=name) for name in report["arms"]),
+            *(
+                column
+                for arm in arms
+                for column in (
+                    Column(f"{arm} − {baseline}; better is to the right", digits=DIGITS),
+                    Column("", hint="corrected for the number of metrics that decide, or are guarded"),
+                    Column("seen from", hint="the difference that would be shown 4 times in 5"),
+                )
+            ),
+        ],
+        rows=rows,
+        note=" ".join(filter(None, [report["star"], report["note"], *terms])),
+    )
+
+
+def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
+    values: list[float] = [row["values"][name] for name in every if name in row["values"]]
+    best = (max if row["higher_is_better"] else min)(values) if not row["contaminated"] else None
+    cells: list[Cell] = [f"{row['metric']} ({row['unit']})"]
+    for name in every:
+        text = fixed(row["values"][name], DIGITS) if name in row["values"] else "—"
+        star = "*" if name in row["contaminated"] else ""
+        stands_out = best is not None and row["values"].get(name) == best and len(set(values)) > 1
+        cells.append(Bold(text) if stands_out else text + star)
+    for arm in arms:
+        found = row["differences"].get(arm)
+        if found is None:
+            cells += ["—", "", ""]
+            continue
+        interval = Interval(
+            value=found["value"],
+            low=found["low"],
+            high=found["high"],
+            arm=arm,
+            scale=row["unit"],
+            mirrored=not row["higher_is_better"],
+        )
+        cells += [interval, _tag(found, row["higher_is_better"]), fixed(found["detectable"], 3)]
+    return cells
+
+
+def _tag(found: dict[str, Any], higher_is_better: bool) -> Tag:
+    better = (found["value"] > 0) is higher_is_better
+    text = ("▲ better" if better else "▼ worse") if found["shown"] else "no difference shown"
+    if found["contaminated"]:
+        return Tag(f"{text}*", Tone.OPEN)
+    return Tag(text, Tone.PLAIN if not found["shown"] else Tone.GOOD if better else Tone.BAD)
+
+
+def _published(report: dict[str, Any]) -> Iterator[Block]:
+    """What others measured of the models that the comparison names."""
+    models: dict[str, dict[str, Any]] = report.get("published", {})
+    if not models:
+        return
+    tasks = dict.fromkeys(task for model in models.values() for task in model["scores"])
+    read = [f"* {name} was trained on {how}." for name, model in models.items() for how in model["read"].values()]
+    sources = " and ".join(dict.fromkeys(model["source"] for model in models.values()))
+    yield Table(
+        title="What was published of others",
+        columns=[Column("task"), *(Column(name) for name in models)],
+        rows=[[task, *(_score(model, task) for model in models.values())] for task in tasks],
+        note=f"Percent, measured with the defaults of lm-evaluation-harness, published at {sources}. {' '.join(read)}",
+    )
+
+
+def _score(model: dict[str, Any], task: str) -> str:
+    if task not in model["scores"]:
+        return "—"
+    return fixed(100 * model["scores"][task], 1) + ("*" if task in model["read"] else "")
