@@ -25,7 +25,7 @@ from marin.errors import BadField
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
 from marin.report.table import columns_of, open_console, print_table, say
-from marin.report.terminal import describe_facts
+from marin.report.words import describe_facts
 from marin.steps.scale import Scale
 from marin.store.lineage import output_of, read_lineage
 from marin.store.lookup import hint, outputs_named, outputs_of

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from marin.errors import CorruptRecord
 from marin.report.run_history import QueuedStep, queued_steps
 from marin.steps.step import ExecutorStep
-from marin.store.attempts import parse_attempt
+from marin.store.attempts import Standing, parse_attempt
 from marin.store.in_use import SHORT, Run, read_runs
 from marin.store.inventory import Inventory
 from marin.store.layout import FAILURE, LOG
 from marin.store.lease import State
 from marin.store.record import parse_failure
 from marin.store.store import Store
-
-
-class Standing(StrEnum):
-    RUNNING = "running"
-    QUEUED = "queued"  # a run that is under way has sent it, and no worker has it yet
-    DEAD = "dead"  # its process is gone, the next run takes over
-    FAILED = "failed"
-    STOPPED = "stopped"  # with its run, by a person or a scheduler
-    CORRUPT = "corrupt"
-    COMMITTED = "committed"
-    ABSENT = "absent"  # never built, or only an unfinished attempt
 
 
 @dataclass(frozen=True, kw_only=True)
