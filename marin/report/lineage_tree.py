@@ -14,7 +14,7 @@ from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.words import folded
 from marin.store.lineage import PINNED, Lineage, Output
 from marin.store.lookup import origin
-from marin.store.numbers import counted
+from marin.store.numbers import counted, listed
 from marin.store.record import Record
 
 NAMES = 3  # of a folded line
@@ -148,7 +148,7 @@ class LineageTree:
         if len(node.outputs) > 1:
             op = record.op if record is not None else lineage.name_of(output)
             labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
-            name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{_few(labels)}{further}"
+            name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{listed(labels, NAMES)}{further}"
             for mark in marks:
                 shared = all(mark in self.marks[each] for each in node.outputs)
                 lines.append((f"{mark.kind}: {mark.text}" if shared else f"all of them {mark.kind}", mark.kind))
@@ -162,7 +162,7 @@ class LineageTree:
         names = {self.lineage.name_of(output) for output in outputs}
         aliases = {self.lineage.name_of(alias): alias for output in outputs for alias in self.aliases.get(output, ())}
         others = [f"{name} {alias.identity[:12]}" for name, alias in aliases.items() if name not in names]
-        return [f"the same bytes: {_few(others)}"] if others else []
+        return [f"the same bytes: {listed(others, NAMES)}"] if others else []
 
     def _made(self, output: Output) -> str:
         """When; by whom and for what only where it is not as at the start."""
@@ -201,10 +201,6 @@ def described(record: Record) -> dict[str, Any]:
     """What every ``--json`` tells of an output."""
     about = {name: getattr(record, name) for name in DESCRIBED}
     return {"step": record.name, **about, "output": record.attempt, **asdict(record.provenance)}
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
 
 
 def _by(record: Record) -> tuple[str, str]:

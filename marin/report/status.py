@@ -15,6 +15,7 @@ from marin.store.in_use import SHORT, Run, read_runs
 from marin.store.inventory import Inventory
 from marin.store.layout import FAILURE, LOG
 from marin.store.lease import State
+from marin.store.numbers import write_bytes, write_duration
 from marin.store.record import parse_failure
 from marin.store.store import Store
 
@@ -121,7 +122,8 @@ class _Found:
             return Standing.RUNNING, f"{who} {lease.progress}".rstrip(), log
         if record is not None:
             made = record.provenance
-            detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
+            took, size = write_duration(made.seconds), write_bytes(record.bytes)
+            detail = f"{made.started} by {made.who}, {took}, {size}: {record.attempt}"
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
             failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")

@@ -31,6 +31,11 @@ def folded[T](groups: Iterable[list[T]], *, every: bool = False) -> Iterator[lis
         yield from [group] if len(group) >= FOLD_FROM and not every else [[one] for one in group]
 
 
+def escaped(text: str) -> str:
+    """For Markdown: a label with an underscore or a star in it is no emphasis."""
+    return "".join(f"\\{letter}" if letter in r"\`*_<>|~" else letter for letter in text)
+
+
 def describe_facts(facts: dict[str, Any]) -> str:
     """The numbers of an artifact, in one line."""
     parts: list[str] = []
