@@ -172,10 +172,11 @@ def test_pages_name_no_operator() -> None:
     found = re.compile(r'class \w+\([^)]*\bop="([^"]+)"')
     operators = {name for module in MODULES if module.startswith("operators.")
                  for name in found.findall(MODULES[module].read_text())}  # fmt: skip
+    assert "judge" in operators
+    operators -= {"label"}  # every step has one
     pages = [module for module in MODULES if module.startswith(("marin.report.page.", "marin.report.serve."))]
     named = {(module, node.value) for module in pages for node in ast.walk(parsed(module))
              if isinstance(node, ast.Constant) and node.value in operators}  # fmt: skip
-    assert "judge" in operators
     assert named == set()
 
 

@@ -52,7 +52,7 @@ def steps(count: int) -> dict[str, ExecutorStep[Text]]:
 def measure(count: int, folder: str) -> str:
     store = Store(f"{folder}/{count}")
     plan = make_plan(Experiment(issue=1, question="How large is it?", results=steps(count)), store)
-    run = Scheduler(plan, InlineBackend(), lambda *_: None).execute()
+    run = Scheduler(plan, InlineBackend(), _nothing).execute()
     name = page_name(f"{Path(__file__).stem}-{Scale.REHEARSAL.value}")
     taken: list[float] = []
     for _ in range(REPEATS):
@@ -62,6 +62,10 @@ def measure(count: int, folder: str) -> str:
         taken.append(time.perf_counter() - began)
     size = len(store.objects.read(name) or b"")
     return f"{len(run.results):>7,} steps   {median(taken):6.2f} s   {size:>9,} bytes"
+
+
+def _nothing(*_: object) -> None:
+    pass
 
 
 def main() -> None:
