@@ -15,6 +15,7 @@ LONG = 28  # letters; longer texts wrap
 NUMBER = re.compile(r"[+\-−±<>≈≤]?\s?\d[\d,.\s]*(e[+\-−]?\d+)?\s?(%|[kKMBT]|[a-zA-Zµ]{1,3})?(\s?±\s?[\d.e\-−]+)?\*?")
 NOTHING = ("", "—", "–")
 UNKNOWN = "–"
+DRAWN = ("interval", "share", "difference")  # kinds of columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +107,8 @@ def _drawn(cell: Cell, kind: str, about: Column, axes: dict[str, _Axis]) -> Draw
             return DrawnCell(kind=f"told tone-{cell.tone.value}", text=cell)
         case Bold():
             return DrawnCell(kind=f"{kind} bold", text=cell)
-        case _:
-            return DrawnCell(kind=kind, text=cell)
+        case _:  # a text in a column that draws is a text all the same
+            return DrawnCell(kind="number" if kind in DRAWN else kind, text=cell)
 
 
 def _interval(cell: Interval, about: Column, axis: _Axis) -> DrawnCell:

@@ -122,7 +122,8 @@ def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
         elif text.startswith(UNSEEN):
             yield model.TrustNote(name, "not wholly observed", text, is_general=True)
         else:
-            yield model.TrustNote(name, "drift accepted" if "drift accepted" in text else "note", text)
+            accepted = "drift accepted" in text
+            yield model.TrustNote(name, "drift accepted" if accepted else "note", text, is_general=not accepted)
     for line in run.plan.experiment.changes.get(result.step.identity, ()):
         if line.startswith(f"{name}."):
             yield model.TrustNote(name, "set on the command line", line.removeprefix(f"{name}."))

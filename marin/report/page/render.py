@@ -58,7 +58,11 @@ def render(page: ExperimentPage, head: str = "") -> str:
             others=others,
             place=place,
             id=id,
-            families=list(dict.fromkeys(name for each in page.strips for name, _ in each.parts)),
+            families=[
+                name
+                for name in dict.fromkeys(name for strip in page.strips for name, _ in strip.parts)
+                if name != "others"
+            ],
             drawn=drawn_table,
             image=image_source,
             kind_of=_kind_of,
@@ -152,7 +156,7 @@ def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Secti
     told += [
         f"{each.title.partition(':')[0]}: found" for each in made if each.finding is Finding.FOUND and not each.answer
     ]
-    steps = {note.step: note.kind for note in page.trust if not note.is_general and note.kind != "note"}
+    steps = {note.step: note.kind for note in page.trust if not note.is_general}
     told += [f"{counted(count, 'output')}: {kind}" for kind, count in Counter(steps.values()).items()]
     return told
 
