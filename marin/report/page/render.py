@@ -12,7 +12,6 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from marin.report import units
 from marin.report.page import alike, figures, graph, steps
 from marin.report.page.blocks import drawn_table, image_source
 from marin.report.page.model import ExperimentPage, Status, Trouble
