@@ -81,7 +81,7 @@ def test_every_step_is_listed_with_all_that_is_known_of_it(whole: str) -> None:
     found = columns(Reading(whole))
     number = {step.name: at for at, step in enumerate(page.steps)}
     for at, step in enumerate(page.steps):
-        assert f"{found['ops'][found['op'][at]]}/{found['label'][at]}" == step.name
+        assert f"{found['ops'][found['op'][at]]}/{found['labels'][at]}" == step.name
         assert found["statuses"][found["status"][at]] == step.status.value
         assert found["texts"][found["reason"][at]] == step.reason
         assert (found["seconds"][at], found["identity"][at]) == (step.seconds, step.identity[:12])

@@ -87,7 +87,7 @@ def test_a_page_fits_and_can_be_read(width: int, dark: bool, tmp_path: Path) -> 
 
 def test_curves_answer_to_buttons_and_steps_to_filter_and_links(tmp_path: Path) -> None:
     script = """
-    const labels = () => [...document.querySelectorAll(".training .axis")].map((one) => one.textContent);
+    const labels = () => [...document.querySelectorAll(".training .x-axis")].map((one) => one.textContent);
     const all = (what) => [...document.querySelectorAll(what)];
     const press = (text) => all(".tools button").find((one) => one.textContent === text).click();
     press("tokens"); press("arms only"); press("log"); await wait();

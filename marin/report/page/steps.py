@@ -28,7 +28,7 @@ def columns(steps: Sequence[StepRow], notes: Sequence[TrustNote], prefix: str) -
     noted = alike.by_step(notes)
     return {
         "op": [ops[step.op] for step in steps],
-        "label": [step.label for step in steps],
+        "labels": [step.label for step in steps],
         "status": [list(Status).index(step.status) for step in steps],
         "reason": [texts[step.reason] for step in steps],
         "seconds": [step.seconds for step in steps],
