@@ -5,7 +5,7 @@ const MOST_ROWS = 6; // of names of marks
 const MOST_ENDS = 8; // runs; of more, only the line of values says which is which
 const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
-const WINDOWS = [1, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]; // steps that a running mean covers
+const WINDOWS = [1, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025, 2049, 4097]; // steps that a running mean covers
 const PRINTED = 690; // CSS pixels of a sheet's text
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
