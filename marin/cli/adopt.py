@@ -14,7 +14,7 @@ from marin.cli.options import JSON, PREFIX, echo_json, ends
 from marin.errors import BadField
 from marin.report.lineage_tree import described
 from marin.report.table import open_console, say
-from marin.report.terminal import describe_facts
+from marin.report.words import describe_facts
 from marin.store.numbers import counted, write_bytes
 from marin.store.store import open_store
 

@@ -23,6 +23,7 @@ from marin.cli.options import (
     scale_option,
 )
 from marin.report.table import columns_of, open_console, print_table, say
+from marin.report.words import STYLES, styled
 from marin.steps.scale import Scale
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
 COLUMNS = columns_of("result | made by | verdict")
-STYLES = ("red", "yellow", "cyan")  # of grades, worst first
 
 
 @click.command()
@@ -161,16 +161,16 @@ def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
     if audit.results:
         console.print()
         print_table(console, COLUMNS, [[each.name, each.step, _verdict(audit, each)] for each in audit.results])
-    for grade, style in zip(Grade, STYLES, strict=True):
+    for grade in Grade:
         claims = audit.of(grade)
         if not claims:
             continue
-        say(console, f"\n{grade.value}", f"bold {style}")
+        say(console, f"\n{grade.value}", f"bold {STYLES[grade]}")
         rows: list[list[Text | str]] = []
         for claim in claims[:CLAIMS]:
             names = audit.names(claim)
             text = Text.assemble(claim.text, (f"  {listed(names, NAMED)}" if names else "", "dim"))
-            rows.append([Text(claim.subject, style=style), str(len(names) or ""), text])
+            rows.append([styled(grade, claim.subject), str(len(names) or ""), text])
         print_table(console, columns_of("| > |"), rows)
         if len(claims) > CLAIMS:
             say(console, f"and {len(claims) - CLAIMS} more: --json", "dim")
@@ -186,4 +186,4 @@ def _verdict(audit: Audit, result: Result) -> Text:
         return Text("nothing against it", style="green")
     worst = claims[0].grade
     subjects = list(dict.fromkeys(claim.subject for claim in claims if claim.grade is worst))
-    return Text(f"{worst.value}: {listed(subjects, NAMED)}", style=STYLES[list(Grade).index(worst)])
+    return styled(worst, f"{worst.value}: {listed(subjects, NAMED)}")

@@ -15,8 +15,8 @@ from marin.cli.exits import Exit
 from marin.cli.options import LATEST, PREFIX, Parsed, ends
 from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
 from marin.report.table import Column, open_console, print_table, say
-from marin.report.terminal import describe_facts
 from marin.report.where import Condition, only, parse_condition
+from marin.report.words import describe_facts
 from marin.store.inventory import read_inventory
 from marin.store.lookup import output_called
 from marin.store.numbers import counted, write_bytes

@@ -13,10 +13,10 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, echo_json, ends
 from marin.executor.clusters.dashboard import ClusterJob, Dashboard
 from marin.report.table import columns_of, open_console, print_table, say
+from marin.report.words import styled
 from marin.store.numbers import write_duration
 from marin.store.redaction import redacted
 
-STYLES = {"PENDING": "blue", "RUNNING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "STOPPED": "yellow"}
 COLUMNS = columns_of("job | began ?2 | >took ?1 | status | command")
 
 
@@ -55,4 +55,4 @@ def to_json(job: ClusterJob) -> dict[str, object]:
 def _row(job: ClusterJob) -> list[Text | str]:
     began = "" if job.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(job.began))
     took = "" if job.began is None else write_duration((job.ended or time.time()) - job.began)
-    return [job.name, began, took, Text(job.status.lower(), style=STYLES.get(job.status, "")), redacted(job.command)]
+    return [job.name, began, took, styled(job.status.lower()), redacted(job.command)]

@@ -25,7 +25,7 @@ from marin.errors import BadField
 from marin.report.annotations import BAD, AnnotationKind, Annotations
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
 from marin.report.table import columns_of, open_console, print_table, say
-from marin.report.terminal import describe_facts
+from marin.report.words import describe_facts, escaped
 from marin.steps.scale import Scale
 from marin.store.lineage import output_of, read_lineage
 from marin.store.lookup import hint, outputs_named, outputs_of
@@ -163,16 +163,12 @@ def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: b
         roots, further = tree.tree(depth=depth, every=every)
     for level, node in walk(roots):
         about = tree.about(node)
-        marks = "".join(f"<br>*{_escaped(text)}*" for text, _ in about.marks)
-        yield f"{'  ' * level}- **{_escaped(about.name)}** {_escaped(about.text)}{marks}"
+        marks = "".join(f"<br>*{escaped(text)}*" for text, _ in about.marks)
+        yield f"{'  ' * level}- **{escaped(about.name)}** {escaped(about.text)}{marks}"
     if further:
         yield f"- {further} more are further away"
     yield ""
     yield f"{'Made from' if tree.direction is Direction.UP else 'From it were made'}: {tree.tally()}."
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{letter}" if letter in r"\`*_{}[]<>#|~" else letter for letter in text)
 
 
 def _style(kind: AnnotationKind | None) -> str:

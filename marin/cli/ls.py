@@ -16,7 +16,7 @@ from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
 from marin.report.lineage_tree import described
 from marin.report.table import columns_of, open_console, print_table, say
-from marin.report.terminal import describe_facts
+from marin.report.words import describe_facts
 from marin.store.collector import paused
 from marin.store.inventory import Inventory, read_inventory
 from marin.store.lookup import field_of, hint, outputs_called, unknown

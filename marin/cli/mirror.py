@@ -16,7 +16,7 @@ from marin.cli.options import JSON, echo_json, ends
 from marin.errors import StoreError
 from marin.plan.cost.egress import Route
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
-from marin.store.numbers import counted, write_bytes
+from marin.store.numbers import counted, write_bytes, write_duration
 from marin.store.record import Record
 from marin.store.region import MACHINE, bucket_region
 from marin.store.store import open_store
@@ -61,9 +61,9 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
     elif mirrored:
         size = sum(output.progress.copied_bytes for output in mirrored)
         count = counted(sum(output.copied for output in mirrored), "output")
-        seconds = f"{time.monotonic() - began:.1f} s"
+        took = write_duration(time.monotonic() - began)
         verified = f"every byte verified — store {plan.target.prefix}"
-        say(console, f"{count} mirrored, {write_bytes(size)} copied in {seconds}, {verified}")
+        say(console, f"{count} mirrored, {write_bytes(size)} copied in {took}, {verified}")
     return Exit.OK
 
 

@@ -27,22 +27,13 @@ from marin.executor.backends.cluster import DASHBOARD
 from marin.report.health import metrics_of, print_health
 from marin.report.run_history import RECENT, Outcome, past_runs, run_called, run_names
 from marin.report.runs_table import print_events, print_runs
-from marin.report.status import Standing, StepStatus, statuses, store_statuses
+from marin.report.status import StepStatus, statuses, store_statuses
 from marin.report.table import columns_of, open_console, print_table, say
+from marin.report.words import folded, styled
 from marin.steps.scale import Scale
+from marin.store.attempts import Standing
 from marin.store.store import Store, open_store
 
-STYLES = {
-    Standing.RUNNING: "cyan",
-    Standing.QUEUED: "blue",
-    Standing.DEAD: "yellow",
-    Standing.FAILED: "red",
-    Standing.STOPPED: "yellow",
-    Standing.CORRUPT: "red bold",
-    Standing.COMMITTED: "green",
-    Standing.ABSENT: "dim",
-}
-FOLD_FROM = 4
 COLUMNS = columns_of("| step | identity ?1 | detail")
 
 
@@ -138,7 +129,7 @@ def _print_dashboards(console: Console, store: Store, experiment: str = "") -> N
 
 
 def _row(step: StepStatus, identity: str = "") -> list[Text | str]:
-    return [Text(step.status, style=STYLES[step.status]), step.step, identity, step.detail]
+    return [styled(step.status), step.step, identity, step.detail]
 
 
 def _rows(steps: list[StepStatus], every: bool) -> list[list[Text | str]]:
@@ -148,11 +139,12 @@ def _rows(steps: list[StepStatus], every: bool) -> list[list[Text | str]]:
         folds = step.status in (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT) and not every
         groups.setdefault((step.status, step.step.split("/")[0] if folds else str(number)), []).append(step)
     rows: list[list[Text | str]] = []
-    for (status, op), group in sorted(groups.items(), key=lambda item: list(Standing).index(item[0][0])):
-        if len(group) < FOLD_FROM:
-            rows += [_row(step) for step in group]
-        else:
-            last = f"the last {max(step.detail for step in group)[:19]}"
-            detail = last if status is Standing.COMMITTED else group[0].detail
-            rows.append([Text(status, style=STYLES[status]), f"{op}/… × {len(group)}", "", detail])
+    for group in folded(groups[key] for key in sorted(groups, key=lambda key: list(Standing).index(key[0]))):
+        first = group[0]
+        if len(group) == 1:
+            rows.append(_row(first))
+            continue
+        last = f"the last {max(step.detail for step in group)[:19]}"
+        detail = last if first.status is Standing.COMMITTED else first.detail
+        rows.append([styled(first.status), f"{first.step.split('/')[0]}/… × {len(group)}", "", detail])
     return rows

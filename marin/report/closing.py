@@ -13,20 +13,21 @@ from marin.plan.observed import unseen
 from marin.report.table import say
 from marin.report.terminal import print_unseen
 from marin.report.typed import marin, same_command
+from marin.report.words import styled
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import parse_attempt
 from marin.store.layout import slug
 from marin.store.numbers import listed, write_duration
 from marin.store.store import Store
 
-SAID = {
-    Status.RAN: ("ran", "green"),
-    Status.CACHED: ("cached", "green"),
-    Status.ALIAS: ("aliased", "green"),
-    Status.FAILED: ("failed", "red bold"),
-    Status.STOPPED: ("stopped", "yellow"),
-    Status.SKIPPED: ("not run", "yellow"),
-    Status.WAITING: ("not begun", "yellow"),
+SAID = {  # in this order
+    Status.RAN: "ran",
+    Status.CACHED: "cached",
+    Status.ALIAS: "aliased",
+    Status.FAILED: "failed",
+    Status.STOPPED: "stopped",
+    Status.SKIPPED: "not run",
+    Status.WAITING: "not begun",
 }
 MOST = 6  # names; of failures, that are told with their logs
 SHORT = 12  # digits of an identity
@@ -51,8 +52,8 @@ def print_closing(console: Console, run: Run) -> None:
         if result.record is not None:
             notes.update(unseen(result.record.observed, run.plan.today[result.step].code))
     print_unseen(console, {note: count for note, count in notes.items() if note not in planned})
-    counts = [(len(run.having(status)), *words) for status, words in SAID.items()]
-    parts = [Text(f"{count:,} {word}", style=style) for count, word, style in counts if count]
+    counts = {status: len(run.having(status)) for status in SAID}
+    parts = [styled(status, f"{count:,} {SAID[status]}") for status, count in counts.items() if count]
     console.print(Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}"), soft_wrap=True)
 
 
@@ -63,7 +64,7 @@ def print_next(console: Console, run: Run) -> None:
 
 
 def _say(console: Console, status: Status, text: str) -> None:
-    console.print(Text.assemble(SAID[status], text), soft_wrap=True)
+    console.print(Text.assemble(styled(status, SAID[status]), text), soft_wrap=True)
 
 
 def _next(run: Run, failed: list[StepResult]) -> list[str]:

@@ -19,7 +19,7 @@ from marin.plan.plan import Plan
 from marin.report.lineage_tree import described
 from marin.report.table import say
 from marin.steps.step import ExecutorStep
-from marin.store.numbers import counted
+from marin.store.numbers import counted, write_duration
 from marin.store.redaction import without_credentials
 
 OUTSIDE = 10  # entries that are shown
@@ -104,7 +104,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _committed(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield f"  committed {record['started']} by {record['who']} in {record['seconds']:.1f} s", ""
+    yield f"  committed {record['started']} by {record['who']} in {write_duration(record['seconds'])}", ""
     yield f"    {record['output']}  {counted(record['files'], 'file')}, {record['bytes']:,} bytes", ""
     yield f"    content {record['root']}", ""
     if record["because"]:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from marin.report.annotations import BAD, AnnotationKind, Annotations
+from marin.report.words import folded
 from marin.store.lineage import PINNED, Lineage, Output
 from marin.store.lookup import origin
-from marin.store.numbers import counted
+from marin.store.numbers import counted, listed
 from marin.store.record import Record
 
-FOLD_FROM = 4
 NAMES = 3  # of a folded line
 DESCRIBED = (  # fields of a record
     *("identity", "op", "label", "version", "kind", "facts", "files", "bytes", "root", "content", "inputs"),
@@ -109,8 +109,11 @@ class LineageTree:
         kinds = Counter(record.kind if record is not None else "without a record" for record in records)
         parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
         bad = sum(any(mark.kind in BAD for mark in self.marks[output]) for output in originals)
-        count = f"{len(originals)} output{'' if len(originals) == 1 else 's'}"
-        return count + (f": {parts}" if parts else "") + (f"; {bad} not to be trusted" if bad else "")
+        return (
+            counted(len(originals), "output")
+            + (f": {parts}" if parts else "")
+            + (f"; {bad} not to be trusted" if bad else "")
+        )
 
     def tree(self, *, depth: int, every: bool) -> tuple[list[Node], int]:
         """(from the starts, how many outputs are further away). depth: levels. every: fold nothing.
@@ -145,7 +148,7 @@ class LineageTree:
         if len(node.outputs) > 1:
             op = record.op if record is not None else lineage.name_of(output)
             labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
-            name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{_few(labels)}{further}"
+            name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{listed(labels, NAMES)}{further}"
             for mark in marks:
                 shared = all(mark in self.marks[each] for each in node.outputs)
                 lines.append((f"{mark.kind}: {mark.text}" if shared else f"all of them {mark.kind}", mark.kind))
@@ -159,7 +162,7 @@ class LineageTree:
         names = {self.lineage.name_of(output) for output in outputs}
         aliases = {self.lineage.name_of(alias): alias for output in outputs for alias in self.aliases.get(output, ())}
         others = [f"{name} {alias.identity[:12]}" for name, alias in aliases.items() if name not in names]
-        return [f"the same bytes: {_few(others)}"] if others else []
+        return [f"the same bytes: {listed(others, NAMES)}"] if others else []
 
     def _made(self, output: Output) -> str:
         """When; by whom and for what only where it is not as at the start."""
@@ -191,20 +194,13 @@ class LineageTree:
             record = self.lineage.records.get(output)
             op, kind = (record.op, record.kind) if record is not None else (self.lineage.name_of(output), "")
             groups.setdefault((op, kind, tuple(mark.kind for mark in self.marks[output])), []).append(output)
-        out: list[list[Output]] = []
-        for group in groups.values():
-            out += [group] if len(group) >= FOLD_FROM and not every else [[output] for output in group]
-        return out
+        return list(folded(groups.values(), every=every))
 
 
 def described(record: Record) -> dict[str, Any]:
     """What every ``--json`` tells of an output."""
     about = {name: getattr(record, name) for name in DESCRIBED}
     return {"step": record.name, **about, "output": record.attempt, **asdict(record.provenance)}
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:NAMES]) + (" …" if len(names) > NAMES else "")
 
 
 def _by(record: Record) -> tuple[str, str]:

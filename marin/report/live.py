@@ -19,7 +19,7 @@ from rich.text import Text
 from marin.executor.run_results import Event, Status, StepResult
 from marin.plan.plan import Action, Plan
 from marin.report.running import RunningStep, whole_seconds
-from marin.report.terminal import MARKS, describe_facts
+from marin.report.words import MARKS, describe_facts, styled
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed, write_duration
 
@@ -128,7 +128,9 @@ class Progress:
 
     def _line(self, result: StepResult, after: str, style: str) -> Text:
         count = f"[{self._ended}/{self._total}]"
-        return Text.assemble(Text.from_markup(MARKS[result.status]), f" {count} {result.step.name}  ", (after, style))
+        return Text.assemble(
+            styled(result.status, MARKS[result.status]), f" {count} {result.step.name}  ", (after, style)
+        )
 
     def _say(self, line: Text) -> None:
         """A line that stays."""

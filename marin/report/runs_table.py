@@ -5,26 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from marin.report.run_history import Outcome, PastRun
+from marin.report.run_history import PastRun
 from marin.report.table import columns_of, print_table, say
+from marin.report.words import styled
 
-OUTCOMES = {
-    Outcome.DONE: "green",
-    Outcome.FAILED: "red",
-    Outcome.STOPPED: "yellow",
-    Outcome.RUNNING: "cyan",
-    Outcome.DIED: "red",
-    Outcome.SILENT: "dim",
-}
-STATUSES = {  # of steps
-    "ran": "green",
-    "failed": "red",
-    "skipped": "yellow",
-    "queued": "dim",
-    "started": "dim",
-    "stopped": "yellow",
-    "held": "yellow",
-}
 COLUMNS = columns_of("run | scale ?4 | began ?1 | by ?2 | outcome | >seconds ?3 | steps")
 EVENTS = columns_of("|  | step | >seconds ?1 |")
 
@@ -35,9 +19,9 @@ def print_runs(console: Console, runs: list[PastRun]) -> None:
         left = run.todo - sum(run.steps.values())
         done = [f"{count} {status}" for status, count in run.steps.items()]
         steps = ", ".join([*done, *([f"{left} to go"] if left > 0 else []), *([run.about] if run.about else [])])
-        outcome, seconds = Text(run.outcome, style=OUTCOMES[run.outcome]), run.seconds
-        took = "" if seconds is None else f"{seconds:,.0f}"
-        rows.append([run.name, run.scale, run.began[:16], run.who.partition(" ")[0], outcome, took, steps])
+        took = "" if run.seconds is None else f"{run.seconds:,.0f}"
+        who = run.who.partition(" ")[0]
+        rows.append([run.name, run.scale, run.began[:16], who, styled(run.outcome), took, steps])
     print_table(console, COLUMNS, rows)
 
 
@@ -54,5 +38,5 @@ def print_events(console: Console, run: PastRun) -> None:
         seconds = f"{event.get('seconds', 0.0):,.1f}" if status == "ran" else ""
         detail = str(event.get("error") or event.get("reason", ""))
         when = str(event.get("when", ""))[11:]
-        rows.append([when, Text(status, style=STATUSES.get(status, "")), str(event["step"]), seconds, detail])
+        rows.append([when, styled(status), str(event["step"]), seconds, detail])
     print_table(console, EVENTS, rows)

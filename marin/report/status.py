@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from marin.errors import CorruptRecord
 from marin.report.run_history import QueuedStep, queued_steps
 from marin.steps.step import ExecutorStep
-from marin.store.attempts import parse_attempt
+from marin.store.attempts import Standing, parse_attempt
 from marin.store.in_use import SHORT, Run, read_runs
 from marin.store.inventory import Inventory
 from marin.store.layout import FAILURE, LOG
 from marin.store.lease import State
+from marin.store.numbers import write_bytes, write_duration
 from marin.store.record import parse_failure
 from marin.store.store import Store
-
-
-class Standing(StrEnum):
-    RUNNING = "running"
-    QUEUED = "queued"  # a run that is under way has sent it, and no worker has it yet
-    DEAD = "dead"  # its process is gone, the next run takes over
-    FAILED = "failed"
-    STOPPED = "stopped"  # with its run, by a person or a scheduler
-    CORRUPT = "corrupt"
-    COMMITTED = "committed"
-    ABSENT = "absent"  # never built, or only an unfinished attempt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +122,8 @@ class _Found:
             return Standing.RUNNING, f"{who} {lease.progress}".rstrip(), log
         if record is not None:
             made = record.provenance
-            detail = f"{made.started} by {made.who}, {made.seconds:.1f} s, {record.bytes:,} bytes: {record.attempt}"
+            took, size = write_duration(made.seconds), write_bytes(record.bytes)
+            detail = f"{made.started} by {made.who}, {took}, {size}: {record.attempt}"
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
             failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")

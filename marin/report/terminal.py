@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -19,25 +19,10 @@ from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.decontamination import undecontaminated
 from marin.report.table import GAP, Column, columns_of, print_table, say
+from marin.report.words import describe_facts, folded, styled
 from marin.store.layout import LOG
 from marin.store.numbers import counted, listed
 
-COLORS = {
-    Action.CACHED: "green",
-    Action.ALIAS: "green",
-    Action.RUN: "cyan",
-    Action.RECHECK: "blue",
-    Action.STOP: "red bold",
-    Action.NOT_NEEDED: "dim",
-}
-MARKS = {
-    Status.RAN: "[green]✓[/]",
-    Status.CACHED: "[green]·[/]",
-    Status.ALIAS: "[green]≡[/]",
-    Status.FAILED: "[red bold]✗[/]",
-    Status.STOPPED: "[yellow]■[/]",
-    Status.SKIPPED: "[yellow]–[/]",
-}
 ALIKE = {  # what many decisions of one kind have in common, though each names another step; "": what the first says
     Action.CACHED: "",
     Action.RECHECK: "run only if other bytes come from what they read",
@@ -47,7 +32,6 @@ REMOVERS = 5  # steps that took text out
 # As marin.data.dropped logs it: bytes are nearer to what is trained on, where they are known.
 TOOK_OUT = re.compile(r"took out (?P<documents>[\d,]+ of [\d,]+) documents(, (?P<bytes>[\d,]+ of [\d,]+) bytes)?: .*")
 RESULTS = 40  # lines; more are for the page
-FOLD_FROM = 4  # this many steps of one operator with one reason become one line
 NAMED = 3  # of the steps that one change stops
 
 
@@ -62,7 +46,7 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
         one_op = len({decision.step.op for decision in group}) == 1
         name = first.step.name if len(group) == 1 else f"{first.step.op if one_op else '…'}/… × {len(group)}"
         reason = ALIKE.get(first.action, "") if len(group) > 1 else ""
-        rows.append([Text(first.action, style=COLORS[first.action]), Text(name), Text(reason or first.reason_apart)])
+        rows.append([styled(first.action), Text(name), Text(reason or first.reason_apart)])
         lines = [
             *(first.drift if every else shown_changes(first.drift)),
             *(first.notes if every else _of_its_own(first)),
@@ -114,21 +98,7 @@ def _folded(decisions: list[Decision], every: bool) -> list[list[Decision]]:
         else:
             key = (decision.step.op, decision.action, "" if decision.action in ALIKE else decision.reason)
         groups.setdefault(key, []).append(decision)
-    large = [[group] if len(group) >= FOLD_FROM else [[one] for one in group] for group in groups.values()]
-    return [group for part in large for group in part]
-
-
-def describe_facts(facts: dict[str, Any]) -> str:
-    """The numbers of an artifact, in one line."""
-    parts: list[str] = []
-    for name, value in facts.items():
-        if isinstance(value, int) and not isinstance(value, bool):
-            parts.append(f"{name} {value:,}")
-        elif isinstance(value, float):
-            parts.append(f"{name} {value:.3f}")
-        elif isinstance(value, dict) and name == "dropped" and value:
-            parts.append(f"dropped {sum(cast('dict[str, int]', value).values()):,}")
-    return ", ".join(parts[:5])
+    return list(folded(groups.values()))
 
 
 def print_results(console: Console, run: Run) -> None:

@@ -20,15 +20,17 @@ _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>
 
 
 class Standing(StrEnum):
-    """DEAD: its process is gone. STOPPED: with its run, by a person or a scheduler.
-    UNFINISHED: it left neither an output nor an error; its machine died, or it was taken over."""
+    """Of an attempt, and of a step, which may be queued, corrupt or absent, too."""
 
     RUNNING = "running"
-    COMMITTED = "committed"
+    QUEUED = "queued"  # a run that is under way has sent it, and no worker has it yet
+    DEAD = "dead"  # its process is gone, the next run takes over
     FAILED = "failed"
-    DEAD = "dead"
-    STOPPED = "stopped"
-    UNFINISHED = "unfinished"
+    STOPPED = "stopped"  # with its run, by a person or a scheduler
+    UNFINISHED = "unfinished"  # it left neither an output nor an error; its machine died, or it was taken over
+    CORRUPT = "corrupt"
+    COMMITTED = "committed"
+    ABSENT = "absent"  # never built, or only an unfinished attempt
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
 from marin.report.diff.difference import CodeChange, Difference, StepChange, StepDifference, between, goes_on_from
 from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
+from marin.report.words import escaped
 from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
 NAMES = 8  # of steps in one line
@@ -57,25 +58,21 @@ def document(title: str, *parts: Iterable[str]) -> str:
 
 
 def line(text: str, *, deep: bool = False) -> str:
-    """deep: belongs to the line above it. Labels with an underscore or a star in them are no emphasis."""
-    return f"{'  ' if deep else ''}- {_escaped(text)}"
-
-
-def _escaped(text: str) -> str:
-    return "".join(f"\\{letter}" if letter in r"\`*_|<>" else letter for letter in text)
+    """deep: belongs to the line above it."""
+    return f"{'  ' if deep else ''}- {escaped(text)}"
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
     """Nothing where there is nothing to say."""
     found = list(lines)
-    return ["", f"#### {_escaped(title)}", "", *found] if found else []
+    return ["", f"#### {escaped(title)}", "", *found] if found else []
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """The first column is text, the others are numbers, flush right."""
     yield ""
     for row in (columns, ["---", *("---:" for _ in columns[1:])], *rows):
-        yield f"| {' | '.join(map(_escaped, row))} |"
+        yield f"| {' | '.join(map(escaped, row))} |"
     yield ""
 
 
