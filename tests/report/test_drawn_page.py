@@ -81,7 +81,7 @@ def test_every_step_is_listed_with_all_that_is_known_of_it(whole: str) -> None:
     found = columns(Reading(whole))
     number = {step.name: at for at, step in enumerate(page.steps)}
     for at, step in enumerate(page.steps):
-        assert f"{found['ops'][found['op'][at]]}/{found['label'][at]}" == step.name
+        assert f"{found['ops'][found['op'][at]]}/{found['labels'][at]}" == step.name
         assert found["statuses"][found["status"][at]] == step.status.value
         assert found["texts"][found["reason"][at]] == step.reason
         assert (found["seconds"][at], found["identity"][at]) == (step.seconds, step.identity[:12])
@@ -259,7 +259,7 @@ def test_an_empty_experiment_renders() -> None:
     assert not reading.data
 
 
-def _hostile(text: str) -> ExperimentPage:
+def hostile(text: str) -> ExperimentPage:
     curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
     step = StepRow(
         name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
@@ -290,7 +290,7 @@ def _hostile(text: str) -> ExperimentPage:
 
 
 def test_hostile_labels_stay_text() -> None:
-    html = render(_hostile(HOSTILE))
+    html = render(hostile(HOSTILE))
     reading = Reading(html)
     tags = [tag for tag, _ in reading.tags]
     assert [attributes for tag, attributes in reading.tags if tag == "script"].count({}) == 1
@@ -301,7 +301,7 @@ def test_hostile_labels_stay_text() -> None:
 
 
 def test_a_dollar_is_a_dollar_in_plots() -> None:
-    reading = Reading(render(_hostile("cost $x_1$")))
+    reading = Reading(render(hostile("cost $x_1$")))
     inside = sum("cost $x_1$" in text for text in re.findall(r"[^\n]+", reading.text))
     assert inside > 10
     assert "cost x" not in reading.text

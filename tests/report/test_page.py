@@ -96,7 +96,7 @@ def test_whatever_a_page_tells_renews_it(store: Store) -> None:
     assert not write_page(execute(store, step), HERE, Scale.REHEARSAL, "again")[1]
     renamed = execute(store, Write(label="b", text="a"))  # the same identity under another name
     assert write_page(renamed, HERE, Scale.REHEARSAL, "another label")[1]
-    assert [data["label"] for data in Reading(text(store)).data if "label" in data] == [["b"]]
+    assert [data["labels"] for data in Reading(text(store)).data if "labels" in data] == [["b"]]
     rebuilt = run(store.prefix, rebuild=("b",), made=Write(label="b", text="a"))
     assert write_page(rebuilt, HERE, Scale.REHEARSAL, "made again")[1]
     assert not write_page(execute(store, Write(label="b", text="a")), HERE, Scale.REHEARSAL, "again")[1]

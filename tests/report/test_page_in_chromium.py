@@ -18,7 +18,7 @@ from marin.report.page.model import ExperimentPage, Status
 from marin.report.page.render import render
 from tests.report import sample
 from tests.report.serve.test_in_chromium import CHROMIUM, QUIET, needs_chromium
-from tests.report.test_drawn_page import many_steps
+from tests.report.test_drawn_page import HOSTILE, hostile, many_steps
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
@@ -87,7 +87,7 @@ def test_a_page_fits_and_can_be_read(width: int, dark: bool, tmp_path: Path) -> 
 
 def test_curves_answer_to_buttons_and_steps_to_filter_and_links(tmp_path: Path) -> None:
     script = """
-    const labels = () => [...document.querySelectorAll(".training .axis")].map((one) => one.textContent);
+    const labels = () => [...document.querySelectorAll(".training .x-axis")].map((one) => one.textContent);
     const all = (what) => [...document.querySelectorAll(what)];
     const press = (text) => all(".tools button").find((one) => one.textContent === text).click();
     press("tokens"); press("arms only"); press("log"); await wait();
@@ -113,6 +113,46 @@ def test_curves_answer_to_buttons_and_steps_to_filter_and_links(tmp_path: Path) 
     )
     assert found["counted"] == f"{len(found['filtered'])} of {len(page.steps)} steps"
     assert found["linked"] == [True, page.steps[3].name, True]
+
+
+def test_the_pointer_tells_values_in_all_panels_and_dragging_zooms_all(tmp_path: Path) -> None:
+    script = """
+    const values = () => [...document.querySelectorAll(".training .values")].map((one) => one.innerText);
+    const over = document.querySelector(".training .u-over");
+    const box = over.getBoundingClientRect();
+    const point = (kind, part, on = over) => on.dispatchEvent(new MouseEvent(kind, {
+      clientX: box.left + part * box.width, clientY: box.top + 90, bubbles: true, button: 0, movementX: 9}));
+    point("mousemove", 0.5); await wait();
+    const half = values();
+    point("mousedown", 0.5); await wait(); point("mousemove", 0.75); await wait();
+    point("mouseup", 0.75, document); await wait();
+    point("mousemove", 0); await wait();
+    const zoomed = values();
+    point("dblclick", 0); await wait();
+    point("mousemove", 0.001); await wait();
+    return {half, zoomed, whole: values()};
+    """
+    found = seen(sample.page(), tmp_path, 1000, script)
+    assert found["wrong"] == []
+    for name, step in (("half", 95), ("zoomed", 95), ("whole", 0)):
+        loss, rate, _ = found[name]
+        [at] = re.findall(r"step ([\d.]+)", loss)
+        assert abs(float(at) - step) < 1.5
+        run = sample.page().runs[step >= 80]
+        near = list(run.step).index(round(float(at)))
+        assert f"{run.loss[near]:.3f}" in loss or f"{run.loss[near]:.2f}" in loss
+        assert "7e−4" in rate or "3.5e−4" in rate
+
+
+def test_hostile_labels_stay_text_when_scripts_draw_them(tmp_path: Path) -> None:
+    script = """
+    for (const fold of document.querySelectorAll("details")) fold.open = true;
+    await wait();
+    return {tags: document.querySelectorAll("main :is(img, script:not([type]))").length, text: document.body.innerText};
+    """
+    found = seen(hostile(HOSTILE), tmp_path, 900, script)
+    assert (found["wrong"], found["tags"]) == ([], 0)
+    assert found["text"].count("<img src=x onerror=alert(1)>") > 20
 
 
 def test_failed_steps_are_open_in_the_list(tmp_path: Path) -> None:

@@ -23,12 +23,12 @@ def columns(steps: Sequence[StepRow], notes: Sequence[TrustNote], prefix: str) -
     """Paths are below the prefix; 1 stands for the one that operator, label and identity give."""
     number = {step.name: at for at, step in enumerate(steps)}
     texts, ops, names, lists = _Table(), _Table(), _Table(), _Table()
-    apart = {note.step for note in notes if not note.is_general}
+    apart = {note.step for note in notes if not note.is_general and note.kind != "note"}
     errors = list(dict.fromkeys(step.error for step in steps if step.error))[:MOST_ERRORS]
     noted = alike.by_step(notes)
     return {
         "op": [ops[step.op] for step in steps],
-        "label": [step.label for step in steps],
+        "labels": [step.label for step in steps],
         "status": [list(Status).index(step.status) for step in steps],
         "reason": [texts[step.reason] for step in steps],
         "seconds": [step.seconds for step in steps],

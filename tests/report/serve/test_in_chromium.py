@@ -113,6 +113,8 @@ def test_the_page_of_an_experiment_works_and_a_page_of_anybody_runs_nothing(
 ) -> None:
     seen = dom(browser, page_of(browser), tmp_path)
     assert re.search(r'<html[^>]* class="scripted"', seen), "our own script did not run"
+    assert 'class="box' in seen
+    assert 'class="fold' in seen
     Store(str(project.store)).objects.write(
         f"{PAGES}/evil.html", f"<html><title>calm</title><header>{HOSTILE}".encode()
     )

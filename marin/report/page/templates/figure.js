@@ -5,7 +5,7 @@ const MOST_ROWS = 6; // of names of marks
 const MOST_ENDS = 8; // runs; of more, only the line of values says which is which
 const DASHES = [[], [7, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
-const WINDOWS = [1, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025]; // steps that a running mean covers
+const WINDOWS = [1, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025, 2049, 4097]; // steps that a running mean covers
 const PRINTED = 690; // CSS pixels of a sheet's text
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -67,7 +67,7 @@ class Figure {
     if (data.is_training) element.append(this.controls());
     this.place = make("div");
     element.append(this.place);
-    new ResizeObserver(() => this.resize()).observe(element);
+    new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(element);
     for (const media of ["print", "(prefers-color-scheme: dark)"])
       matchMedia(media).addEventListener("change", () => this.resize());
     this.draw();
@@ -75,48 +75,25 @@ class Figure {
 
   controls() {
     const { data, state } = this;
-    const button = (text, isOn, set) => {
-      const made = make("button", { type: "button", "aria-pressed": isOn() }, text);
-      made.addEventListener("click", () => {
-        set();
-        this.draw();
-        for (const [other, on] of buttons) other.ariaPressed = on();
-      });
-      buttons.push([made, isOn]);
-      return made;
-    };
+    const hasBoth = new Set(data.runs.map((run) => run.colour === null)).size > 1;
+    const choices = [
+      hasBoth ? { "all runs": ["armsOnly", false], "arms only": ["armsOnly", true] } : {},
+      { log: ["log", true] },
+      data.axes.length > 1 ? Object.fromEntries(data.axes.map((axis) => [axis, ["axis", axis]])) : {},
+    ];
     const buttons = [];
-    const groups = [];
-    if (new Set(data.runs.map((run) => run.colour === null)).size > 1)
-      groups.push([
-        button(
-          "all runs",
-          () => !state.armsOnly,
-          () => (state.armsOnly = false),
-        ),
-        button(
-          "arms only",
-          () => state.armsOnly,
-          () => (state.armsOnly = true),
-        ),
-      ]);
-    groups.push([
-      button(
-        "log",
-        () => state.log,
-        () => (state.log = !state.log),
-      ),
-    ]);
-    if (data.axes.length > 1)
-      groups.push(
-        data.axes.map((axis) =>
-          button(
-            axis,
-            () => state.axis === axis,
-            () => (state.axis = axis),
-          ),
-        ),
-      );
+    const groups = choices.map((group) =>
+      Object.entries(group).map(([text, [name, value]]) => {
+        const button = make("button", { type: "button", "aria-pressed": state[name] === value }, text);
+        button.addEventListener("click", () => {
+          state[name] = state[name] === true ? false : value;
+          this.draw();
+          for (const [other, key, on] of buttons) other.ariaPressed = state[key] === on;
+        });
+        buttons.push([button, name, value]);
+        return button;
+      }),
+    );
     const slider = make("input", { type: "range", min: 0, max: WINDOWS.length - 1, value: state.over });
     const says = make("output");
     const say = () => (says.textContent = WINDOWS[state.over] > 1 ? `${WINDOWS[state.over]} steps` : "none");
@@ -135,6 +112,7 @@ class Figure {
   }
 
   resize() {
+    if (this.charts.length === 0) this.draw();
     for (const chart of this.charts) {
       if (this.width() > 0) chart.setSize({ width: this.width(), height: chart.height });
       chart.redraw();
@@ -142,6 +120,7 @@ class Figure {
   }
 
   draw() {
+    if (this.width() === 0) return; // inside of something closed
     for (const chart of this.charts) chart.destroy();
     const { data, state } = this;
     const shown = data.runs.filter((run) => !state.armsOnly || run.colour !== null);
@@ -216,7 +195,7 @@ class Figure {
     this.place.append(says);
     say(null);
     const chart = new uPlot(options, uPlot.join(tables), this.place);
-    if (isLast) this.place.append(make("div", { class: "axis" }, state.axis));
+    if (isLast) this.place.append(make("div", { class: "x-axis" }, state.axis));
     return chart;
   }
 

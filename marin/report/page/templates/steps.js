@@ -3,7 +3,7 @@ const AT_ONCE = 50;
 const UNSETTLED = ["failed", "stopped", "running"];
 
 const decoded = (data) =>
-  data.label.map((label, at) => {
+  data.labels.map((label, at) => {
     const op = data.ops[data.op[at]];
     const path = `${op}/${label.replace(/[^A-Za-z0-9._-]+/g, "-")}-${data.identity[at]}.0001`;
     const inputs = data.inputs[at];
