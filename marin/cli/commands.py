@@ -61,17 +61,17 @@ COMMANDS: dict[str, dict[str, str]] = {
 }
 LINES = {name: line for section in COMMANDS.values() for name, line in section.items()}
 
-# How a command line began that begins otherwise now. Both work until the next release.
+# How a command line began, and what it is now; what is typed in capitals follows. Both work until the next release.
 EARLIER = {
-    "explain": "plan",
-    "phases": "plan --phases",
+    "explain": "plan EXPERIMENT STEP",
+    "phases": "plan --phases EXPERIMENT",
     "runs": "status",
-    "health": "status --health",
+    "health": "status --health TRAINING",
     "verify --bytes": "audit --every-byte",
     "verify": "audit --bytes",
-    "rm": "gc",
-    "lineage up": "lineage",
-    "lineage down": "lineage --down",
+    "rm": "gc --only named STEP",  # takes nothing away where STEP is an empty variable
+    "lineage up": "lineage STEP",
+    "lineage down": "lineage --down STEP",
 }
 
 
@@ -110,7 +110,7 @@ class LazyGroup(click.Group):
         for earlier, now in EARLIER.items():
             words = earlier.split()
             if args[: len(words)] == words:
-                args = [*now.split(), *args[len(words) :]]
+                args = [*(word for word in now.split() if not word.isupper()), *args[len(words) :]]
                 if not ctx.resilient_parsing:  # nobody is in the middle of a line
                     click.echo(f"`marin {earlier}` is `marin {now}` now", err=True)
                 break

@@ -62,7 +62,7 @@ COLUMNS = columns_of("|  ?2 | > |  ?1 |")
     "--only",
     "kinds",
     multiple=True,
-    type=click.Choice([kind for kind in GarbageKind if kind is not GarbageKind.NAMED], case_sensitive=False),
+    type=click.Choice(GarbageKind, case_sensitive=False),
     help="Only this (repeatable).",
 )
 @click.option(
@@ -110,9 +110,12 @@ def command(
     Exit code 5 if the store did not let something go, 4 if an output stays that was named.
     """
     if steps:
-        if experiments or unreachable or kinds or at_once or scale is not None or older_than != OLDER_THAN:
+        others = experiments or unreachable or set(kinds) - {GarbageKind.NAMED} or at_once or scale is not None
+        if others or older_than != OLDER_THAN:
             raise click.UsageError("a STEP goes now, whatever its age: leave out what chooses among outputs, or STEP")
         return _take_named(steps, prefix, even_if_read, latest, delete=delete, as_json=as_json)
+    if even_if_read or latest:
+        raise click.UsageError("--even-if-read and --latest are about outputs that are named: marin gc STEP")
     unreachable = unreachable or GarbageKind.UNREACHABLE in kinds
     if unreachable and not experiments:
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")

@@ -150,6 +150,7 @@ WRONG: dict[str, list[Wrong]] = {
         misspelt("gc", "repaet"),
         misspelt("gc", STEP, says="--even-if-read"),
         (("gc", "repeat", "--now"), USAGE, "STEP"),
+        (("gc", "--even-if-read", "--delete"), USAGE, "STEP"),
     ],
     "inspect": [
         misspelt("inspect", FILE, says="trains nothing"),
@@ -191,6 +192,7 @@ WAS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("verify", "repeat"): ("audit", "--bytes", "repeat"),
     ("verify", "--bytes"): ("audit", "--every-byte"),
     ("rm", "repeat"): ("gc", "repeat"),
+    ("rm", "--delete"): ("gc", "--only", "named", "--delete"),  # an empty variable is no reason to take other things
     ("lineage", "up", "repeat"): ("lineage", "repeat"),
     ("lineage", "down", STEP): ("lineage", "--down", STEP),
 }
