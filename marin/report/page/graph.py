@@ -63,10 +63,8 @@ def draw(steps: Sequence[StepRow]) -> Picture:
         for box, title, seconds in zip(boxes, titles, taken, strict=True)
     ]
     table = _Table(steps, inputs, boxes, box_of)
-    named = [
-        f"{name} of {op}" if len(box) > 1 else f"{op}/{name}" for box, (op, name) in zip(boxes, titles, strict=True)
-    ]
-    groups = [(listed([named[box] for box in readers], 4), rows) for readers, rows in table.groups()]
+    readers = [f"{name} of {op}" if name.endswith(" steps") else f"{op}/{name}" for op, name in titles]
+    groups = [(listed([readers[box] for box in found], 4), rows) for found, rows in table.groups()]
     return Picture({"boxes": drawn, "edges": _reduced(edges)}, table.names, groups, len(table.rows))
 
 
