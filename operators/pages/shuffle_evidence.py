@@ -132,13 +132,17 @@ def _seeds(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequenc
         seeds, measures = over["seeds"], measures + 1
         rows.append(Heading(IN_WORDS[name]))
         widths: list[float] = []
-        for kind in kinds:
+        others = [kind for kind in map(str.lower, NAMES) if kind in over["above"] and kind not in kinds]
+        for kind in [*kinds[:-1], *others, kinds[-1]]:
+            outside = _outside(over, kind, CLUMPED[name]) if kind in over["above"] else ""
+            if kind not in over["walks"]:
+                rows.append([_named(kind), "", outside])
+                continue
             ends = (over["walks"][kind][at] for at in (0, 2, -1))
             first, median, last = (
                 CLUMPED[name] * (end - chance["reference_mean"]) / chance["reference_sd"] for end in ends
             )
             low, high = sorted((first, last))
-            outside = _outside(over, kind, CLUMPED[name]) if kind in over["above"] else ""
             rows.append([_named(kind), Interval(value=median, low=low, high=high), outside])
             widths.append(high - low)
         wider += widths[0] > 1.5 * widths[-1]

@@ -3,7 +3,7 @@
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,11 +12,11 @@ from marin.data.mixture import BatchSchedule, Shuffle, Stages, mixture
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import write_token_store
 from marin.errors import BadField, TokenizerMismatch
-from marin.report.page.model import IntervalPlot
-from marin.report.page.shuffle_section import shuffle_section
+from marin.report.section import Interval, Page, Table, Text
 from marin.store.files.directory import Directory
 from marin.training.health.batches import MEASURES
 from marin.training.health.shuffle import measured_steps
+from operators.pages.shuffle_evidence import section
 from operators.shuffle_evidence import ShuffleEvidence
 from tests.operators.running import Given, run_step
 
@@ -64,14 +64,15 @@ def test_both_arms_are_measured_against_chance(tmp_path: Path):
 def test_the_page_shows_a_true_shuffle_beside_every_permutation(tmp_path: Path):
     inputs = {WEB: tokens(tmp_path / "web", 300), MATH: tokens(tmp_path / "math", 80)}
     made = run_step(evidence(sizes=((2000, 60, 50),)), inputs, tmp_path)
-    section = shuffle_section(json.loads(made.directory.read_text("report.json")))
-    seeds = next(plot for plot in section.plots if plot.title.startswith("One seed is luck"))
-    assert isinstance(seeds, IntervalPlot)
-    assert [row.label.partition(": ")[2] for row in seeds.rows[:3]] == ["linear", "Feistel", "true shuffle"]
-    table = next(table for table in section.tables if table.title.startswith("Walks of 5 seeds"))
-    assert list(table.columns) == ["data of", "measure", "linear", "Feistel", "mixed Feistel"]
-    assert {row[0] for row in table.rows} == {"bison", "mantis"}
-    assert "true shuffle" in section.paragraphs[-1]
+    shown = section(cast(Any, None), made.directory, Page(arms=("bison", "mantis"), store=""))
+    tables = {table.title: table for table in shown.blocks if isinstance(table, Table)}
+    seeds = next(table for title, table in tables.items() if title.startswith("One seed is luck: 5 seeds"))
+    rows = [row for row in seeds.rows if isinstance(row, list)]
+    assert [row[0] for row in rows[:4]] == ["linear", "Feistel", "mixed Feistel", "true shuffle"]
+    assert isinstance(rows[0][1], Interval)
+    departures = tables["These runs against independent draws"]
+    assert [row[0] for row in departures.rows if isinstance(row, list)][:2] == ["bison (linear)", "mantis (Feistel)"]
+    assert any(isinstance(text, Text) and "true shuffle" in text.text for text in shown.blocks)
 
 
 def test_the_steps_of_both_arms_are_dependencies_and_order_does_not_matter():
