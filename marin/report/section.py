@@ -11,6 +11,7 @@ its label (None: deleted since). Neither is part of the operator's code: to rewo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -209,6 +210,11 @@ class Section:
     verdict: str = ""
     blocks: Sequence[Block] = ()
     marks: Sequence[Mark] = ()
+
+    @property
+    def first_sentence(self) -> str:
+        """Of the verdict: what stands beside the answer."""
+        return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", self.verdict, maxsplit=1)[0]
 
 
 class Made(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.cells import cell_len
@@ -18,6 +18,8 @@ from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.decontamination import undecontaminated
+from marin.report.page.sections import sections
+from marin.report.section import Finding, Page, Section
 from marin.report.table import GAP, Column, columns_of, print_table, say
 from marin.report.words import describe_facts, folded, styled
 from marin.store.layout import LOG
@@ -106,19 +108,15 @@ def print_results(console: Console, run: Run) -> None:
     scores: dict[str, dict[str, float]] = {}
     headlines: list[str] = []
     results = run.plan.experiment.results
-    records = {step: record for step in results.values() if (record := run.results[step].record) is not None}
-    # A report that reads other reports repeats what they found.
-    repeated = {read for step, record in records.items() if record.kind == "report" for read in step.dependencies}
     for name, step in results.items():
-        if (record := records.get(step)) is None:
+        if (record := run.results[step].record) is None or record.kind == "report":
             continue
         if record.kind == "scores":
             scores[name] = record.facts["metrics"]
-        elif record.kind == "report":
-            headlines += record.facts["headline"] if step not in repeated else []
         else:
             facts = describe_facts(record.facts)
             headlines.append(f"{name}: {facts}" if facts else name)
+    headlines = [*_answers(run), *headlines]
     if scores:
         _print_scores(console, scores)
     for line in _removed(run):
@@ -127,6 +125,17 @@ def print_results(console: Console, run: Run) -> None:
         console.print(Text(f"• {line}"))
     if len(headlines) > RESULTS:
         console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
+
+
+def _answers(run: Run) -> Iterator[str]:
+    """What the page says first: answers, then what speaks against them, then what else was found."""
+    found = [each for each in sections(run, Page(arms=(), store=run.plan.store.prefix)) if isinstance(each, Section)]
+    yield from (line for each in found if each.answer for line in (each.answer, *each.more))
+    yield from (doubt for each in found for doubt in each.doubts)
+    for kind in Finding:
+        for each in found:
+            if each.finding is kind and not each.answer:
+                yield f"{each.title.partition(':')[0]}, {kind.value}: {each.first_sentence}"
 
 
 def _removed(run: Run) -> list[str]:

@@ -52,6 +52,9 @@ def page_of(study: Path) -> str:
 
 
 def test_a_section_of_ones_own_is_on_the_page_and_rewording_it_changes_the_page_alone(study: Path) -> None:
+    assert re.search(
+        r"^• \d+ documents have at least \d+ words\.", marin(study, "run", "exp2_lengths.py"), re.MULTILINE
+    )
     read = Reading(page_of(study))
     assert re.search(r"\d+ documents have at least \d+ words\.", read.text)
     assert read.row("longest")[1].replace(",", "").isdigit()

@@ -106,7 +106,6 @@ def _templates() -> Environment:
         duration=write_duration,
         breakable=_breakable,
         file_link=_file_link,
-        first_sentence=_first_sentence,
     )
     return environment
 
@@ -140,10 +139,6 @@ def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
         id(each): f"about-{name}{f'-{at}' if name in names[:at] else ''}"
         for at, (each, name) in enumerate(zip(sections, names, strict=True))
     }
-
-
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.!?])\s+(?=[A-Z\d])", text, maxsplit=1)[0]
 
 
 def _kind_of(block: Block) -> str:
