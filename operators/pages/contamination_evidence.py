@@ -86,6 +86,7 @@ def _signs(signs: Sequence[Sign], measure: str, unit: str, threshold: float) -> 
         ],
         rows=rows,
         note=f"Flagged: more than {tick(threshold)} standard errors from zero.",
+        folded=not count,
     )
 
 

@@ -156,6 +156,7 @@ def _seeds(label: str, arm: dict[str, Any], kinds: Sequence[str], names: Sequenc
         rows=rows,
         note=f"Dot: median; bar: from lowest to highest. The {_named(kinds[0])} range is over 1.5 times as wide as "
         f"true shuffles' in {wider} of {measures} measures.",
+        folded=True,
     )
 
 

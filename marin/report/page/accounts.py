@@ -39,13 +39,15 @@ def accounts(trainings: Sequence[tuple[ExecutorStep[Any], Sequence[Row]]], arms:
         rows.append(["planned", *(planned.get(column, "") for column in columns)])
         rows.append(["happened", *(_happened_cell(planned, happened, column) for column in columns)])
     if columns:
+        other = sum(isinstance(cell, Bold) for row in rows if not isinstance(row, Heading) for cell in row)
         yield Table(
-            title="Planned, and what happened",
+            title=f"Planned, and what happened: {counted(other, 'cell') if other else 'nothing'} not as planned",
             columns=[Column(name) for name in ("", *columns)],
             rows=rows,
             note="Loss in nats per token, of the first step and the mean of the last twentieth of them. tokens/s and "
             "MFU: medians over steps; as planned, an estimate. Time: of the steps alone. Data: share of sequences, of "
             "the largest sources. Bold: not as planned.",
+            folded=True,
         )
 
 
