@@ -47,6 +47,8 @@ def test_a_project_is_an_experiment_an_operator_a_test_and_text(made: Path) -> N
         "study/__init__.py",
         "study/drop_short.py",
         "study/own_text.py",
+        "study/pages/__init__.py",
+        "study/pages/drop_short.py",
         "tests/test_drop_short.py",
     }
     ours = {name: content.decode() for name, content in files(made).items() if name not in texts}

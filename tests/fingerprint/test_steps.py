@@ -223,9 +223,11 @@ def engine_imports(path: Path) -> set[str]:
 
 
 def test_operators_and_library_use_only_the_contract_of_the_engine():
-    """What they call elsewhere in marin would not be in the fingerprint. (The table of datasets is a page, no step.)"""
+    """What they call elsewhere in marin would not be in the fingerprint. (The table of datasets and
+    what pages show of operators are no steps.)"""
     root = Path(sys.modules["marin"].__file__ or "").parent
-    files = [path for path in (root.parent / "operators").glob("**/*.py") if path.stem != "catalogue_table"]
+    every = (root.parent / "operators").glob("**/*.py")
+    files = [path for path in every if path.stem != "catalogue_table" and path.parent.name != "pages"]
     files += [path for part in LIBRARY for path in (root / part).glob("**/*.py")]
     assert len(files) > len(LIBRARY)
     beyond = {str(path.relative_to(root.parent)): engine_imports(path) - CONTRACT for path in files}

@@ -1,4 +1,4 @@
-"""A person's own operator has its own section of the page, as docs/howto/new-operator.md says."""
+"""A person's own operator has its own section of the page."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pytest
 
 from tests.report.reading import Reading
 from tests.support.new_project import marin, new_project
-
-DOCS = Path(__file__).resolve().parents[2] / "docs/howto/new-operator.md"
 
 EXPERIMENT = '''"""Exp 2: how long are the texts?"""
 
@@ -34,13 +32,8 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """A new project with the section that the documentation shows."""
+    """A new project, which has a section of its own, with an experiment about its text."""
     study = new_project(tmp_path / "study")
-    [code] = re.findall(r'```python\n("""What a page shows.*?)```', DOCS.read_text(), re.DOTALL)
-    assert len(code.splitlines()) <= 24
-    (study / "study/pages").mkdir()
-    (study / "study/pages/__init__.py").touch()
-    (study / "study/pages/drop_short.py").write_text(code.replace("my_project", "study"))
     (study / "exp2_lengths.py").write_text(EXPERIMENT)
     return study
 
