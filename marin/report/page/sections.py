@@ -22,7 +22,8 @@ type Step = ExecutorStep[Any]
 def sections(run: Run, page: Page) -> Iterator[Section | Trouble]:
     """Of results and of what they read, what sums others up first; then of operators whose outputs stand together."""
     shown = _shown(run)
-    reads = {step: sum(each in shown for each in step.dependencies) for step in shown}
+    among = set(shown)
+    reads = {step: sum(each in among for each in step.dependencies) for step in shown}
     for step in sorted(shown, key=lambda step: -reads[step]):
         yield from _section(run, run.results[step], page)
     for cls in dict.fromkeys(type(step) for step in run.results):
