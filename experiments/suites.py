@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from marin import CPU, Checkpoint, ExecutorStep, RawFiles, Resources, Tokenizer
 from marin.errors import BadField
 from marin.evaluation.harness_task import HarnessTask
+from marin.evaluation.olmes import PROMPTS, as_olmes
 from operators.download import HuggingFace
 from operators.evaluate import Weights
 from operators.evaluate_tasks import EvaluateTasks
@@ -60,6 +61,8 @@ MMLU = {
     "mmlu": _task("mmlu", "mmlu/default", "cais/mmlu", 5),
     "mmlu_0shot": _task("mmlu", "mmlu/default", "cais/mmlu", 0),
 }
+# The same items as OLMES asks them: beside CORE and MMLU they show whether a model knows an answer or a form.
+OLMES = {f"{name}/olmes": as_olmes(task) for name, task in (CORE | MMLU).items() if name in PROMPTS}
 BASE = {
     **CORE,
     **MMLU,

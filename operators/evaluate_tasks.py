@@ -19,21 +19,25 @@ from operators.on_hosts import shards_with_all_chips
 if TYPE_CHECKING:
     from marin.evaluation.harness_model import HarnessModel
     from marin.evaluation.questions import Answers, Question
+    from marin.evaluation.results import ItemResult
     from marin.evaluation.stock_tasks import Numbers
 
 
-class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=2, isolated=True):
+class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=3, isolated=True):
     """Metrics ``<name>/<metric>`` of a checkpoint, as lm-evaluation-harness computes them; each item's own are kept.
 
-    tasks: by the names under which they stand in the results. data: the files of each dataset, by its repository, as
-    the hub has them, README.md included, which says which files are of which split; the hub is not asked.
-    max_new_tokens: of an answer, less than a task asks for; for models with short sequences. items: the first of each
-    task only, None for all: numbers of fewer items are nobody else's. separated: whether every prompt stands after the
-    separator of documents, as text does in training (the harness's own ``hf`` model puts what the tokenizer puts
-    there). run_generated_code: allows tasks that run what the model writes (HumanEval), see
-    marin.evaluation.generated_code for what keeps such a program in bounds, and what does not.
+    tasks: by the names under which they stand in the results; "arc_easy/olmes" is arc_easy in another form of prompt.
+    data: the files of each dataset, by its repository, as the hub has them, README.md included, which says which files
+    are of which split; the hub is not asked. max_new_tokens: of an answer, less than a task asks for; for models with
+    short sequences. items: the first of each task only, None for all: numbers of fewer items are nobody else's.
+    separated: whether every prompt stands after the separator of documents, as text does in training (the harness's own
+    ``hf`` model puts what the tokenizer puts there). run_generated_code: allows tasks that run what the model writes
+    (HumanEval), see marin.evaluation.generated_code for what keeps such a program in bounds, and what does not.
 
-    Output: ``scores.json``; for each name a folder with the harness's own ``results_….json`` and ``samples_….jsonl``.
+    Of tasks with choices also ``<task>/<form>/bpb``, bits per byte of the right one, and
+    ``<task>/<form>/choice_probability``; the harness's own form is called lm_eval.
+    Output: ``scores.json``; ``items.jsonl``, of the choices, as Evaluate writes it; for each name a folder with the
+    harness's own ``results_….json`` and ``samples_….jsonl``.
     Questions are answered 256 items at a time, each part a task of the cluster, and what is answered stays so; with an
     accelerator its hosts answer one part after the other together, each chip with a part of the weights. All tasks are
     loaded, and their items counted, before the model is. Raises NothingScored, InputError for data that a task does not
@@ -53,6 +57,16 @@ class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=2, isolat
     def check(self) -> None:
         if not self.tasks:
             raise BadField("EvaluateTasks.tasks is empty; wanted at least one task")
+        for name, task in self.tasks.items():
+            of, _, form = name.partition("/")
+            plain = self.tasks.get(of, task)
+            if (plain.name, plain.dataset) != (task.name, task.dataset):
+                raise BadField(
+                    f"EvaluateTasks: {name} asks {task.name} of {task.dataset}, {of} asks {plain.name} of "
+                    f"{plain.dataset}; another form of prompt asks the same items, so give it another name"
+                )
+            if "/" in form or (not form and name != of):
+                raise BadField(f"EvaluateTasks: a task is called {name!r}; wanted 'arc_easy', or 'arc_easy/olmes'")
         missing = {task.dataset: name for name, task in self.tasks.items() if task.dataset not in self.data}
         if missing:
             each = ", ".join(f"{dataset} (of {name})" for dataset, name in sorted(missing.items()))
@@ -86,8 +100,15 @@ class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=2, isolat
         import json
 
         from marin.evaluation.questions import AnsweredModel, Answers, questions_in_parts
-        from marin.evaluation.results import SCORES_FILE
-        from marin.evaluation.stock_tasks import evaluate_task, loaded_task, numbers_of, write_answered
+        from marin.evaluation.results import SCORES_FILE, Results, write_results
+        from marin.evaluation.stock_tasks import (
+            choice_metrics,
+            choice_results,
+            evaluate_task,
+            loaded_task,
+            numbers_of,
+            write_answered,
+        )
         from marin.training.checkpoint import read_facts
 
         checkpoint, tokenizer = ctx[self.checkpoint].directory, ctx[self.tokenizer]
@@ -115,14 +136,19 @@ class EvaluateTasks(ExecutorStep[Scores], op="evaluate-tasks", version=2, isolat
         answers = iter(ctx.write_shards(_answer, work, Answers, by=shards_with_all_chips(ctx)))
         settings = {"separated": self.separated, "max_new_tokens": self.max_new_tokens, "averaged": model.averaged}
         found: dict[str, Numbers] = {}
+        choices: dict[tuple[str, str], list[ItemResult]] = {}
         for name, parts in asked.items():
             task, replies = self.tasks[name], AnsweredModel(parts, [next(answers) for _ in parts])
             with loaded_task(task, ctx[self.data[task.dataset]].directory.path) as loaded:
                 answered = evaluate_task(replies, task, loaded, self.items)
+                choices |= choice_results(name, loaded, answered)
             held = {"model": "marin", "model_args": settings, "limit": self.items}
             write_answered(ctx.out / name, task, answered, held)
             found[name] = numbers_of(task, answered)
+        if choices:
+            write_results(ctx.out, Results(choices))
         metrics = {f"{name}/{key}": held for name, one in found.items() for key, held in one.metrics.items()}
+        metrics |= choice_metrics(choices)
         scores = {
             "metrics": metrics,
             "stderr": {f"{name}/{key}": held for name, one in found.items() for key, held in one.stderr.items()},

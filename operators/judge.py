@@ -72,6 +72,7 @@ class Judge(ExecutorStep[Report], op="judge", version=2):
         import json
 
         from marin.evaluation.adoption_report import Judged, report
+        from marin.evaluation.metric_names import task_of
         from marin.evaluation.results import RESULTS_FILE, Results, read_results
         from marin.evaluation.samples import read_logged
 
@@ -108,7 +109,9 @@ class Judge(ExecutorStep[Report], op="judge", version=2):
             control=self.control,
             primary=self.primary,
             margin=self.margin,
-            chances=_chances(self.arms[self.control][0]) | guesses,
+            chances=_chances(self.arms[self.control][0])
+            | {task_of(name): chance for name, chance in guesses.items()}
+            | guesses,
             references=self.references,
             evidence=flags,
             tokens=self.tokens,

@@ -47,16 +47,19 @@ def compare(arms: Mapping[str, Sequence[Results]], baseline: str, read: Read) ->
                 _Metric(f"bpb/{domain}", "bits/byte", False, attrgetter("bits"), attrgetter("bytes")), scored, baseline
             )
         )
-    for task, form in sorted(arms[baseline][0].items, key=lambda key: (key[0], key[1].value)):
-        name = f"{task}/{form.value}"
+    for task, form in sorted(arms[baseline][0].items):
+        name = f"{task}/{form}"
         items = {arm: [run.items.get((task, form), []) for run in runs] for arm, runs in arms.items()}
         scored = _by_text(items, baseline, name)
-        metrics = [
-            _Metric(f"{name}/bpb", "bits/byte", False, attrgetter("bits"), attrgetter("bytes")),
-            _Metric(f"{name}/final_bpb", "bits/byte", False, attrgetter("final_bits"), attrgetter("final_bytes")),
-        ]
-        if all(one.correct is not None for runs in scored.values() for run in runs for one in run.values()):
+        every = [one for runs in scored.values() for run in runs for one in run.values()]
+        metrics = [_Metric(f"{name}/bpb", "bits/byte", False, attrgetter("bits"), attrgetter("bytes"))]
+        if all(one.final_bytes for one in every):
+            final = attrgetter("final_bits"), attrgetter("final_bytes")
+            metrics.append(_Metric(f"{name}/final_bpb", "bits/byte", False, *final))
+        if all(one.correct is not None for one in every):
             metrics.append(_Metric(f"{name}/accuracy", SHARE, True, attrgetter("correct"), _one))
+        elif all(one.choice_probability is not None for one in every):
+            metrics.append(_Metric(f"{name}/choice_probability", SHARE, True, attrgetter("choice_probability"), _one))
         readers = [arm for arm in sorted(arms) if task in read.get(arm, ())]
         rows += [_starred(_row(metric, scored, baseline), baseline, readers) for metric in metrics]
     for name in sorted(arms[baseline][0].logged):

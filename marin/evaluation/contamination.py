@@ -57,13 +57,14 @@ class Sets:
     def names(self) -> tuple[str, ...]:
         return (self.members, self.reference) if self.reference else (self.members,)
 
-    def forms(self, *results: Results) -> list[Format]:
-        """Those in which all of these results have all of these items. Raises CorruptOutput for items without any."""
+    def forms(self, *results: Results) -> list[str]:
+        """Prompt forms in which all results have all of these items. Raises CorruptOutput for items without any."""
         for held in results:
             for task in self.names:
                 if all(scored != task for scored, _ in held.items):
                     held.of(task, Format.LM_EVAL)
-        return [form for form in Format if all((task, form) in held.items for held in results for task in self.names)]
+        forms = dict.fromkeys([*Format, *sorted(form for task, form in results[0].items if task in self.names)])
+        return [form for form in forms if all((task, form) in held.items for held in results for task in self.names)]
 
 
 class Sign(Enum):
@@ -115,7 +116,7 @@ class Finding:
 
 
 Measure = Callable[[ItemResult], float]
-type Pair = tuple[Format, Format]
+type Pair = tuple[str, str]
 
 
 def gold(one: ItemResult) -> float:
@@ -156,17 +157,17 @@ def contrast(results: Results, other: Results, sets: Sets, name: str) -> list[Fi
 
 
 def member_gap(
-    results: Results, sets: Sets, form: Format, measure: Measure, what: str, beyond: Results | None = None
+    results: Results, sets: Sets, form: str, measure: Measure, what: str, beyond: Results | None = None
 ) -> Finding:
     """Bits per byte that members need less than reference items do."""
     members = _measured(results, sets.members, form, measure, beyond)
     reference = _measured(results, sets.reference, form, measure, beyond)
     estimate = unpaired_difference(list(reference.values()), list(members.values()))
-    return _finding(f"member gap {what}, {form.value} format", "bits/byte", estimate)
+    return _finding(f"member gap {what}, {form} format", "bits/byte", estimate)
 
 
 def format_gaps(
-    results: Results, sets: Sets, forms: Sequence[Format], what: str, beyond: Results | None = None
+    results: Results, sets: Sets, forms: Sequence[str], what: str, beyond: Results | None = None
 ) -> list[Finding]:
     """``format_gap`` for each two of these formats; none without reference items."""
     pairs = list(combinations(forms, 2)) if sets.reference else []
@@ -189,7 +190,7 @@ def fragility(results: Results, parent: Results, task: str, who: str, pair: Pair
     estimate = mean([one if worse is pair[0] else -one for one in spread])
     return Finding(
         sign=Sign.FRAGILITY,
-        name=f"what the {worse.value} format costs more than the {better.value} format beyond the parent's on {who}",
+        name=f"what the {worse} format costs more than the {better} format beyond the parent's on {who}",
         unit="bits/byte",
         estimate=estimate,
         flagged=estimate.z > THRESHOLD,
@@ -229,7 +230,7 @@ def tag_surprise(results: Results, parent: Results, task: str, who: str) -> Find
     )
 
 
-def read_saving(results: Results, other: Results, sets: Sets, form: Format, reads: Reads, name: str) -> Finding | None:
+def read_saving(results: Results, other: Results, sets: Sets, form: str, reads: Reads, name: str) -> Finding | None:
     """Bits per byte that members which were read got cheaper than unread ones, beyond ``other``; None with too few.
 
     Read: its answer was, in whole or in part. Items of which only the question was read are in neither group.
@@ -247,7 +248,7 @@ def read_saving(results: Results, other: Results, sets: Sets, form: Format, read
     if min(len(read), len(unread)) < FEWEST:
         return None
     what = f"extra saving on the {len(read)} answers it read over the {len(unread)} test items it did not read"
-    return _finding(f"{what}, beyond {name}, {form.value} format", "bits/byte", pooled_difference(read, unread))
+    return _finding(f"{what}, beyond {name}, {form} format", "bits/byte", pooled_difference(read, unread))
 
 
 def read_savings(results: Results, other: Results, sets: Sets, reads: Reads | None, name: str) -> list[Finding]:
@@ -281,7 +282,7 @@ def summary(results: Results, sets: Sets) -> dict[str, dict[str, float]]:
                 row["opening_bits"] = sum(one.opening_bits for one in held) / openings
             if offered := [one.correct for one in held if one.correct is not None]:
                 row["accuracy"] = sum(offered) / len(offered)
-            table[f"{role}/{form.value}"] = row
+            table[f"{role}/{form}"] = row
     return table
 
 
@@ -353,12 +354,10 @@ def _spread(results: Results, task: str, pair: Pair, beyond: Results | None) -> 
 
 
 def _named(pair: Pair) -> str:
-    return " and ".join(form.value for form in pair)
+    return " and ".join(pair)
 
 
-def _measured(
-    results: Results, task: str, form: Format, measure: Measure, beyond: Results | None
-) -> Mapping[str, float]:
+def _measured(results: Results, task: str, form: str, measure: Measure, beyond: Results | None) -> Mapping[str, float]:
     held = {one.id: measure(one) for one in results.of(task, form)}
     if beyond is None:
         return held

@@ -8,7 +8,7 @@ Bison cooldown lost 22 points of GSM8K that way (Marin 32B retrospective, "Root 
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import StrEnum
 
 from marin.errors import GarbledDocument
 from marin.evaluation.items import Item
@@ -52,7 +52,7 @@ def _olmes_steps(steps: str) -> str:
 
 
 @value("prompt_format")
-class Format(Enum):
+class Format(StrEnum):
     """How an item is shown to the model. Spans are [start, end) characters of the gold."""
 
     _value_: str
@@ -61,7 +61,7 @@ class Format(Enum):
 
     def text(self, item: Item) -> str:
         """Prompt and gold together: what a training document of this format looks like."""
-        return (lm_eval if self is Format.LM_EVAL else olmes)(item.question, item.answer)
+        return (lm_eval if self.name == "LM_EVAL" else olmes)(item.question, item.answer)
 
     def prompt(self, item: Item) -> str:
         """What the model is given; ends in ``Answer:`` without a space."""
@@ -75,7 +75,7 @@ class Format(Enum):
         """Where the final answer stands in the gold, without ``####`` or the closing full stop."""
         gold = self.gold(item)
         _, final = split_answer(item.answer)
-        end = len(gold.rstrip()) - (self is Format.OLMES)
+        end = len(gold.rstrip()) - (self.name == "OLMES")
         return end - len(final), end
 
     def tag_spans(self, item: Item) -> list[Span]:

@@ -12,8 +12,9 @@ class HarnessTask:
 
     name: what the harness calls it ("mmlu"). folder: where below the harness's ``tasks`` it is defined
     ("mmlu/default"). dataset: repository on the hub whose files it reads. shots: examples before each question; None
-    for the task's own. runs_code: it executes what the model writes. target: the template of the right answer, where
-    the task's own cannot be shown as an example ("{{gold[0]}}" of a list); None for the task's own.
+    for the task's own. runs_code: it executes what the model writes. prompt, choices, target: templates (Jinja, over
+    the fields of an item) of the question, of the list of its choices, and of the right answer or its place in that
+    list; None for the task's own. With them the same items are asked in another form: see marin.evaluation.olmes.
     """
 
     name: str
@@ -22,6 +23,8 @@ class HarnessTask:
     shots: int | None = None
     runs_code: bool = False
     target: str | None = since(2, default=None)
+    prompt: str | None = since(3, default=None)
+    choices: str | None = since(3, default=None)
 
     def __post_init__(self) -> None:
         if self.shots is not None and self.shots < 0:

@@ -18,8 +18,11 @@ MEASURES = {  # each in words after a task's name, in words by itself, and what 
                            "offered"),
 }  # fmt: skip
 FORMATS = {
-    "lm_eval": ("LM-Eval prompts", "items as lm-evaluation-harness shows them: calculator tags, then “#### 9”"),
-    "olmes": ("OLMES prompts", "items as OLMES shows them: no tags, then “So the answer is 9.”"),
+    "lm_eval": (
+        "LM-Eval prompts",
+        "items as lm-evaluation-harness shows them; of word problems calculator tags, then “#### 9”",
+    ),
+    "olmes": ("OLMES prompts", "items as OLMES shows them; of word problems no tags, then “So the answer is 9.”"),
 }
 BITS = ("bpb", "bpb_stripped")  # of a domain, where they come first
 

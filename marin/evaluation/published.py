@@ -41,7 +41,7 @@ def read_suite(directory: Directory, name: str) -> list[Item]:
     Raises GarbledDocument naming the record in which no question is found.
     """
     return [
-        _item(record, where, f"{name}-{number}") for number, (where, record) in enumerate(_records(directory, name))
+        item_of(record, where, f"{name}-{number}") for number, (where, record) in enumerate(_records(directory, name))
     ]
 
 
@@ -73,7 +73,8 @@ def _listed(directory: Directory, name: str) -> list[dict[str, Any]] | None:
     return cast("list[dict[str, Any]] | None", whole)
 
 
-def _item(record: Mapping[str, Any], where: str, name: str) -> Item:
+def item_of(record: Mapping[str, Any], where: str, name: str) -> Item:
+    """name: its id, where it has none of its own. Raises GarbledDocument."""
     asked = next((key for key in QUESTION if isinstance(record.get(key), str) and record[key].strip()), None)
     if asked is None:
         raise GarbledDocument(

@@ -26,8 +26,9 @@ SCORES_FILE = "scores.json"
 class ItemResult:
     """What one checkpoint makes of one item in one format. Sizes in UTF-8 bytes, of the gold.
 
-    final_*: of the final answer's span. tag_*: of all calculator tags. opening_bits: of the characters ``<<``,
-    openings of them. correct, choice_probability: None where no choice was offered.
+    final_*: of the final answer's span, 0 bytes where it has none of its own. tag_*: of all calculator tags.
+    opening_bits: of the characters ``<<``, openings of them. correct, choice_probability: None where no choice was
+    offered, or another metric says whether it was right.
     """
 
     task: str
@@ -35,12 +36,12 @@ class ItemResult:
     id: str
     bits: float
     bytes: int
-    final_bits: float
-    final_bytes: int
-    tag_bits: float
-    tag_bytes: int
-    opening_bits: float
-    openings: int
+    final_bits: float = 0.0
+    final_bytes: int = 0
+    tag_bits: float = 0.0
+    tag_bytes: int = 0
+    opening_bits: float = 0.0
+    openings: int = 0
     correct: bool | None = None
     choice_probability: float | None = None
 
@@ -67,19 +68,19 @@ class DocumentResult:
 
 @dataclass(frozen=True)
 class Results:
-    """items: by (task, format), in item order. documents: by domain, in document order. logged: by metric of the
+    """items: by (task, prompt form), in item order. documents: by domain, in document order. logged: by metric of the
     harness, the number of each item, of metrics that are the mean of those.
     """
 
-    items: Mapping[tuple[str, Format], list[ItemResult]] = field(default_factory=dict[Any, list[ItemResult]])
+    items: Mapping[tuple[str, str], list[ItemResult]] = field(default_factory=dict[Any, list[ItemResult]])
     documents: Mapping[str, list[DocumentResult]] = field(default_factory=dict[str, list[DocumentResult]])
     logged: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
 
-    def of(self, task: str, form: Format) -> list[ItemResult]:
-        """Raises CorruptOutput naming the task if it was not scored in that format."""
+    def of(self, task: str, form: str) -> list[ItemResult]:
+        """Raises CorruptOutput naming the task if it was not scored in that form."""
         if (task, form) not in self.items:
-            held = ", ".join(sorted(f"{name}/{other.value}" for name, other in self.items)) or "none"
-            raise CorruptOutput(f"no items of {task}/{form.value} were scored (scored: {held}); evaluate them first")
+            held = ", ".join(sorted(f"{name}/{other}" for name, other in self.items)) or "none"
+            raise CorruptOutput(f"no items of {task}/{form} were scored (scored: {held}); evaluate them first")
         return self.items[task, form]
 
 
@@ -111,7 +112,7 @@ def document_result(domain: str, id: str, scored: DocumentBits) -> DocumentResul
 def write_results(out: Directory, results: Results) -> None:
     """``items.jsonl``, documents first; groups by name, so that the bytes depend on the results only."""
     documents = (one for domain in sorted(results.documents) for one in results.documents[domain])
-    items = (one for key in sorted(results.items, key=lambda key: (key[0], key[1].value)) for one in results.items[key])
+    items = (one for key in sorted(results.items) for one in results.items[key])
     out.write_text(RESULTS_FILE, "".join(_lines((*documents, *items))))
 
 
@@ -129,7 +130,7 @@ def read_results(directory: Directory) -> Results:
                 if "domain" in row:
                     documents.setdefault(row["domain"], []).append(DocumentResult(**row))
                 else:
-                    items.setdefault((row["task"], Format(row["format"])), []).append(ItemResult(**row))
+                    items.setdefault((row["task"], row["format"]), []).append(ItemResult(**row))
             except (KeyError, TypeError, ValueError) as error:
                 raise CorruptOutput(
                     f"{directory.url}/{RESULTS_FILE} line {number} is not a result ({error}); rebuild the evaluation"

@@ -34,14 +34,18 @@ def tasks(runs: Runs, chances: Mapping[str, float]) -> list[Measured]:
     """``<task>/<format>/<metric>`` of every task, for what was measured. chances: of a guess, by task."""
     found: list[Measured] = []
     first = next(iter(runs.values()))[0]
-    for task, form in sorted(first.items, key=lambda key: (key[0], key[1].value)):
+    for task, form in sorted(first.items):
         held = first.items[task, form]
 
         def of(run: Results, key: Any = (task, form)) -> Sequence[Any]:
             return run.items.get(key, [])
 
-        name = f"{task}/{form.value}"
-        found += [_measured(f"{name}/{metric}", runs, of, *fields) for metric, fields in RATES.items()]
+        name = f"{task}/{form}"
+        found += [
+            _measured(f"{name}/{metric}", runs, of, *fields)
+            for metric, fields in RATES.items()
+            if all(getattr(one, fields[1]) for one in held)
+        ]
         found += [
             _measured(f"{name}/{metric}", runs, of, field, "", chances.get(task))
             for metric, field in SHARES.items()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import random
 import tempfile
@@ -19,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marin.errors import BadField, InputError, MissingDependency, NothingScored
+from marin.evaluation.formats import Format
 from marin.evaluation.generated_code import code_run_apart
 from marin.evaluation.harness_task import HarnessTask
+from marin.evaluation.results import ItemResult
 from marin.store.files.directory import Directory
 from marin.training.hub_offline import hub_offline
 
@@ -56,8 +59,8 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
     settings: dict[str, Any] = {kind: task.name, "dataset_path": str(data)}
     if task.shots is not None:
         settings["num_fewshot"] = task.shots
-    if task.target is not None:
-        settings["doc_to_target"] = task.target
+    templates = {"doc_to_text": task.prompt, "doc_to_choice": task.choices, "doc_to_target": task.target}
+    settings |= {key: template for key, template in templates.items() if template is not None}
     before = datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE
     with tempfile.TemporaryDirectory() as cache, hub_offline(), code_run_apart():
         datasets.config.HF_DATASETS_CACHE, datasets.config.HF_HUB_OFFLINE = Path(cache), True
@@ -193,6 +196,63 @@ def numbers_of(task: HarnessTask, answered: Answered) -> Numbers:
         {key.replace("_stderr", ""): held for key, held in plain.items() if "_stderr" in key},
         sum(len({sample["doc_id"] for sample in samples}) for samples in answered.samples.values()),
     )
+
+
+def choice_results(name: str, loaded: Mapping[str, Any], answered: Answered) -> dict[tuple[str, str], list[ItemResult]]:
+    """What the right choice of each item cost, by task and prompt form; empty where the model writes its answers.
+
+    name: "arc_easy", or "arc_easy/olmes" where it is asked in another form than the harness's own. An item of one task
+    has the same id in every form.
+    """
+    task, _, form = name.partition("/")
+    form = form or Format.LM_EVAL
+    items: list[ItemResult] = []
+    for of, one in loaded["tasks"].items():
+        if one.OUTPUT_TYPE != "multiple_choice":
+            return {}
+        for sample in {sample["doc_id"]: sample for sample in answered.samples[of]}.values():
+            choices, right = one.doc_to_choice(sample["doc"]), _right(one, sample["doc"])
+            if right is None:
+                return {}
+            likelihoods = np.array([response[0][0] for response in sample["resps"][: len(choices)]], float)
+            shares = np.exp(likelihoods - likelihoods.max())
+            items.append(
+                ItemResult(
+                    task=task,
+                    format=form,
+                    id=item_id(of, sample["doc_id"]),
+                    bits=-float(likelihoods[right]) / math.log(2),
+                    bytes=len(sample["arguments"][right][1].encode()),
+                    choice_probability=float(shares[right] / shares.sum()),
+                )
+            )
+    return {(task, form): items}
+
+
+def item_id(task: str, number: int) -> str:
+    """Of an item in the order of the harness: the same in every prompt form and evaluation."""
+    return f"{task}/{number}"
+
+
+def choice_metrics(results: Mapping[tuple[str, str], list[ItemResult]]) -> dict[str, float]:
+    """``<task>/<form>/bpb`` over all bytes, and ``<task>/<form>/choice_probability``, the mean."""
+    found: dict[str, float] = {}
+    for (task, form), items in results.items():
+        found[f"{task}/{form}/bpb"] = sum(one.bits for one in items) / sum(one.bytes for one in items)
+        probabilities = [one.choice_probability for one in items if one.choice_probability is not None]
+        found[f"{task}/{form}/choice_probability"] = float(np.mean(probabilities))
+    return found
+
+
+def _right(task: Any, doc: Any) -> int | None:
+    """The place of the right choice; None where there are several, or it is none of them."""
+    right = task.doc_to_text(doc) if task.multiple_input else task.doc_to_target(doc)
+    if isinstance(right, list) and len(right) == 1:
+        (right,) = right
+    choices = task.doc_to_choice(doc)
+    if isinstance(right, str):
+        return choices.index(right) if right in choices else None
+    return right if isinstance(right, int) and 0 <= right < len(choices) else None
 
 
 def _is_number(key: str, held: Any) -> bool:

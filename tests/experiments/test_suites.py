@@ -19,11 +19,11 @@ from tests.experiments.suite_data import settings_of, write_data
 from tests.operators.running import Given
 from tests.operators.test_train import PRETRAIN
 
-SUITES = {"base_8b": suites.BASE_8B, "base_32b": suites.BASE_32B}
-TASKS = sorted({task for suite in SUITES.values() for task in suite.values()}, key=lambda task: (task.name, task.shots))
+SUITES = {"base_8b": suites.BASE_8B, "base_32b": suites.BASE_32B, "olmes": suites.OLMES}
+TASKS = sorted({task for suite in SUITES.values() for task in suite.values()}, key=repr)
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}-{task.shots}")
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}-{task.shots}{'-other' * bool(task.prompt)}")
 def test_the_harness_has_the_task_and_it_reads_that_dataset(task: HarnessTask) -> None:
     held = settings_of(task)
     names = [found.get(kind) for found in held for kind in ("task", "group")]
@@ -33,12 +33,12 @@ def test_the_harness_has_the_task_and_it_reads_that_dataset(task: HarnessTask) -
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}-{task.shots}")
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.name}-{task.shots}{'-other' * bool(task.prompt)}")
 def test_every_task_is_asked_and_scored_from_its_dataset_as_it_is_on_the_hub(
     task: HarnessTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from marin.evaluation.questions import AnsweredModel, Answers, questions_in_parts
-    from marin.evaluation.stock_tasks import evaluate_task, loaded_task, numbers_of, write_answered
+    from marin.evaluation.stock_tasks import choice_results, evaluate_task, loaded_task, numbers_of, write_answered
 
     def forked() -> int:
         raise AssertionError("a process with threads of Ray or JAX was forked, which may never end")
@@ -54,6 +54,7 @@ def test_every_task_is_asked_and_scored_from_its_dataset_as_it_is_on_the_hub(
         answered = evaluate_task(AnsweredModel(parts, answers), task, loaded, 2)
         numbers = numbers_of(task, answered)
         write_answered(out / "task", task, answered, {})
+        chosen = choice_results("task", loaded, answered)
     assert numbers.items == 2 * len(loaded["tasks"])
     assert numbers.metrics
     assert all(math.isfinite(held) for held in numbers.metrics.values())
@@ -62,6 +63,8 @@ def test_every_task_is_asked_and_scored_from_its_dataset_as_it_is_on_the_hub(
     paired = read_results(out).logged
     assert paired.keys() == {name for name in metrics if "perplexity" not in name}, "comparisons pair items by these"
     assert all(len(held) == numbers.items for held in paired.values())
+    writes = any(question.kind != "loglikelihood" for part in parts for question in part) or "lambada" in task.name
+    assert [len(items) for items in chosen.values()] == [] if writes else [numbers.items]
     if task.shots is not None:
         assert {one.get_config("num_fewshot") for one in loaded["tasks"].values()} == {task.shots}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,12 +21,16 @@ from marin.data.artifacts import Checkpoint, Tokenizer
 from marin.data.mixture import Mixture, Stages
 from marin.data.tokenizer import train_bpe
 from marin.errors import BadField, InputError, NothingScored, TokenizerMismatch
+from marin.evaluation.contamination import Sets, evidence
 from marin.evaluation.harness_task import HarnessTask
-from marin.evaluation.results import read_results
+from marin.evaluation.items import read_items
+from marin.evaluation.olmes import as_olmes
+from marin.evaluation.results import Results, read_results
 from marin.store.files.directory import Directory
 from operators.download import HuggingFace
 from operators.evaluate_tasks import EvaluateTasks
 from operators.export import Export
+from operators.task_items import TaskItems
 from operators.tokenize import Tokenize
 from tests.evaluation.problems import problems
 from tests.operators.running import Given, file_bytes, run_step
@@ -95,14 +101,17 @@ def test_stock_tasks_are_scored_from_what_was_downloaded(downloaded: Any, inputs
     assert set(made.metrics) == {
         "arc_easy/acc",
         "arc_easy/acc_norm",
+        "arc_easy/lm_eval/bpb",
+        "arc_easy/lm_eval/choice_probability",
         "gsm8k/exact_match,strict-match",
         "gsm8k/exact_match,flexible-extract",
     }
     scores = json.loads(made.directory.read_text("scores.json"))
     assert scores["items"] == {"arc_easy": 6, "gsm8k": 4}
-    assert scores["stderr"].keys() == scores["metrics"].keys()
+    by_harness = {name: held for name, held in scores["metrics"].items() if "lm_eval" not in name}
+    assert scores["stderr"].keys() == by_harness.keys()
     logged = read_results(made.directory).logged
-    assert {metric: fmean(each.values()) for metric, each in logged.items()} == pytest.approx(scores["metrics"])
+    assert {metric: fmean(each.values()) for metric, each in logged.items()} == pytest.approx(by_harness)
 
     # The harness's own tools find and read what was written.
     from lm_eval.utils import get_latest_filename, get_results_filenames, get_sample_results_filenames, make_table
@@ -126,6 +135,49 @@ def test_stock_tasks_are_scored_from_what_was_downloaded(downloaded: Any, inputs
     # With an accelerator: one after the other, in a process of its own.
     again: Any = run_step(step, inputs, tmp_path / "again", accelerator=gpu("h100").accelerator)
     assert file_bytes(again.directory) == file_bytes(made.directory)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_same_items_in_two_prompt_forms_show_what_a_form_costs(
+    downloaded: Any, inputs: Any, tmp_path: Path
+) -> None:
+    tasks = {"arc_easy": ARC, "arc_easy/olmes": replace(as_olmes(ARC), shots=1)}
+    step = evaluation(downloaded, tasks=tasks)
+    made: Any = run_step(step, inputs, tmp_path / "scores")
+    results = read_results(made.directory)
+    plain, olmes = (results.of("arc_easy", form) for form in ("lm_eval", "olmes"))
+    assert [one.id for one in plain] == [one.id for one in olmes] == [f"arc_easy/{number}" for number in range(6)]
+    assert {one.bytes for one in olmes} == {len(" A")}
+    for items, form in ((plain, "lm_eval"), (olmes, "olmes")):
+        bits, size = (sum(getattr(one, field) for one in items) for field in ("bits", "bytes"))
+        assert made.metrics[f"arc_easy/{form}/bpb"] == pytest.approx(bits / size)
+    (samples,) = (path for path in (made.directory.path / "arc_easy/olmes").iterdir() if "samples_" in path.name)
+    sample = json.loads(samples.read_text().splitlines()[0])
+    example, asked = sample["arguments"]["gen_args_0"]["arg_0"].split("\n\n")
+    assert asked == "Question: Which of these is number 0?\n A. a stone\n B. a river\n C. the sun\n D. a leaf\nAnswer:"
+    assert example.endswith(("Answer: A", "Answer: B", "Answer: C"))
+    assert float(sample["resps"][0][0][0]) == pytest.approx(-olmes[0].bits * math.log(2))
+
+    # Signs of contamination and fragility need no more: parent, arm, and which items the arm read.
+    items: Any = run_step(TaskItems(task=ARC, data=step.data[ARC.dataset]), inputs, tmp_path / "items")
+    assert [item.id for item in read_items(items.directory)] == [one.id for one in plain]
+    dearer = [replace(one, bits=one.bits + 9 + number / 9) for number, one in enumerate(olmes)]
+    arm = Results({("arc_easy", "lm_eval"): plain, ("arc_easy", "olmes"): dearer})
+    found = {one.name: one for one in evidence(arm, results, Sets("arc_easy"))}
+    costs = found["what the olmes format costs more than the lm_eval format beyond the parent's on test items"]
+    assert costs.flagged
+    assert costs.estimate.value == pytest.approx((9 + 2.5 / 9) / 2)
+
+
+def test_prompts_are_those_of_a_task(downloaded: Any) -> None:
+    with pytest.raises(BadField, match="no prompts of OLMES are known for gsm8k, only for arc_challenge, arc_easy"):
+        as_olmes(GSM8K)
+    other = replace(ARC, name="arc_challenge")
+    with pytest.raises(BadField, match=r"arc_easy/olmes asks arc_challenge of .* asks the same items"):
+        evaluation(downloaded, tasks={"arc_easy": ARC, "arc_easy/olmes": other})
+    with pytest.raises(BadField, match="a task is called 'arc/a/b'; wanted 'arc_easy', or 'arc_easy/olmes'"):
+        evaluation(downloaded, tasks={"arc/a/b": ARC})
 
 
 def files_of(repo: str, where: Path, **changed: bytes | None) -> Any:
