@@ -197,13 +197,15 @@ class Section:
     """title: its heading. The other fields go to other places of the page, too.
 
     answer: one sentence that answers the experiment's question, without names of metrics as paths; for the first card.
-    more: further sentences of the answer. doubts: why not to believe it yet; for the second card. next: what would tell
-    more. finding, verdict: of a section that argues one thing; the page repeats them below the cards.
+    more: further sentences of the answer. picture: the answer drawn, beside it, in few rows. doubts: why not to believe
+    it yet; for the second card. next: what would tell more. finding, verdict: of a section that argues one thing; the
+    page repeats them below the cards.
     """
 
     title: str
     answer: str = ""
     more: Sequence[str] = ()
+    picture: Table | None = None
     doubts: Sequence[str] = ()
     next: Sequence[str] = ()
     finding: Finding | None = None

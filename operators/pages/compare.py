@@ -7,7 +7,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from marin.evaluation.metric_names import in_words, legend
-from marin.report.section import Block, Bold, Cell, Column, Heading, Interval, Page, Row, Section, Table, Tag, Tone
+from marin.report.section import (
+    Block,
+    Bold,
+    Cell,
+    Column,
+    Heading,
+    Interval,
+    Page,
+    Row,
+    Section,
+    Table,
+    Tag,
+    Text,
+    Tone,
+)
 from marin.report.typed import marin
 from marin.report.units import fixed, signed
 from marin.store.files.directory import Directory
@@ -15,6 +29,7 @@ from operators.compare import Compare
 
 DECIDES, GUARDED, OTHERS = "Decides", "Must not get worse", "Others"
 NAMED = 3  # metrics in the answer
+PICTURED = 16  # rows beside it
 DIGITS = 4
 
 type Found = dict[str, Any]
@@ -23,13 +38,15 @@ type Found = dict[str, Any]
 def section(step: Compare, output: Directory, page: Page) -> Section:
     report = json.loads(output.read_text("report.json"))
     one_seed = set(report["runs"].values()) == {1}
+    told = report["answer"][0 if any(row["contaminated"] for row in _judged(report)) else 1 :]
     return Section(
         title="Evaluation",
         answer=_answer(report, one_seed),
-        more=report["answer"][0 if any(row["contaminated"] for row in _judged(report)) else 1 :],
+        more=told[-1:],
+        picture=_picture(report),
         doubts=[told for told in (report["star"], report["note"] if one_seed else "") if told],
         next=list(_next(report, page, one_seed)),
-        blocks=[_table(report), *_published(report)],
+        blocks=[*(Text(line) for line in told[:-1]), _table(report), *_published(report)],
     )
 
 
@@ -72,6 +89,31 @@ def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
     order = (DECIDES, GUARDED, OTHERS)
     found = [(row, roles.get(row["metric"], OTHERS)) for row in report["rows"]]
     return sorted(found, key=lambda each: order.index(each[1]))
+
+
+def _picture(report: dict[str, Any]) -> Table | None:
+    """What decides and what must not get worse, by arm; None where the experiment names neither, or too many."""
+    baseline = report["baseline"]
+    arms = [arm for arm in report["arms"] if arm != baseline]
+    rows: list[Row] = []
+    for heading in (DECIDES, GUARDED):
+        named = [row for row, role in _in_order(report) if role == heading and row["differences"]]
+        rows += [Heading(heading)] if named else []
+        for row in named:
+            name = in_words(row["metric"]) + ("*" if row["contaminated"] else "")
+            rows += [
+                [name if len(arms) == 1 else f"{name}: {arm}", *_difference(row, arm)]
+                for arm in arms
+                if arm in row["differences"]
+            ]
+    if not 1 < len(rows) <= PICTURED:
+        return None
+    against = arms[0] if len(arms) == 1 else "arm"
+    return Table(
+        title=f"{against} against {baseline}",
+        columns=[Column(""), Column(f"{against} − {baseline}; better is to the right", digits=3), Column("")],
+        rows=rows,
+    )
 
 
 def _table(report: dict[str, Any]) -> Table:
@@ -118,16 +160,21 @@ def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
         if found is None:
             cells += ["—", "", ""]
             continue
-        interval = Interval(
-            value=found["value"],
-            low=found["low"],
-            high=found["high"],
-            arm=arm,
-            scale=row["unit"],
-            mirrored=not row["higher_is_better"],
-        )
-        cells += [interval, _tag(found, row["higher_is_better"]), fixed(found["detectable"], 3)]
+        cells += [*_difference(row, arm), fixed(found["detectable"], 3)]
     return cells
+
+
+def _difference(row: Found, arm: str) -> tuple[Interval, Tag]:
+    found = row["differences"][arm]
+    interval = Interval(
+        value=found["value"],
+        low=found["low"],
+        high=found["high"],
+        arm=arm,
+        scale=row["unit"],
+        mirrored=not row["higher_is_better"],
+    )
+    return interval, _tag(found, row["higher_is_better"])
 
 
 def _tag(found: dict[str, Any], higher_is_better: bool) -> Tag:

@@ -34,12 +34,13 @@ def section(step: Judge, output: Directory, page: Page) -> Section:
             *([report["note"]] if report["seeds"] == 1 else []),
         ],
         next=needs,
-        blocks=[_verdicts(report), _metrics(report)],
+        picture=_verdicts(report),
+        blocks=[_metrics(report)],
     )
 
 
 def _verdicts(report: dict[str, Any]) -> Table:
-    """Gains on what decides, and loss where it has the same unit, against the margin."""
+    """Gains on what decides, against the margin."""
     control = report["control"]
     rows: list[Row] = []
     units: set[str] = set()
@@ -49,13 +50,6 @@ def _verdicts(report: dict[str, Any]) -> Table:
             task = found["tasks"][index]
             units.add(task["unit"])
             rows.append([arm, _gain(task, arm), _verdict(found["verdict"])])
-    # One more group for each domain would hide what decides.
-    losses = [
-        [f"{in_words(each['metric'])}: {arm}", _gain(each, arm), ""]
-        for arm, found in report["candidates"].items()
-        for each in found["loss"]
-        if units == {each["unit"]}
-    ]
     unit = f" ({min(units)})" if len(units) == 1 else ""
     return Table(
         title=f"Candidates against the {control}",
@@ -64,10 +58,9 @@ def _verdicts(report: dict[str, Any]) -> Table:
             Column(f"gain over the {control}{unit}; better is to the right", band=report["margin"]),
             Column("verdict"),
         ],
-        rows=[*rows, *([Heading(GROUPS["loss"]), *losses] if losses else [])],
+        rows=rows,
         note=f"Shaded: closer to the {control} than the margin of {report['margin']:g}. A gain is more than the "
-        "control has, whatever the metric. Intervals of what decides are at the level that many tests leave to each; "
-        "those of loss at 95 % for each domain.",
+        "control has, whatever the metric. Intervals are at the level that many tests leave to each.",
     )
 
 

@@ -50,6 +50,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
             asked=asked,
             question=[each for each in paragraphs if each != asked],
             answer=answer,
+            pictures=[each.picture for each in made if each.answer and each.picture is not None],
             doubts=doubts,
             found=found,
             cost=_cost(page),

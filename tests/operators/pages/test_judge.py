@@ -34,7 +34,7 @@ def test_a_guard_says_what_it_may_lose_and_whether_it_did(tmp_path: Path) -> Non
 
 def test_gains_are_drawn_against_the_margin_with_better_on_the_right(tmp_path: Path) -> None:
     made, _ = judged({"control": arm(0), "hq": arm(1, tasks=-5, loss=20)})
-    verdicts = section_of(judge, made, tmp_path).blocks[0]
+    verdicts = section_of(judge, made, tmp_path).picture
     assert isinstance(verdicts, Table)
     assert verdicts.columns[1].band == 0.02
     rows = [row for row in verdicts.rows if isinstance(row, list)]
