@@ -39,6 +39,6 @@ def test_gains_are_drawn_against_the_margin_with_better_on_the_right(tmp_path: P
     assert verdicts.columns[1].band == 0.02
     rows = [row for row in verdicts.rows if isinstance(row, list)]
     gains = [row[1] for row in rows]
-    assert [row[0] for row in rows] == ["hq", "web text: hq"]
-    assert [isinstance(gain, Interval) and gain.value > 0 for gain in gains] == [False, True]
+    assert [row[0] for row in rows] == ["hq"]
+    assert [isinstance(gain, Interval) and gain.value < 0 for gain in gains] == [True]
     assert "closer to the control than the margin of 0.02" in verdicts.note
