@@ -14,7 +14,8 @@ import pytest
 from marin import ByTokens, ExecutorStep, Report, Scores, blend, mixture
 from marin.errors import BadField
 from marin.evaluation.harness_task import HarnessTask
-from marin.evaluation.results import Results, write_results
+from marin.evaluation.metric_names import in_words
+from marin.evaluation.results import ItemResult, Results, write_results
 from marin.store.files.directory import Directory
 from marin.training.optimizer import Muon
 from marin.training.schedule import Decay, Schedule
@@ -238,12 +239,13 @@ def test_evaluation_text_in_the_batches_of_a_candidate_vetoes(tmp_path: Path):
     assert report["candidates"]["hq"]["flags"] == ["format gap: gsm differs in 'digits' by 0.90: digits 0.5"]
 
 
+@pytest.mark.parametrize("metric", ["mmlu/acc", "mmlu/lm_eval/choice_probability"])
 @pytest.mark.parametrize(("better", "verdict"), [(0.5, "adopt"), (0.0, "inconclusive")])
-def test_tasks_of_the_harness_decide_as_it_logged_them(better: float, verdict: str, tmp_path: Path):
+def test_tasks_of_the_harness_decide_as_it_logged_them(better: float, verdict: str, metric: str, tmp_path: Path):
     """What nobody does better than by guessing among four choices decides nothing."""
     mmlu = HarnessTask(name="mmlu", folder="mmlu/default", dataset="cais/mmlu", shots=5)
     stock = EvaluateTasks(checkpoint=PARENT, tokenizer=BPE, tasks={"mmlu": mmlu}, data={"cais/mmlu": GSM}, label="mmlu")
-    one = micro(primary=("mmlu/acc",), evaluations=(stock,))
+    one = micro(primary=(metric,), evaluations=(stock,))
     draw = np.random.default_rng(0)
     inputs: dict[ExecutorStep[Any], Any] = {}
     for arm, seeds in one.scores.items():
@@ -257,10 +259,16 @@ def test_tasks_of_the_harness_decide_as_it_logged_them(better: float, verdict: s
                 for n in range(200)
             ]  # fmt: skip
             directory.write_text("mmlu/samples_mmlu_2026-01-01T00-00-00.jsonl", "\n".join(map(json.dumps, rows)))
+            chosen = [
+                ItemResult("mmlu", "lm_eval", f"{n}", 2.0, 2, choice_probability=share + draw.uniform(-0.2, 0.2))
+                for n in range(200)
+            ]
+            directory.write_text("scores.json", json.dumps({"metrics": {}}))
+            write_results(directory, Results({("mmlu", "lm_eval"): chosen}))
             inputs[scores] = Scores(metrics={}).at(directory)
     made = run_step(one.verdict, inputs, tmp_path)
     report = json.loads(made.directory.read_text("report.json"))
     assert report["candidates"]["hq"]["verdict"] == verdict
-    assert report["primary"] == ["mmlu/acc"]
-    because = report["candidates"]["hq"]["because"]
-    assert because.startswith("better on mmlu/acc" if better else "no run of any arm is above chance on mmlu/acc")
+    assert report["primary"] == [metric]
+    because, words = report["candidates"]["hq"]["because"], in_words(metric)
+    assert because.startswith(f"better on {words}" if better else f"no run of any arm is above chance on {words}")
