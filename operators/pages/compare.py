@@ -44,7 +44,7 @@ def section(step: Compare, output: Directory, page: Page) -> Section:
         answer=_answer(report, one_seed),
         more=told[-1:],
         picture=_picture(report),
-        doubts=[told for told in (report["star"], report["note"] if one_seed else "") if told],
+        doubts=[each for each in (report["star"], report["note"] if one_seed else "") if each],
         next=list(_next(report, page, one_seed)),
         blocks=[*(Text(line) for line in told[:-1]), _table(report), *_published(report)],
     )
