@@ -46,6 +46,7 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
     import datasets.config
     import lm_eval.tasks
     from datasets.exceptions import DatasetsError
+    from jinja2 import TemplateError
     from lm_eval.tasks import TaskManager
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)  # reports every request, and what few-shot settings replace
@@ -83,6 +84,14 @@ def loaded_task(task: HarnessTask, data: Path) -> Generator[dict[str, Any]]:
             yield loaded
         except ModuleNotFoundError as error:
             raise MissingDependency(f"task {task.name} needs a package that is not installed: {error}") from error
+        except (TemplateError, SyntaxError, IndexError) as error:
+            if task.prompt is task.choices is task.target is None:
+                raise
+            raise InputError(
+                f"task {task.name}: its templates cannot be used on an item of {task.dataset}: {type(error).__name__} "
+                f"{error}; wanted prompt= a text, choices= a list, target= one of them or its place, of fields that an "
+                "item has"
+            ) from error
         except (DatasetsError, OSError, KeyError, ValueError) as error:
             raise InputError(
                 f"task {task.name}: the files of {task.dataset} in {data} do not hold what it reads: "
