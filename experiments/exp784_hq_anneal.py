@@ -4,9 +4,9 @@ Question: does 30 % of Dolma's high-quality parts (papers, mathematics, encyclop
 cooldown, on tasks and not on loss?
 Arms: the usual mixture (the control); 70 % of it and 30 % of all parts together; at full scale of each part alone, too.
 Start: Kestrel before its last decay, optimizer state kept; the learning rate goes to zero over 50 B tokens.
-Decision: the verdict, from GSM8K in both prompt formats. The retrospective found loss on such text better,
-tasks worse. What stands for most of these parts in a rehearsal are problems like the task's, in other forms, so it
-tries the machinery and cannot show that. What came of it: README.md.
+Decision: the verdict, from GSM8K in both prompt formats, at full scale MMLU and HellaSwag, too. The retrospective
+found loss on such text better, tasks worse. What stands for most of these parts in a rehearsal are problems like the
+task's, in other forms, so it tries the machinery and cannot show that. What came of it: README.md.
 Issue: https://github.com/marin-community/marin/issues/784
 """
 

@@ -29,6 +29,7 @@ from marin import (
     Shuffle,
     Stages,
 )
+from marin.evaluation.harness_task import HarnessTask
 from marin.training.model import Llama, Llama3Rope, ModelShape, Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Cycles, Decay, Rewarmup, Schedule, Shape
@@ -295,13 +296,15 @@ class Marin8B:
         scores = self._evaluate(f"{name}-paloma", checkpoint, domains=paloma.documents(self.data.scale))
         return replace(scores, bytes_per_document=each, bytes_per_domain=most)
 
-    def score_suite(self, name: str, checkpoint: ExecutorStep[Checkpoint]) -> EvaluateTasks:
-        """The tasks of the retrospective's table, at full scale only: a rehearsal's models guess at all of them."""
+    def score_suite(
+        self, name: str, checkpoint: ExecutorStep[Checkpoint], tasks: Mapping[str, HarnessTask] = SUITE
+    ) -> EvaluateTasks:
+        """tasks: else those of the retrospective's table. At full scale only: a rehearsal's models guess at all."""
         return suites.evaluation(
             f"{name}-suite",
             checkpoint,
             self.data.tokenizer(),
-            SUITE,
+            tasks,
             weights=Weights.AVERAGED,
             resources=tpu("v4-8"),
         )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from marin import Experiment, Scale
+from operators.evaluate_tasks import EvaluateTasks
 from operators.judge import Judge
 from operators.train import Train
 
@@ -65,3 +66,14 @@ def test_a_rehearsal_trains_the_control_once_for_both() -> None:
     mine, other = (judge(name, Scale.REHEARSAL) for name in (HQ, FLAN))
     assert mine.arms["control"] == other.arms["control"]
     assert len(mine.arms["control"]) == 3
+
+
+def test_at_full_scale_tasks_of_the_retrospective_decide_too_and_are_asked_in_two_forms() -> None:
+    verdict = judge(FLAN, Scale.FULL)
+    assert {"mmlu/lm_eval/bpb", "hellaswag/lm_eval/bpb"} < set(verdict.primary)
+    for seeds in verdict.arms.values():
+        for _, stock in seeds:
+            assert isinstance(stock, EvaluateTasks)
+            assert {name.partition("/")[0] for name in stock.tasks} == {"mmlu", "hellaswag"}
+            assert {name.partition("/")[2] for name in stock.tasks} == {"", "olmes"}
+    assert all(len(one) == 1 for seeds in judge(FLAN, Scale.REHEARSAL).arms.values() for one in seeds)
