@@ -11,6 +11,7 @@ from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
+from marin.report.claims import Claim, Grade
 from marin.report.decontamination import undecontaminated
 from marin.report.page import accounts, mixtures, model, trainings
 from marin.report.page.sections import sections
@@ -73,7 +74,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         flops=sum(made.work.flops for made in trained) or None,
         chip_hours=sum(hours) if hours else None,
         wall_seconds=run.seconds if run.having(Status.RAN) else None,
-        trust=[note for result in run.results.values() for note in _trust(run, result)],
+        claims={step.name: list(_claims(run, result)) for step, result in run.results.items()},
     )
 
 
@@ -112,24 +113,23 @@ def _scores(run: Run) -> Iterator[Section]:
         yield Section(title="Evaluation", answer=first, more=more, blocks=[table])
 
 
-def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
+def _claims(run: Run, result: StepResult) -> Iterator[Claim]:
     """What a reader should know before relying on this output."""
     decision, record, name = run.plan.of(result.step), result.record, result.step.name
-    yield from (model.TrustNote(name, "drift", text) for text in decision.drift)
+    yield from (Claim(Grade.DOUBTFUL, "drift", text) for text in decision.drift)
     for text in decision.notes:
         if text.startswith(PACKAGE):
-            yield model.TrustNote(name, "other package version", text, is_general=True)
+            yield Claim(Grade.KNOWN, "other package version", text)
         elif text.startswith(UNSEEN):
-            yield model.TrustNote(name, "not wholly observed", text, is_general=True)
+            yield Claim(Grade.KNOWN, "not wholly observed", text)
         else:
-            accepted = "drift accepted" in text
-            yield model.TrustNote(name, "drift accepted" if accepted else "note", text, is_general=not accepted)
+            yield Claim(Grade.KNOWN, "drift accepted" if "drift accepted" in text else "note", text)
     for line in run.plan.experiment.changes.get(result.step.identity, ()):
         if line.startswith(f"{name}."):
-            yield model.TrustNote(name, "set on the command line", line.removeprefix(f"{name}."))
+            yield Claim(Grade.KNOWN, "set on the command line", line.removeprefix(f"{name}."))
     if record is not None and (because := record.provenance.because):
         text = f"{record.provenance.started} by {record.provenance.who}: {because}"
-        yield model.TrustNote(name, "made again", text)
+        yield Claim(Grade.KNOWN, "made again", text)
 
 
 def _row(run: Run, result: StepResult) -> model.StepRow:
@@ -138,7 +138,7 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         name=step.name,
         op=step.op,
         identity=step.identity,
-        status=_status(result.status),
+        status=Status.SKIPPED if result.status in (Status.WAITING, Status.NOT_NEEDED) else result.status,
         reason=result.reason + (f"; the bytes of {record.attempt}" if record is not None and record.alias_of else ""),
         seconds=record.provenance.seconds if record is not None else result.seconds or None,
         inputs=[dependency.name for dependency in step.dependencies],
@@ -147,8 +147,3 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
     )
-
-
-def _status(status: Status) -> model.Status:
-    not_run = status in (Status.WAITING, Status.NOT_NEEDED)
-    return model.Status.SKIPPED if not_run else model.Status(status.value)
