@@ -34,17 +34,17 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     """Everything on the page, from the run's results and the artifacts in the store."""
     experiment, store = run.plan.experiment, run.plan.store
     revision, dirty = git_revision(source.parent)
-    runs = [result for result in run.results.values() if result.step.work() is not None]
-    arms = [result.step.label for result in runs if not trainings.is_trained_on(result.step, runs)]
-    rows = {result.step.label: trainings.metrics(store, result) for result in runs}
+    results = [result for result in run.results.values() if result.step.work() is not None]
+    arms = [result.step.label for result in results if not trainings.is_trained_on(result.step, results)]
+    runs = [trainings.training_of(run, result, arms) for result in results]
     data = undecontaminated(experiment.steps()).sentence()
     found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data)))
     answered = any(isinstance(each, Section) and each.answer for each in found)
     scores = [] if answered else list(_scores(run))
-    trained = [made for result in runs if (made := training_of(result.step)) is not None]
+    trained = [made for result in results if (made := training_of(result.step)) is not None]
     hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = (experiment.question or "").strip().partition("\n")
-    stages = mixtures.stages(run, runs, arms)
+    stages = mixtures.stages(runs)
     return model.ExperimentPage(
         title=title.rstrip("."),
         question=question.strip(),
@@ -62,14 +62,11 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         arms=arms,
         sections=[*found, *scores],
         steps=[_row(run, result) for result in run.results.values()],
-        runs=[curve for each in runs if (curve := trainings.curve(run, each, rows[each.step.label], arms)) is not None],
-        phases=trainings.phases((result.step for result in runs), arms),
-        trainings=[
-            *accounts.accounts([(each.step, rows[each.step.label]) for each in runs], arms),
-            *accounts.settings(result.step for result in runs),
-        ],
+        runs=[curve for each in runs if (curve := trainings.curve(store, each)) is not None],
+        phases=trainings.phases(runs, arms),
+        trainings=[*accounts.accounts(runs), *accounts.settings(runs)],
         strips=mixtures.strips(stages),
-        mixtures=list(mixtures.tables(run, stages, runs, rows)),
+        mixtures=list(mixtures.tables(stages, runs)),
         tokens=sum(made.work.tokens for made in trained) or None,
         flops=sum(made.work.flops for made in trained) or None,
         chip_hours=sum(hours) if hours else None,
