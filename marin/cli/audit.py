@@ -22,6 +22,7 @@ from marin.cli.options import (
     plan_of,
     scale_option,
 )
+from marin.report.claims import Grade
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.words import STYLES, styled
 from marin.steps.scale import Scale
@@ -74,7 +75,7 @@ def command(
 
     Exit code 5 if an output is damaged that was compared, else 3 if something is not to be trusted.
     """
-    from marin.report.audit import Grade, audit_outputs, audit_plans, audit_store
+    from marin.report.audit import audit_outputs, audit_plans, audit_store
     from marin.report.audit_bytes import print_compared
 
     store = existing_store(prefix)
@@ -153,7 +154,7 @@ def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
 
 
 def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
-    from marin.report.audit import Grade, span
+    from marin.report.audit import span
 
     outputs = counted(len(audit.scope), "output")
     about = f"{asked}: {counted(len(audit.results), 'result')}, resting on {outputs}" if asked else outputs
@@ -179,8 +180,6 @@ def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
 
 
 def _verdict(audit: Audit, result: Result) -> Text:
-    from marin.report.audit import Grade
-
     claims = audit.about(result)
     if not claims or claims[0].grade is Grade.KNOWN:
         return Text("nothing against it", style="green")

@@ -22,7 +22,7 @@ from marin.cli.options import (
     scale_option,
 )
 from marin.errors import BadField
-from marin.report.annotations import BAD, AnnotationKind, Annotations
+from marin.report.claims import StoreClaims, Subject
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.words import describe_facts, escaped
@@ -32,6 +32,13 @@ from marin.store.lookup import hint, outputs_named, outputs_of
 from marin.store.revocation import revoked
 
 DEPTH = 12  # levels; what is deeper is counted, and --json has it all
+STYLES = {  # by subject; others are yellow
+    "": "dim",
+    Subject.REVOKED: "red bold",
+    Subject.UNTRUSTED: "red",
+    Subject.SUPERSEDED: "dim",
+    Subject.ALIAS: "dim",
+}
 COLUMNS = columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust")
 
 
@@ -92,7 +99,7 @@ def command(
         )
         starts = outputs_of(lineage, {each.identity: each.name for each in named})
     tree = LineageTree(
-        Direction.DOWN if down else Direction.UP, starts, lineage, Annotations(store, lineage, revoked(store))
+        Direction.DOWN if down else Direction.UP, starts, lineage, StoreClaims(store, lineage, revoked(store))
     )
     if as_json:
         described = tree.to_json()
@@ -115,9 +122,9 @@ def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> 
     rows: list[list[Text | str]] = []
     for record in records:
         output = output_of(record)
-        marks = tree.marks[output]
-        trust = [f"{mark.kind}: {mark.text}" for mark in marks] + tree.same_bytes([output])
-        style = _style(marks[0].kind) if marks else ""
+        claims = tree.claims[output]
+        trust = [f"{claim.subject}: {claim.text}" for claim in claims] + tree.same_bytes([output])
+        style = STYLES.get(claims[0].subject, "yellow") if claims else ""
         made = record.provenance
         rows.append(
             [
@@ -142,8 +149,8 @@ def _print_tree(console: Console, tree: LineageTree, depth: int, *, every: bool)
         for level, node in walk([root]):
             about = tree.about(node)
             label = Text.assemble((about.name, "bold"), "  ", (about.text, "dim"))
-            for text, kind in about.marks:
-                label.append(f"\n{text}", style=_style(kind))
+            for text, subject in about.claims:
+                label.append(f"\n{text}", style=STYLES.get(subject, "yellow"))
             branch = drawn[level - 1].add(label) if level else Tree(label, guide_style="dim")
             drawn[level:] = [branch]
         console.print(drawn[0])
@@ -163,17 +170,9 @@ def _markdown(tree: LineageTree, kinds: tuple[str, ...], depth: int, *, every: b
         roots, further = tree.tree(depth=depth, every=every)
     for level, node in walk(roots):
         about = tree.about(node)
-        marks = "".join(f"<br>*{escaped(text)}*" for text, _ in about.marks)
+        marks = "".join(f"<br>*{escaped(text)}*" for text, _ in about.claims)
         yield f"{'  ' * level}- **{escaped(about.name)}** {escaped(about.text)}{marks}"
     if further:
         yield f"- {further} more are further away"
     yield ""
     yield f"{'Made from' if tree.direction is Direction.UP else 'From it were made'}: {tree.tally()}."
-
-
-def _style(kind: AnnotationKind | None) -> str:
-    if kind is None:
-        return "dim"
-    if kind in BAD:
-        return "red bold" if kind is AnnotationKind.REVOKED else "red"
-    return "dim" if kind in (AnnotationKind.SUPERSEDED, AnnotationKind.ALIAS) else "yellow"

@@ -5,13 +5,12 @@ Reads the store and, of an experiment, today's code; writes nothing.
 
 from __future__ import annotations
 
-import functools
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
+from functools import cache, cached_property
 from importlib import metadata
 
 from marin.errors import CorruptRecord
@@ -20,7 +19,7 @@ from marin.plan.decision import Action, Decision, Trust
 from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
-from marin.report.annotations import BAD, AnnotationKind, Annotations
+from marin.report.claims import Claim, Grade, StoreClaims, Subject
 from marin.report.decontamination import DECONTAMINATE, undecontaminated
 from marin.store.files.verify import Checked
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
@@ -36,32 +35,8 @@ PARTLY = {
     Checked.SIZES: "only names and sizes were compared with its manifest before it was read",
     Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
 }
-# What somebody decided; its name is the claim's subject.
-DECIDED = (
-    AnnotationKind.ACCEPTED,
-    AnnotationKind.ADOPTED,
-    AnnotationKind.ELSEWHERE,
-    AnnotationKind.PINNED,
-    AnnotationKind.REMADE,
-)
+UNDECIDED = (Subject.ALIAS, Subject.MIRRORED)  # good to know of one output; nobody decided it
 TEXT = ("documents", "tokens")  # kinds of artifacts that hold training data
-
-
-class Grade(StrEnum):
-    """Worst first."""
-
-    UNTRUSTED = "not to be trusted"
-    DOUBTFUL = "doubtful"
-    KNOWN = "good to know"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One thing that is to be known, of however many outputs."""
-
-    grade: Grade
-    subject: str  # in a word or two
-    text: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +58,15 @@ class Audit:
     results: list[Result] = field(default_factory=list[Result])
     claims: dict[Claim, list[Output]] = field(default_factory=dict[Claim, list[Output]])  # with what each is about
     steps: dict[Claim, list[str]] = field(default_factory=dict[Claim, list[str]])  # names of steps without an output
+
+    @cached_property
+    def records(self) -> dict[Output, Record]:
+        return {each: self.lineage.records[each] for each in self.scope if each in self.lineage.records}
+
+    @cached_property
+    def current(self) -> dict[Output, Record]:
+        """Without those that a rebuild replaced, or that are not there any more."""
+        return {output: record for output, record in self.records.items() if not self.lineage.is_superseded(output)}
 
     def of(self, grade: Grade) -> list[Claim]:
         """Those that concern most outputs first."""
@@ -115,10 +99,7 @@ def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Of everything that is committed now, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
     starts = [output_of(record) for record in lineage.current.values()]
-    audit = Audit(lineage, frozenset([*starts, *lineage.up(starts)]))
-    _look(store, audit, days)
-    _undecontaminated_records(audit)
-    return audit
+    return _looked(store, Audit(lineage, frozenset([*starts, *lineage.up(starts)])), days)
 
 
 def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit:
@@ -128,21 +109,14 @@ def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit
     for output in dict.fromkeys(output for name in names for output in outputs_named(lineage, store, name)):
         name = lineage.name_of(output)
         results.append(Result(name, name, output.identity, frozenset([output, *lineage.up([output])])))
-    audit = Audit(lineage, frozenset[Output]().union(*(result.rests_on for result in results)), results)
-    _look(store, audit, days)
-    _undecontaminated_records(audit)
-    return audit
+    scope = frozenset[Output]().union(*(result.rests_on for result in results))
+    return _looked(store, Audit(lineage, scope, results), days)
 
 
 def audit_record(store: Store, lineage: Lineage, record: Record, days: int = DAYS) -> list[Claim]:
-    """What one record tells of its output, worst first, beside its annotations. Reads no file of the output."""
-    output = output_of(record)
-    audit = Audit(lineage, frozenset([output]))
-    if not lineage.is_superseded(output):
-        _about_verification(store, audit, {output: record}, days)
-    for claim in _about_making(record):
-        audit.add(claim, [output])
-    _about_code(store, audit, {output: record})
+    """What one record tells of its output, worst first, beside what StoreClaims tells. Reads no file of the output."""
+    audit = Audit(lineage, frozenset([output_of(record)]))
+    _about_records(store, audit, days)
     return [claim for grade in Grade for claim in audit.of(grade)]
 
 
@@ -156,11 +130,7 @@ def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
             scope |= _rests_on(lineage, decision)
         for name, step in plan.experiment.results.items():
             results.append(Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step))))
-    audit = Audit(lineage, frozenset(scope), results)
-    _look(store, audit, days)
-    for plan in plans:
-        _about_plan(audit, plan)
-    return audit
+    return _looked(store, Audit(lineage, frozenset(scope), results), days, plans)
 
 
 def _rests_on(lineage: Lineage, decision: Decision) -> frozenset[Output]:
@@ -169,47 +139,46 @@ def _rests_on(lineage: Lineage, decision: Decision) -> frozenset[Output]:
     return frozenset([*outputs, *lineage.up(outputs)])
 
 
-def _look(store: Store, audit: Audit, days: int) -> None:
-    """What the store alone tells."""
-    lineage = audit.lineage
-    records = {output: lineage.records[output] for output in audit.scope if output in lineage.records}
-    current = {output: record for output, record in records.items() if not lineage.is_superseded(output)}
-    for text in lineage.unreadable:
+def _looked(store: Store, audit: Audit, days: int, plans: Sequence[Plan] = ()) -> Audit:
+    """With what the store tells, and of plans what today's code and the experiments themselves do."""
+    for text in audit.lineage.unreadable:
         audit.add(Claim(Grade.UNTRUSTED, "corrupt record", text), ())
-    _about_marks(audit, Annotations(store, lineage, revoked(store)))
-    _about_bytes(store, audit, current)
-    _about_verification(store, audit, current, days)
-    for output, record in records.items():
-        for claim in _about_making(record):
-            audit.add(claim, [output])
-    _about_code(store, audit, records)
+    _about_outputs(audit, StoreClaims(store, audit.lineage, revoked(store)))
+    _about_bytes(store, audit)
+    _about_records(store, audit, days)
+    for plan in plans:
+        _about_plan(audit, plan)
+    if not plans:
+        _undecontaminated_records(audit)
+    return audit
 
 
-def _about_marks(audit: Audit, marks: Annotations) -> None:
+def _about_outputs(audit: Audit, known: StoreClaims) -> None:
+    """What the store tells of each, in words that are the same for all that one thing concerns."""
     lineage = audit.lineage
-    for output, found in marks.of(audit.scope).items():
-        for mark in found:
-            if (bad := marks.taint.of(output)) is not None and mark.kind in BAD:
-                # The same words for all that one revocation concerns.
-                text = f"{bad.revocation.name}: {marks.revocations.describe(bad.revocation)}"
+    for output, claims in known.of(audit.scope).items():
+        for claim in claims:
+            if (bad := known.taint.of(output)) is not None and claim.is_bad:
+                text = f"{bad.revocation.name}: {known.revocations.describe(bad.revocation)}"
                 audit.add(Claim(Grade.UNTRUSTED, "revoked", text), [output])
-            elif mark.kind is AnnotationKind.SUPERSEDED and output.identity not in lineage.current:
-                grade = Grade.KNOWN if marks.was_collected(output) else Grade.DOUBTFUL
-                audit.add(Claim(grade, "taken away", mark.text), [output])
-            elif mark.kind is AnnotationKind.SUPERSEDED:
+            elif claim.subject == Subject.SUPERSEDED and output.identity not in lineage.current:
+                grade = Grade.KNOWN if known.was_collected(output) else Grade.DOUBTFUL
+                audit.add(Claim(grade, "taken away", claim.text), [output])
+            elif claim.subject == Subject.SUPERSEDED:
                 name = f"{lineage.name_of(output)} {output.identity[:12]}"
-                text = f"made from other bytes of {name} than there are now: {mark.text}"
+                text = f"made from other bytes of {name} than there are now: {claim.text}"
                 readers = [each for each in lineage.used_by(output) if each in audit.scope]
                 audit.add(Claim(Grade.DOUBTFUL, "replaced input", text), readers)
-            elif mark.kind is AnnotationKind.GONE:
-                audit.add(Claim(Grade.DOUBTFUL, "record gone", mark.text), [output])
-            elif mark.kind in DECIDED:
-                text = mark.text.partition(": ")[2] if mark.kind is AnnotationKind.REMADE else mark.text
-                audit.add(Claim(Grade.KNOWN, mark.kind, text), [output])
+            elif claim.subject == Subject.GONE:
+                audit.add(Claim(Grade.DOUBTFUL, "record gone", claim.text), [output])
+            elif claim.subject == Subject.REMADE:
+                audit.add(Claim(Grade.KNOWN, claim.subject, claim.text.partition(": ")[2]), [output])
+            elif claim.subject not in UNDECIDED:
+                audit.add(claim, [output])
 
 
-def _about_bytes(store: Store, audit: Audit, current: Mapping[Output, Record]) -> None:
-    snapshot = Snapshot(store, ())
+def _about_bytes(store: Store, audit: Audit) -> None:
+    snapshot, current = Snapshot(store, ()), audit.current
     by_attempt = {record.attempt: record for record in current.values()}  # outputs may share one
     states = {attempt: state_of_files(snapshot, record) for attempt, record in by_attempt.items()}
     edited = store.disagreements(current.values())
@@ -228,7 +197,16 @@ def _about_bytes(store: Store, audit: Audit, current: Mapping[Output, Record]) -
             audit.add(Claim(Grade.KNOWN, "touched", note), [output])
 
 
-def _about_verification(store: Store, audit: Audit, current: Mapping[Output, Record], days: int) -> None:
+def _about_records(store: Store, audit: Audit, days: int) -> None:
+    """When their bytes were seen last, and how they were made."""
+    _about_verification(store, audit, days)
+    for output, record in audit.records.items():
+        for claim in _about_making(record):
+            audit.add(claim, [output])
+    _about_code(store, audit)
+
+
+def _about_verification(store: Store, audit: Audit, days: int) -> None:
     """Every byte was seen when it was committed or mirrored, so that counts as a verification."""
     verified = last_verified(store)
     limit = (datetime.now() - timedelta(days=days)).strftime("%Y-%m-%d %H:%M:%S")
@@ -237,7 +215,7 @@ def _about_verification(store: Store, audit: Audit, current: Mapping[Output, Rec
         copied = (copy.when for copy in record.mirrored)
         return max(record.provenance.started, *copied, verified.get(record.attempt, ""))
 
-    if late := [output for output, record in current.items() if last(record) < limit]:
+    if late := [output for output, record in audit.current.items() if last(record) < limit]:
         text = f"no byte was looked at for {days} days or more: `marin audit --bytes`"
         audit.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
 
@@ -254,10 +232,10 @@ def _about_making(record: Record) -> Iterator[Claim]:
             yield Claim(Grade.KNOWN, "packages", f"{name} {then}, here {now}")
 
 
-def _about_code(store: Store, audit: Audit, records: Mapping[Output, Record]) -> None:
+def _about_code(store: Store, audit: Audit) -> None:
     """What analysis did not see through, and what the store does not hold."""
     by_code: dict[str, list[Output]] = {}
-    for output, record in records.items():
+    for output, record in audit.records.items():
         if record.op not in (ADOPT, PINNED):
             by_code.setdefault(record.code, []).append(output)
     for code, outputs in by_code.items():
@@ -272,7 +250,7 @@ def _about_code(store: Store, audit: Audit, records: Mapping[Output, Record]) ->
             audit.add(Claim(Grade.KNOWN, "opaque code", note), outputs)
 
 
-@functools.cache
+@cache
 def _version(package: str) -> str:
     if package == "python":
         return ".".join(platform.python_version_tuple()[:2])
@@ -317,10 +295,8 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
 def _undecontaminated_records(audit: Audit) -> None:
     """Which token stores reached a checkpoint with some text that passed no decontamination, as far as records say."""
     records = audit.lineage.records
-    for output in audit.scope:
-        if (record := records.get(output)) is None or record.kind != "checkpoint":
-            continue
-        for each in audit.lineage.inputs(output):
+    for output, record in audit.records.items():
+        for each in audit.lineage.inputs(output) if record.kind == "checkpoint" else ():
             read = records.get(each)
             if read is not None and read.kind == "tokens" and not _is_clean(audit.lineage, each):
                 text = f"{read.label or read.name} reached the tokenizer without decontamination"
@@ -350,7 +326,7 @@ def _is_text(lineage: Lineage, output: Output) -> bool:
 
 def span(audit: Audit) -> str:
     """When what was looked at was made, and by whom."""
-    made = [audit.lineage.records[output].provenance for output in audit.scope if output in audit.lineage.records]
+    made = [record.provenance for record in audit.records.values()]
     if not made:
         return f"nothing is there; looked at on {time.strftime('%Y-%m-%d')}"
     days = sorted({each.started[:10] for each in made})

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from marin.errors import BadPrefix, StoreFull
-from marin.report.audit import Audit, Claim, Grade
+from marin.report.audit import Audit
+from marin.report.claims import Claim, Grade
 from marin.report.table import byte_bar, open_console, say
 from marin.store.files.verify import Check
 from marin.store.lineage import output_of

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import asdict
 
-from marin.report.annotations import BAD, AnnotationKind, Annotations
+from marin.report.claims import StoreClaims
 from marin.report.words import folded
 from marin.store.lineage import PINNED, Lineage, Output
 from marin.store.lookup import origin
@@ -43,7 +43,7 @@ class About(NamedTuple):
 
     name: str
     text: str
-    marks: list[tuple[str, AnnotationKind | None]]  # one line each; None: not about trust
+    claims: list[tuple[str, str]]  # one line each, with its subject; "": not about trust
 
 
 def walk(roots: Iterable[Node]) -> Iterator[tuple[int, Node]]:
@@ -62,7 +62,7 @@ class LineageTree:
     nearest first.
     """
 
-    def __init__(self, direction: Direction, outputs: Iterable[Output], lineage: Lineage, marks: Annotations) -> None:
+    def __init__(self, direction: Direction, outputs: Iterable[Output], lineage: Lineage, claims: StoreClaims) -> None:
         self.direction, self.lineage = direction, lineage
         starts = dict.fromkeys(outputs)
         if direction is Direction.DOWN:
@@ -78,7 +78,7 @@ class LineageTree:
         for output in (*self.starts, *self.found):
             if (original := self.original(output)) != output:
                 self.aliases.setdefault(original, []).append(output)
-        self.marks = marks.of(dict.fromkeys([*self.starts, *self.found, *self.aliases]))
+        self.claims = claims.of(dict.fromkeys([*self.starts, *self.found, *self.aliases]))
 
     def original(self, output: Output) -> Output:
         """The output whose bytes an alias shares; of any other, itself."""
@@ -108,7 +108,7 @@ class LineageTree:
         records = [self.lineage.records.get(output) for output in originals]
         kinds = Counter(record.kind if record is not None else "without a record" for record in records)
         parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
-        bad = sum(any(mark.kind in BAD for mark in self.marks[output]) for output in originals)
+        bad = sum(any(claim.is_bad for claim in self.claims[output]) for output in originals)
         return (
             counted(len(originals), "output")
             + (f": {parts}" if parts else "")
@@ -139,23 +139,24 @@ class LineageTree:
     def about(self, node: Node) -> About:
         output, lineage = node.outputs[0], self.lineage
         record = lineage.records.get(output)
-        marks = self.marks[output]
+        claims = self.claims[output]
         kind = f"{record.kind}, " if record is not None else ""
         aliases = sum(len(self.aliases.get(each, ())) for each in node.outputs)
         further = f" · {counted(aliases, 'alias', 'aliases')}" if aliases else ""
         further += f" · and {node.nearer} shown nearer to the start" if node.nearer else ""
-        lines: list[tuple[str, AnnotationKind | None]] = []
+        lines: list[tuple[str, str]] = []
         if len(node.outputs) > 1:
             op = record.op if record is not None else lineage.name_of(output)
             labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
             name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{listed(labels, NAMES)}{further}"
-            for mark in marks:
-                shared = all(mark in self.marks[each] for each in node.outputs)
-                lines.append((f"{mark.kind}: {mark.text}" if shared else f"all of them {mark.kind}", mark.kind))
+            for claim in claims:
+                shared = all(claim in self.claims[each] for each in node.outputs)
+                text_of = f"{claim.subject}: {claim.text}" if shared else f"all of them {claim.subject}"
+                lines.append((text_of, claim.subject))
         else:
             name, text = lineage.name_of(output), f"{output.identity[:12]}  {kind}{self._made(output)}{further}"
-            lines += [(f"{mark.kind}: {mark.text}", mark.kind) for mark in marks]
-        return About(name, text, [*lines, *((same, None) for same in self.same_bytes(node.outputs))])
+            lines += [(f"{claim.subject}: {claim.text}", claim.subject) for claim in claims]
+        return About(name, text, [*lines, *((same, "") for same in self.same_bytes(node.outputs))])
 
     def same_bytes(self, outputs: list[Output]) -> list[str]:
         """Other names of these bytes, in a line."""
@@ -183,17 +184,18 @@ class LineageTree:
 
     def _node(self, output: Output, distance: int) -> dict[str, Any]:
         record = self.lineage.records.get(output)
-        about = {"distance": distance, "marks": self.marks[output]}
+        marks = [{"kind": claim.subject, "text": claim.text} for claim in self.claims[output]]
+        about = {"distance": distance, "marks": marks}
         node = {"step": self.lineage.name_of(output), **output._asdict(), **about}
         return node if record is None else node | described(record)
 
     def _folded(self, outputs: Iterable[Output], every: bool) -> list[list[Output]]:
         """Like outputs together; order of first appearance."""
-        groups: dict[tuple[str, str, tuple[AnnotationKind, ...]], list[Output]] = {}
+        groups: dict[tuple[str, str, tuple[str, ...]], list[Output]] = {}
         for output in outputs:
             record = self.lineage.records.get(output)
             op, kind = (record.op, record.kind) if record is not None else (self.lineage.name_of(output), "")
-            groups.setdefault((op, kind, tuple(mark.kind for mark in self.marks[output])), []).append(output)
+            groups.setdefault((op, kind, tuple(claim.subject for claim in self.claims[output])), []).append(output)
         return list(folded(groups.values(), every=every))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
@@ -50,7 +50,7 @@ class Phase:
     machines: str
     seq_len: int
     guards: list[str]  # in words; those that are off are not named
-    draws: DrawTable[Any] | None  # None where shares go by tokens that nobody has counted, or nothing is drawn
+    draws: DrawTable[Any] | None = None  # also where shares go by tokens that nobody has counted; phases_of knows them
     after: str = ""  # name of the training whose checkpoint it begins with
     counts_on: bool = False  # its steps go on from those of that one
     changed: list[str] = field(default_factory=list[str])  # "optimizer.max_grad_norm: 1.0 → 0.2", since that one
@@ -81,7 +81,8 @@ def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]
     sizes: of what it reads; those that its steps declare if none are given.
     """
     known = declared_sizes(experiment) if sizes is None else sizes
-    found = [phase for step in experiment.steps() if (phase := phase_of(step, known)) is not None]
+    each = [(step, phase_of(step, known)) for step in experiment.steps()]
+    found = [replace(phase, draws=draws_of(step, known)) for step, phase in each if phase is not None]
     if not found:
         raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
     return sorted(found, key=lambda phase: (phase.first, phase.end))
@@ -140,9 +141,15 @@ def shares_over(way: Iterable[Phase]) -> dict[str, list[tuple[int, float]]]:
     return dict(sorted(found.items(), key=lambda each: -max(share for _, share in each[1])))
 
 
-def phase_of(step: ExecutorStep[Any], sizes: Sizes | None = None) -> Phase | None:
+def largest(shares: Mapping[str, float], names: Sequence[str], most: int) -> str:
+    """ "web 75.0%, code 25.0%, 3 more": the shares of the first of these sources."""
+    more = f", {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"{name} {shares.get(name, 0.0):.1%}" for name in names[:most]) + more
+
+
+def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
     """A training as its fields say it; None for what is none. sizes: of what it reads, where somebody knows them."""
-    return _phase(step, step, Sizes() if sizes is None else sizes) if isinstance(step, TrainingRun) else None
+    return _phase(step, step, sizes) if isinstance(step, TrainingRun) else None
 
 
 def _phase(step: ExecutorStep[Any], run: TrainingRun, sizes: Sizes) -> Phase:
@@ -166,7 +173,6 @@ def _phase(step: ExecutorStep[Any], run: TrainingRun, sizes: Sizes) -> Phase:
         read=[(at, run.batch.tokens(lengths, 0, at)) for at in [*batches, end]],
         stages=[(at, _shares(mixture, sizes)) for at, mixture in active_within(run.data.mixtures, first, end).items()],
         over=run.data.interpolations,
-        draws=draws_of(step, sizes),
         machines=str(accelerator) if accelerator else f"{cpus:g} CPU",
         seq_len=run.seq_len,
         guards=_guards(recipe),

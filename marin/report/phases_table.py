@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rich.console import Console
 
 from marin.data.draw_table import DrawRow
-from marin.report.phases import Phase, drawn, lines_of, shares_over
+from marin.report.phases import Phase, drawn, largest, lines_of, shares_over
 from marin.report.table import columns_of, print_table, say
 from marin.store.numbers import counted, write_count
 
@@ -25,7 +25,7 @@ def print_phases(console: Console, phases: list[Phase]) -> None:
             phase.name,
             f"{phase.first:,} … {phase.end:,}",
             write_count(phase.tokens),
-            " → ".join(_rates(phase)),
+            " → ".join(rate for rate, _ in groupby(f"{rate:.3g}" for _, rate in phase.rates)),
             " → ".join(f"{size:,}" for _, size in phase.batches),
             phase.machines,
         ]
@@ -49,10 +49,8 @@ def print_phases(console: Console, phases: list[Phase]) -> None:
             if not shares:
                 say(console, f"  data from step {at:,}: by tokens that nobody has counted yet")
                 continue
-            largest = [f"{name} {share:.1%}" for name, share in list(shares.items())[:NAMED]]
-            more = f", {len(shares) - NAMED} more" if len(shares) > NAMED else ""
             over = f", gone over to in {phase.over[at]:,} steps" if at in phase.over else ""
-            say(console, f"  data from step {at:,}: {', '.join(largest)}{more}{over}")
+            say(console, f"  data from step {at:,}: {largest(shares, list(shares), NAMED)}{over}")
     for way in lines_of(phases):
         _draw(console, way)
 
@@ -110,12 +108,6 @@ def _print_rows(console: Console, heading: str, rows: tuple[DrawRow, ...]) -> No
         for row in rows
     ]
     print_table(console, DRAWS, shown)
-
-
-def _rates(phase: Phase) -> list[str]:
-    """Where the learning rate turns, without what says the same again."""
-    found = [f"{rate:.3g}" for _, rate in phase.rates]
-    return [rate for number, rate in enumerate(found) if not number or rate != found[number - 1]]
 
 
 def _steps(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -14,7 +14,8 @@ import pytest
 
 from marin import Checkpoint, Context, ExecutorStep, Pinned, execution
 from marin.executor.run_results import Run
-from marin.report.audit import Grade, audit_store
+from marin.report.audit import audit_store
+from marin.report.claims import Grade
 from marin.store.files.verify import Checked
 from marin.store.objects.objects import open_objects
 from marin.store.store import Store

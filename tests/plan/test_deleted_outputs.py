@@ -14,7 +14,8 @@ import pytest
 from marin import Context, ExecutorStep, execution
 from marin.errors import CorruptRecord, Revoked
 from marin.plan.decision import Action
-from marin.report.audit import Grade, audit_plans
+from marin.report.audit import audit_plans
+from marin.report.claims import Grade
 from marin.store.revocation import revoke
 from marin.store.store import Store
 from marin.upkeep.mirror.copy import mirror

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
+from marin.executor.run_results import Status
+from marin.report.claims import Claim, Grade
 from marin.report.page.mixtures import Stage, shares_of, strips
-from marin.report.page.model import Event, ExperimentPage, Phase, Status, StepRow, TrainingCurve, TrustNote
+from marin.report.page.model import Event, ExperimentPage, Phase, StepRow, TrainingCurve
 from marin.report.section import (
     Cell,
     Column,
@@ -92,13 +94,15 @@ def page() -> ExperimentPage:
         flops=3.21e13,
         chip_hours=0.11,
         wall_seconds=312.0,
-        trust=(
-            TrustNote(
-                step="decontaminate/dolmino_math",
-                kind="drift accepted",
-                text="marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
-            ),
-        ),
+        claims={
+            "decontaminate/dolmino_math": [
+                Claim(
+                    Grade.KNOWN,
+                    "drift accepted",
+                    "marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
+                )
+            ]
+        },
     )
 
 
@@ -327,7 +331,7 @@ def failed() -> ExperimentPage:
         sections=(),
         strips=(),
         mixtures=(),
-        trust=(),
+        claims={},
         tokens=None,
         flops=None,
         chip_hours=None,

@@ -13,7 +13,8 @@ from marin.executor.backends.inline import InlineBackend
 from marin.executor.run_results import StepResult
 from marin.executor.scheduler import Scheduler
 from marin.plan.decision import OnDrift
-from marin.report.audit import Audit, Grade, audit_plans, audit_store
+from marin.report.audit import Audit, audit_plans, audit_store
+from marin.report.claims import Grade
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
 from marin.store.layout import VERIFIED

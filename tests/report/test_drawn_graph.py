@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marin.executor.run_results import Status
 from marin.report.page import graph
-from marin.report.page.model import Status, StepRow
+from marin.report.page.model import StepRow
 from tests.report import sample
 
 
@@ -111,7 +112,7 @@ def test_any_graph_is_drawn_in_full(size: int, seed: int, density: float, cyclic
     for index in range(size):
         others = range(size) if cyclic else range(index)
         inputs = [f"{'abc'[i % 3]}/{i}" for i in others if dice.random() < density]
-        steps.append(step(f"{'abc'[index % 3]}/{index}", *inputs, "gone/1", status=dice.choice(list(Status))))
+        steps.append(step(f"{'abc'[index % 3]}/{index}", *inputs, "gone/1", status=dice.choice(graph.ORDER)))
     picture = graph.draw(steps)
     boxes = picture.boxes["boxes"]
     assert len(boxes) <= graph.MOST_BOXES
@@ -121,7 +122,7 @@ def test_any_graph_is_drawn_in_full(size: int, seed: int, density: float, cyclic
     assert all(start != end for start, end in picture.boxes["edges"])
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", graph.ORDER)
 def test_a_box_shows_its_worst(status: Status) -> None:
     same = [step(f"score/{i}", status=Status.CACHED) for i in range(9)] + [step("score/last", status=status)]
     worst = status if status is not Status.SKIPPED else Status.CACHED

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from marin.executor.run_results import Status
+from marin.report.claims import Claim, Grade
 from marin.report.page import steps
-from marin.report.page.model import Event, ExperimentPage, Status, StepRow, Strip, TrainingCurve, Trouble, TrustNote
+from marin.report.page.model import Event, ExperimentPage, StepRow, Strip, TrainingCurve, Trouble
 from marin.report.page.render import render
 from marin.report.section import (
     Block,
@@ -101,7 +103,7 @@ def test_every_step_is_listed_with_all_that_is_known_of_it(whole: str) -> None:
 def test_paths_that_follow_from_the_rest_are_not_written_out() -> None:
     [step, *_] = many_steps("chains", 1)
     prefix = "/home/researcher/marin-store/"
-    found = steps.columns([step, replace(step, output=f"{prefix}elsewhere", log="")], (), prefix)
+    found = steps.columns([step, replace(step, output=f"{prefix}elsewhere", log="")], {}, prefix)
     assert (found["output"], found["log"]) == ([1, "elsewhere"], [1, ""])
 
 
@@ -127,9 +129,9 @@ def many_steps(shape: str, count: int) -> list[StepRow]:
     return made
 
 
-def _hard(shape: str, count: int) -> tuple[list[StepRow], list[TrustNote]]:
+def _hard(shape: str, count: int) -> tuple[list[StepRow], dict[str, list[Claim]]]:
     """Steps of which a page could not hold all that it shows of a few."""
-    steps, dice, notes = many_steps("tangle", count), random.Random(3), list[TrustNote]()
+    steps, dice, notes = many_steps("tangle", count), random.Random(3), dict[str, list[Claim]]()
     if shape == "operators":
         return [replace(each, op=f"op-{at}", name=f"op-{at}/{each.label}") for at, each in enumerate(steps)], notes
     if shape == "dense":
@@ -141,7 +143,7 @@ def _hard(shape: str, count: int) -> tuple[list[StepRow], list[TrustNote]]:
             facts={f"dropped because {n}": at * n for n in range(9)},
             status=Status.CACHED if at % 2 else Status.FAILED, error="" if at % 2 else f"ValueError: {at} {'x' * 900}",
         )  # fmt: skip
-        notes.append(TrustNote(steps[at].name, "drift", f"marin.text.rule_{at} changed"))
+        notes[steps[at].name] = [Claim(Grade.DOUBTFUL, "drift", f"marin.text.rule_{at} changed")]
     return steps, notes
 
 
@@ -150,10 +152,10 @@ def _hard(shape: str, count: int) -> tuple[list[StepRow], list[TrustNote]]:
 )
 def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(shape: str) -> None:
     """Of ten thousand that are alike less than a megabyte with all that the page is; of others twice that."""
-    steps, notes = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else (many_steps(shape, 2000), [])
+    steps, notes = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else (many_steps(shape, 2000), {})
     kind = {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape)
-    notes = notes or [TrustNote(step.name, kind, "numpy is newer", kind != "drift accepted") for step in steps if kind]
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, trust=notes)
+    notes = notes or {step.name: [Claim(Grade.KNOWN, kind, "numpy is newer")] for step in steps if kind}
+    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=notes)
     html = render(page)
     fixed = len(render(ExperimentPage(title="t", question="", scale="full", created="now")))
     most = 2_000_000 if shape in ("dense", "talkative") else 800_000
@@ -163,7 +165,7 @@ def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(sh
 
 def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> None:
     steps, notes = _hard("talkative", 1000)
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, trust=notes)
+    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=notes)
     reading = Reading(render(page))
     found = columns(reading)
     errors = [found["texts"][text] for text in found["error"].values()]
@@ -175,9 +177,10 @@ def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> No
 def test_what_failed_drifted_was_accepted_or_made_again_is_listed_first() -> None:
     steps = many_steps("chains", 900)
     steps[5] = replace(steps[5], status=Status.FAILED, error="ValueError: no text")
-    trust = [TrustNote(steps[at].name, kind, f"why {at}") for at, kind in ((9, "drift"), (14, "made again"))]
-    trust += [TrustNote(step.name, "other package version", "numpy is newer", True) for step in steps]
-    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, trust=trust))
+    told = {step.name: [Claim(Grade.KNOWN, "other package version", "numpy is newer")] for step in steps}
+    for at, subject in ((9, "drift"), (14, "made again")):
+        told[steps[at].name].insert(0, Claim(Grade.DOUBTFUL, subject, f"why {at}"))
+    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=told))
     found = columns(Reading(html))
     assert found["apart"] == [9, 14]
     assert {at: found["texts"][text] for at, text in found["error"].items()} == {"5": "ValueError: no text"}
@@ -285,7 +288,7 @@ def hostile(text: str) -> ExperimentPage:
         git_revision=text, command=text, prefix=text, answer=(text, text), arms=(text,), next_steps=(text,),
         steps=(step, replace(step, name="b", inputs=(text,))), runs=(curve,),
         sections=(section, replace(section, answer=""), Trouble(text, text)), trainings=(table,), mixtures=(table,),
-        strips=(Strip(text, [(text, 1.0)]),), trust=(TrustNote(step=text, kind=text, text=text),),
+        strips=(Strip(text, [(text, 1.0)]),), claims={text: [Claim(Grade.KNOWN, text, text)]},
     )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from marin.executor.run_results import Status
 from marin.report.page import graph
-from marin.report.page.model import ExperimentPage, Status
+from marin.report.page.model import ExperimentPage
 from marin.report.page.render import render
 from tests.report import sample
 from tests.report.serve.test_in_chromium import CHROMIUM, QUIET, needs_chromium

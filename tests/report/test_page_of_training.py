@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from infra.hardware import gpu
-from marin import BatchSchedule, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
+from marin import BatchSchedule, ByTokens, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
 from marin.report.page.collect import describe, render
 from marin.report.section import Bold
 from marin.steps.resources import Work
@@ -121,6 +121,16 @@ def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
     account = describe(done, Path(__file__), Scale.REHEARSAL, "once").trainings[0].rows[-1]
     assert isinstance(account, list)
     assert [cell for cell in account if isinstance(cell, Bold)] == ["web 66.7%, code 33.3%"]
+
+
+def test_shares_that_go_by_tokens_are_planned_as_they_were_counted(tmp_path: Path) -> None:
+    web, code = Make(label="web", tokens=160), Make(label="code", tokens=1600)
+    arm = replace(arms_of(Learn, arm=1e-4)["arm"], data=Stages({0: ByTokens({web: 1.0, code: 0.3})}))
+    page = describe(run(str(tmp_path / "store"), arm=arm), Path(__file__), Scale.REHEARSAL, "once")
+    at = [column.name for column in page.trainings[0].columns].index("data")
+    rows = [row[at] for row in page.trainings[0].rows if isinstance(row, list)]
+    assert rows == ["code 75.0%, web 25.0%", "code 33.3%, web 66.7%"]
+    assert isinstance(rows[1], Bold)
 
 
 class Fails(Learn, op="page-fails"):

@@ -4,11 +4,17 @@ import pytest
 
 from experiments import exp1395_qwen3, exp1529_mantis
 from marin import Experiment, Scale
-from marin.report.page.trainings import phases
+from marin.plan.cost.sizes import Sizes
+from marin.report.page.trainings import Training, phases
+from marin.report.phases import phase_of
 
 
 def named(experiment: Experiment, arms: list[str]) -> dict[tuple[int, int], str]:
-    trainings = [step for step in experiment.steps() if step.op == "train"]
+    trainings = [
+        Training(step=step, record=None, arm="", phase=phase_of(step, Sizes()), rows=(), tokens={})
+        for step in experiment.steps()
+        if step.op == "train"
+    ]
     return {(phase.first, phase.end): phase.name for phase in phases(trainings, arms)}
 
 

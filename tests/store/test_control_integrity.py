@@ -13,7 +13,8 @@ from marin.errors import CorruptRecord
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift
 from marin.plan.plan import Action
-from marin.report.audit import Grade, audit_store
+from marin.report.audit import audit_store
+from marin.report.claims import Grade
 from marin.store.files.verify import Check
 from marin.store.layout import record_name
 from marin.store.objects.local import LocalObjects

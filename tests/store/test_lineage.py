@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from marin.errors import BadField, UnknownStep
-from marin.report.annotations import Annotations
+from marin.report.claims import StoreClaims
 from marin.report.lineage_tree import Direction, LineageTree
 from marin.steps.pinned import Pinned
 from marin.store.lineage import Output, read_lineage
@@ -41,7 +41,7 @@ def family(prefix: str, direction: Direction, name: str) -> LineageTree:
     store = Store(prefix)
     lineage = read_lineage(store)
     return LineageTree(
-        direction, outputs_named(lineage, store, name), lineage, Annotations(store, lineage, revoked(store))
+        direction, outputs_named(lineage, store, name), lineage, StoreClaims(store, lineage, revoked(store))
     )
 
 
@@ -84,11 +84,11 @@ def test_what_was_made_from_replaced_bytes_is_still_known(prefix: str, monkeypat
     assert lineage.down([output(after)]) == {}
     assert lineage.is_superseded(output(before))
     found = family(prefix, Direction.DOWN, before.root[:12])
-    (mark,) = found.marks[output(before)]
-    assert mark.kind == "superseded"
+    (mark,) = found.claims[output(before)]
+    assert mark.subject == "superseded"
     assert "asked for by --rebuild" in mark.text
-    (mark,) = family(prefix, Direction.DOWN, after.identity).marks[output(after)]
-    assert mark.kind == "made again"
+    (mark,) = family(prefix, Direction.DOWN, after.identity).claims[output(after)]
+    assert mark.subject == "made again"
 
 
 def test_what_an_alias_of_the_same_bytes_fed_is_made_from_them_too(prefix: str) -> None:
@@ -121,8 +121,8 @@ def test_lineage_goes_through_pins(prefix: str) -> None:
     run(prefix, end=Join(parts=(pinned,), label="later"))
     found = family(prefix, Direction.DOWN, "toy-write/b")
     assert names(found) == {"toy-join/ab": 1, "pinned/kept": 2, "toy-join/later": 3}
-    (mark,) = found.marks[output(of(prefix, pinned))]
-    assert (mark.kind, mark.text) == ("pinned", f"the bytes are those of {record.attempt}")
+    (mark,) = found.claims[output(of(prefix, pinned))]
+    assert (mark.subject, mark.text) == ("pinned", f"the bytes are those of {record.attempt}")
 
 
 def test_a_milestone_was_made_from_what_its_run_read(prefix: str) -> None:
@@ -170,7 +170,7 @@ def test_a_chain_of_thousands_needs_no_recursion(prefix: str) -> None:
     assert found.tally().endswith("3000 not to be trusted")
     (root,), further = found.tree(depth=12, every=False)
     assert further == 3000 - 12
-    assert found.marks[output(before)][0].text.startswith(
+    assert found.claims[output(before)][0].text.startswith(
         f"made from toy-write/a {A.identity[:12]} (through 2996 more → toy-write/n2996 → "
     )
     assert root.outputs == [output(before)]

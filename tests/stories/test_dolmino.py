@@ -5,7 +5,7 @@ from pathlib import Path
 
 from marin import Checkpoint, Context, ExecutorStep, Pinned, Tokens
 from marin.plan.decision import Action
-from marin.report.annotations import AnnotationKind, Annotations
+from marin.report.claims import StoreClaims, Subject
 from marin.report.lineage_tree import Direction, LineageTree
 from marin.store.lineage import Output, read_lineage
 from marin.store.record import Record
@@ -68,16 +68,16 @@ def test_every_checkpoint_is_named_and_both_experiments_refuse(tmp_path: Path) -
 
     lineage = read_lineage(store)
     family = LineageTree(
-        Direction.DOWN, [Output(bad.identity, bad.root)], lineage, Annotations(store, lineage, revoked(store))
+        Direction.DOWN, [Output(bad.identity, bad.root)], lineage, StoreClaims(store, lineage, revoked(store))
     )
     checkpoints = {
-        lineage.records[output].name: family.marks[output][0].kind
+        lineage.records[output].name: family.claims[output][0].subject
         for output in family.found
         if lineage.records[output].kind == "checkpoint"
     }
     assert checkpoints == {
-        "tiny-train/bison": AnnotationKind.UNTRUSTED,
-        "tiny-train/innocent": AnnotationKind.UNTRUSTED,
+        "tiny-train/bison": Subject.UNTRUSTED,
+        "tiny-train/innocent": Subject.UNTRUSTED,
     }
 
     for step in (bison, other):

@@ -14,7 +14,7 @@ from marin import Documents, Items, Pinned, RawFiles
 from marin.data.documents import Document, write_documents
 from marin.errors import BadField, InputError, MarinError, Revoked
 from marin.plan.decision import Action
-from marin.report.annotations import AnnotationKind, Annotations
+from marin.report.claims import StoreClaims, Subject
 from marin.report.lineage_tree import Direction
 from marin.store.files.directory import Directory
 from marin.store.files.verify import Check
@@ -225,19 +225,19 @@ def test_lineage_says_where_it_came_from_and_that_its_bytes_were_made_here(prefi
     end = Join(parts=(Pinned(at=record.attempt, digest=record.root, label="kept"),), label="end")
     run(prefix, end=end)
     found = family(prefix, Direction.UP, "end")
-    marks = {found.lineage.name_of(output): found.marks[output] for output in found.found}
+    marks = {found.lineage.name_of(output): found.claims[output] for output in found.found}
     assert marks.keys() == {"pinned/kept", "adopt/out"}
     (mark,) = marks["adopt/out"]
-    assert (mark.kind, mark.text) == (AnnotationKind.ADOPTED, f"from {folder}: a test")
+    assert (mark.subject, mark.text) == (Subject.ADOPTED, f"from {folder}: a test")
 
     # The same files once more, as another kind: what is wrong with the one is wrong with the other.
     copy = take(prefix, folder, label="raw").record
     revoke(Store(prefix), record, "bad")
     lineage = read_lineage(Store(prefix))
-    marked = Annotations(Store(prefix), lineage, revoked(Store(prefix))).of([Output(copy.identity, copy.root)])
-    assert [mark.kind for marks in marked.values() for mark in marks] == [
-        AnnotationKind.REVOKED,
-        AnnotationKind.ADOPTED,
+    marked = StoreClaims(Store(prefix), lineage, revoked(Store(prefix))).of([Output(copy.identity, copy.root)])
+    assert [mark.subject for marks in marked.values() for mark in marks] == [
+        Subject.REVOKED,
+        Subject.ADOPTED,
     ]
     assert planned(prefix, end=end).of(end).action is Action.STOP
 

@@ -18,7 +18,7 @@ from marin.fingerprint.stored import store_code, stored_code
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift
 from marin.plan.outside_data import listing
-from marin.report.annotations import Annotations
+from marin.report.claims import StoreClaims
 from marin.steps.lifetime import FOREVER
 from marin.steps.pinned import Pinned
 from marin.store.in_use import TURN, Uses, needs_of, read_batch
@@ -111,7 +111,7 @@ def test_lineage_still_knows_what_was_collected(tmp_path: Path) -> None:
     assert Output(read.identity, read.root) in lineage.up([Output(made.identity, made.root)])
     output = Output(read.identity, read.root)
     assert lineage.records[output] == read
-    (mark,) = Annotations(store, lineage, revoked(store)).of([output])[output]
+    (mark,) = StoreClaims(store, lineage, revoked(store)).of([output])[output]
     assert "collected by `marin gc`" in mark.text
 
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 from marin.data.mixture import Stages
 from marin.plan.missing import describe_fields
 from marin.report import units
-from marin.report.phases import Phase, phase_of
+from marin.report.page.trainings import Row, Training
+from marin.report.phases import Phase, largest
 from marin.report.section import Bold, Cell, Column, Heading, Table
 from marin.report.section import Row as Cells
 from marin.steps.resources import MFU, training_cost
@@ -25,17 +26,17 @@ COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gra
 LONG_CELLS = ("data", "guards")
 NAMED = 3  # sources of a mixture
 TURNS = 6  # of a rate or a batch
-type Row = dict[str, Any]  # of metrics
 
 
-def accounts(trainings: Sequence[tuple[ExecutorStep[Any], Sequence[Row]]], arms: Sequence[str]) -> Iterator[Table]:
+def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
     """One table: a training in two rows, without columns that nobody knows anything of."""
-    found = [_account(step, rows) for step, rows in trainings]
-    named = {name for _, _, *both in found for cells in both for name in cells}
+    found = [(each, *_account(each)) for each in trainings]
+    named = {name for _, *both in found for cells in both for name in cells}
     columns = [name for name in COLUMNS if name in named]
     rows: list[Cells] = []
-    for name, after, planned, happened in found:
-        rows.append(Heading(f"{name}{f', after {after}' if after else ''}", arm=name if name in arms else ""))
+    for each, planned, happened in found:
+        after = f", after {each.phase.after}" if each.phase is not None and each.phase.after else ""
+        rows.append(Heading(f"{each.step.label}{after}", arm=each.arm))
         rows.append(["planned", *(planned.get(column, "") for column in columns)])
         rows.append(["happened", *(_happened_cell(planned, happened, column) for column in columns)])
     if columns:
@@ -51,11 +52,10 @@ def accounts(trainings: Sequence[tuple[ExecutorStep[Any], Sequence[Row]]], arms:
         )
 
 
-def _account(step: ExecutorStep[Any], rows: Sequence[Row]) -> tuple[str, str, dict[str, str], dict[str, str]]:
-    """(label, of the training it begins after, planned, happened); cells by column, without those that nobody knows."""
-    phase = phase_of(step)
-    planned = _known({**(_planned(phase) if phase is not None else {}), **_machines(step)})
-    return step.label, phase.after if phase is not None else "", planned, _known(_happened(phase, rows)) if rows else {}
+def _account(of: Training) -> tuple[dict[str, str], dict[str, str]]:
+    """(planned, happened); cells by column, without those that nobody knows."""
+    planned = {**(_planned(of.phase) if of.phase is not None else {}), **_machines(of.step)}
+    return _known(planned), _known(_happened(of.phase, of.rows)) if of.rows else {}
 
 
 def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], column: str) -> Cell:
@@ -66,11 +66,11 @@ def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], colu
     return "as planned" if column in LONG_CELLS and text and text == before else text
 
 
-def settings(trainings: Iterable[ExecutorStep[Any]]) -> Iterator[Table]:
+def settings(trainings: Iterable[Training]) -> Iterator[Table]:
     """Fields of the runs but their data, which the mixtures show: those in which they differ, then the rest."""
     found: dict[str, dict[str, str]] = {}
     runs: list[str] = []
-    for step in trainings:
+    for step in (each.step for each in trainings):
         runs.append(step.label)
         data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
         for name, value in describe_fields(step).items():
@@ -174,9 +174,7 @@ def _read(phase: Phase, rows: Sequence[Row]) -> Iterable[str]:
 
 
 def _mixture(at: int, shares: dict[str, float], names: list[str], first: int) -> str:
-    named = ", ".join(f"{name} {shares.get(name, 0.0):.1%}" for name in names[:NAMED])
-    more = f", {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{f'from {at:,}: ' if at > first else ''}{named}{more}"
+    return f"{f'from {at:,}: ' if at > first else ''}{largest(shares, names, NAMED)}"
 
 
 def _ran_on(rows: Sequence[Row]) -> str:

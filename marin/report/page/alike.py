@@ -1,16 +1,19 @@
-"""What a page says once of several steps: errors, and notes on trust."""
+"""What a page says once of several steps: errors, and claims."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from marin.report.page.model import Status, StepRow, TrustNote
+from marin.executor.run_results import Status
+from marin.report.claims import Claim
+from marin.report.page.model import StepRow
 
-FEW = 2  # notes of one kind that a step repeats
+FEW = 2  # claims of one subject that a step repeats
+GENERAL = ("other package version", "not wholly observed", "note")  # said of any number of steps: none stands apart
 MOST_NAMED = 12
-ROOM = {"kinds": 50, "error": 2000}  # of errors and of notes on trust; letters of an error. Logs have all.
+ROOM = {"kinds": 50, "error": 2000}  # of errors and of claims; letters of an error. Logs have all.
 
 
 def cut(text: str, letters: int) -> str:
@@ -25,21 +28,18 @@ class Names:
     rest: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """What is said of several steps alike: a note on trust."""
+def shared(claims: Mapping[str, Sequence[Claim]], steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
+    """Each claim once, with the steps that it is of, in order of their first."""
+    alike: dict[Claim, dict[str, None]] = defaultdict(dict)
+    for step, of_step in claims.items():
+        for claim in of_step:
+            alike[claim][step] = None
+    return [(claim, named(names, steps)) for claim, names in alike.items()]
 
-    kind: str
-    text: str
-    names: Names
 
-
-def shared(notes: Sequence[TrustNote], steps: Sequence[StepRow]) -> list[Shared]:
-    """Equal notes together, in order of their first."""
-    alike: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for note in notes:
-        alike[note.kind, note.text][note.step] = None
-    return [Shared(kind=kind, text=text, names=named(names, steps)) for (kind, text), names in alike.items()]
+def subjects_apart(claims: Mapping[str, Sequence[Claim]]) -> dict[str, str]:
+    """Of each step that stands apart for a claim, its subject; of several the last."""
+    return {step: each.subject for step, of_step in claims.items() for each in of_step if each.subject not in GENERAL}
 
 
 def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
@@ -53,21 +53,18 @@ def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
     return Names(whole=tuple(whole.items()), rest=tuple(name for name in names if of.get(name) not in whole))
 
 
-def by_step(notes: Sequence[TrustNote]) -> dict[str, list[str]]:
-    """The notes on each step; of more than FEW of one kind, how many."""
-    kinds: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for note in notes:
-        kinds[note.step][note.kind].append(note.text)
-    return {
-        step: [
-            line
-            for kind, texts in found.items()
-            for line in (
-                [f"{kind}: {text}" for text in texts] if len(texts) <= FEW else [f"{len(texts)} × {kind}: see Trust"]
-            )
-        ]
-        for step, found in kinds.items()
-    }
+def lines(claims: Sequence[Claim]) -> list[str]:
+    """Of one step; of more than FEW claims of one subject, how many."""
+    subjects: dict[str, list[str]] = defaultdict(list)
+    for claim in claims:
+        subjects[claim.subject].append(claim.text)
+    return [
+        line
+        for subject, texts in subjects.items()
+        for line in (
+            [f"{subject}: {text}" for text in texts] if len(texts) <= FEW else [f"{len(texts)} × {subject}: see Trust"]
+        )
+    ]
 
 
 def same_errors(steps: Sequence[StepRow]) -> list[list[StepRow]]:

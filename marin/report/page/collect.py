@@ -11,6 +11,7 @@ from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
 from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
+from marin.report.claims import Claim, Grade
 from marin.report.decontamination import undecontaminated
 from marin.report.page import accounts, mixtures, model, trainings
 from marin.report.page.sections import sections
@@ -33,17 +34,17 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     """Everything on the page, from the run's results and the artifacts in the store."""
     experiment, store = run.plan.experiment, run.plan.store
     revision, dirty = git_revision(source.parent)
-    runs = [result for result in run.results.values() if result.step.work() is not None]
-    arms = [result.step.label for result in runs if not trainings.is_trained_on(result.step, runs)]
-    rows = {result.step.label: trainings.metrics(store, result) for result in runs}
+    results = [result for result in run.results.values() if result.step.work() is not None]
+    arms = [result.step.label for result in results if not trainings.is_trained_on(result.step, results)]
+    runs = [trainings.training_of(run, result, arms) for result in results]
     data = undecontaminated(experiment.steps()).sentence()
     found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data)))
     answered = any(isinstance(each, Section) and each.answer for each in found)
     scores = [] if answered else list(_scores(run))
-    trained = [made for result in runs if (made := training_of(result.step)) is not None]
+    trained = [made for result in results if (made := training_of(result.step)) is not None]
     hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = (experiment.question or "").strip().partition("\n")
-    stages = mixtures.stages(run, runs, arms)
+    stages = mixtures.stages(runs)
     return model.ExperimentPage(
         title=title.rstrip("."),
         question=question.strip(),
@@ -61,19 +62,16 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         arms=arms,
         sections=[*found, *scores],
         steps=[_row(run, result) for result in run.results.values()],
-        runs=[curve for each in runs if (curve := trainings.curve(run, each, rows[each.step.label], arms)) is not None],
-        phases=trainings.phases((result.step for result in runs), arms),
-        trainings=[
-            *accounts.accounts([(each.step, rows[each.step.label]) for each in runs], arms),
-            *accounts.settings(result.step for result in runs),
-        ],
+        runs=[curve for each in runs if (curve := trainings.curve(store, each)) is not None],
+        phases=trainings.phases(runs, arms),
+        trainings=[*accounts.accounts(runs), *accounts.settings(runs)],
         strips=mixtures.strips(stages),
-        mixtures=list(mixtures.tables(run, stages, runs, rows)),
+        mixtures=list(mixtures.tables(stages, runs)),
         tokens=sum(made.work.tokens for made in trained) or None,
         flops=sum(made.work.flops for made in trained) or None,
         chip_hours=sum(hours) if hours else None,
         wall_seconds=run.seconds if run.having(Status.RAN) else None,
-        trust=[note for result in run.results.values() for note in _trust(run, result)],
+        claims={step.name: list(_claims(run, result)) for step, result in run.results.items()},
     )
 
 
@@ -112,24 +110,23 @@ def _scores(run: Run) -> Iterator[Section]:
         yield Section(title="Evaluation", answer=first, more=more, blocks=[table])
 
 
-def _trust(run: Run, result: StepResult) -> Iterator[model.TrustNote]:
+def _claims(run: Run, result: StepResult) -> Iterator[Claim]:
     """What a reader should know before relying on this output."""
     decision, record, name = run.plan.of(result.step), result.record, result.step.name
-    yield from (model.TrustNote(name, "drift", text) for text in decision.drift)
+    yield from (Claim(Grade.DOUBTFUL, "drift", text) for text in decision.drift)
     for text in decision.notes:
         if text.startswith(PACKAGE):
-            yield model.TrustNote(name, "other package version", text, is_general=True)
+            yield Claim(Grade.KNOWN, "other package version", text)
         elif text.startswith(UNSEEN):
-            yield model.TrustNote(name, "not wholly observed", text, is_general=True)
+            yield Claim(Grade.KNOWN, "not wholly observed", text)
         else:
-            accepted = "drift accepted" in text
-            yield model.TrustNote(name, "drift accepted" if accepted else "note", text, is_general=not accepted)
+            yield Claim(Grade.KNOWN, "drift accepted" if "drift accepted" in text else "note", text)
     for line in run.plan.experiment.changes.get(result.step.identity, ()):
         if line.startswith(f"{name}."):
-            yield model.TrustNote(name, "set on the command line", line.removeprefix(f"{name}."))
+            yield Claim(Grade.KNOWN, "set on the command line", line.removeprefix(f"{name}."))
     if record is not None and (because := record.provenance.because):
         text = f"{record.provenance.started} by {record.provenance.who}: {because}"
-        yield model.TrustNote(name, "made again", text)
+        yield Claim(Grade.KNOWN, "made again", text)
 
 
 def _row(run: Run, result: StepResult) -> model.StepRow:
@@ -138,7 +135,7 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         name=step.name,
         op=step.op,
         identity=step.identity,
-        status=_status(result.status),
+        status=Status.SKIPPED if result.status in (Status.WAITING, Status.NOT_NEEDED) else result.status,
         reason=result.reason + (f"; the bytes of {record.attempt}" if record is not None and record.alias_of else ""),
         seconds=record.provenance.seconds if record is not None else result.seconds or None,
         inputs=[dependency.name for dependency in step.dependencies],
@@ -147,8 +144,3 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
     )
-
-
-def _status(status: Status) -> model.Status:
-    not_run = status in (Status.WAITING, Status.NOT_NEEDED)
-    return model.Status.SKIPPED if not_run else model.Status(status.value)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from marin.report.page.model import Status, StepRow
+from marin.executor.run_results import Status
+from marin.report.page.model import StepRow
 from marin.store.numbers import listed
 
 FEW = 4  # steps of an operator that have a box each

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from marin.data.by_step import active_within
-from marin.data.mixture import Mixture
-from marin.executor.run_results import Run, StepResult
 from marin.report.page.model import Strip
-from marin.report.phases import TrainingRun
+from marin.report.page.trainings import Training
 from marin.report.section import Bold, Cell, Column, Difference, Share, Table
 from marin.report.units import fixed
-from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, write_count
 
 LEAST = 0.2  # points that two arms differ by in a source, to have a row above the fold
@@ -34,36 +29,15 @@ class Stage:
         return f"{self.arm or 'all arms'}, from {self.first:,}"
 
 
-def span(step: ExecutorStep[Any]) -> tuple[int, int]:
-    """(first, end) optimizer steps of a training run."""
-    return (step.first_step, step.end_step) if isinstance(step, TrainingRun) else (0, 0)
-
-
-def stages_of(run: Run, step: ExecutorStep[Any]) -> dict[int, Mixture[Any]]:
-    """The mixtures that are active in a run's own steps, by the first step that each serves; none if nobody has counted
-    the tokens that shares go by."""
-    if not isinstance(step, TrainingRun):
-        return {}
-    found = {read: record.facts.get("tokens") for read in step.dependencies if (record := run.results[read].record)}
-    tokens = {read: count for read, count in found.items() if isinstance(count, int)}
-    if not tokens.keys() >= step.data.counted:
-        return {}
-    return active_within(step.data.resolved(tokens).known(), *span(step))
-
-
-def stages(run: Run, trainings: Sequence[StepResult], arms: Sequence[str]) -> list[Stage]:
+def stages(trainings: Iterable[Training]) -> list[Stage]:
     """Those of the first shared run and of the arms; what all arms have stands once."""
     found: list[Stage] = []
     of_arms: dict[str, dict[int, Mapping[str, float]]] = {}
     for each in trainings:
-        step, arm = each.step, each.step.label if each.step.label in arms else ""
-        shares = dict[int, Mapping[str, float]]()
-        for first, mixed in stages_of(run, step).items():
-            shares[first] = mixed.by_name()
-        if arm:
-            of_arms[arm] = shares
-        elif span(step)[0] == 0:  # a later shared phase reads the mixture of the first
-            found += [Stage("", first, of_stage) for first, of_stage in shares.items()]
+        if each.arm:
+            of_arms[each.arm] = dict(each.stages)
+        elif each.span[0] == 0:  # a later shared phase reads the mixture of the first
+            found += [Stage("", first, of_stage) for first, of_stage in each.stages]
     for arm, by_step in of_arms.items():
         for first, of_stage in by_step.items():
             common = len(of_arms) > 1 and all(other.get(first) == of_stage for other in of_arms.values())
@@ -95,15 +69,10 @@ def _family(source: str) -> str:
     return source.partition("/")[0]
 
 
-def tables(
-    run: Run, found: Sequence[Stage], trainings: Sequence[StepResult], rows: Mapping[str, Any]
-) -> Iterator[Table]:
-    """Shares by source, those first in which the last two arms differ most; then what was read.
-
-    rows: of metrics, by a training's label.
-    """
+def tables(found: Sequence[Stage], trainings: Iterable[Training]) -> Iterator[Table]:
+    """Shares by source, those first in which the last two arms differ most; then what was read."""
     yield from shares_of(found)
-    used = {each.step.label: _use(run, each, rows[each.step.label]) for each in trainings}
+    used = {each.step.label: _use(each) for each in trainings}
     used = {label: use for label, use in used.items() if use}
     if used:
         yield _read(used)
@@ -148,15 +117,14 @@ def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
         )
 
 
-def _use(run: Run, result: StepResult, rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, float]]:
+def _use(of: Training) -> dict[str, tuple[int, float]]:
     """(sequences, epochs) that a training really read of each source, by its metrics."""
     sequences = Counter[str]()
-    for row in rows:
+    for row in of.rows:
         sequences.update(row.get("sources", {}))
-    sizes = {step.label: record.facts for step in result.step.dependencies if (record := run.results[step].record)}
-    length = result.step.seq_len if isinstance(result.step, TrainingRun) else 0
+    length = of.phase.seq_len if of.phase is not None else 0
     return {
-        name: (count, count * length / tokens if (tokens := sizes.get(name, {}).get("tokens")) else 0.0)
+        name: (count, count * length / tokens if (tokens := of.tokens.get(name)) else 0.0)
         for name, count in sequences.items()
     }
 

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple
 
+from marin.executor.run_results import Status
+from marin.report.claims import Claim
 from marin.report.section import Section, Table
-
-
-class Status(Enum):
-    """What became of a step in this run."""
-
-    CACHED = "cached"
-    ALIAS = "alias"  # equal operator and input contents existed under another identity; nothing ran
-    RAN = "ran"
-    RUNNING = "running"
-    FAILED = "failed"
-    STOPPED = "stopped"  # with its run, by a person or a scheduler
-    SKIPPED = "skipped"  # a dependency failed, or the step was not asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +18,7 @@ class StepRow:
     name: str
     op: str
     identity: str
-    status: Status
+    status: Status  # one that did not run is skipped, whatever for
     reason: str = ""
     seconds: float | None = None
     inputs: Sequence[str] = ()
@@ -94,18 +83,6 @@ class Trouble:
     text: str
 
 
-class TrustNote(NamedTuple):
-    """Why an output is not simply to be believed: drifted, revoked, accepted, unverified.
-
-    is_general: it says the same of any number of steps, and none of them stands apart for it.
-    """
-
-    step: str
-    kind: str
-    text: str
-    is_general: bool = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class ExperimentPage:
     """Everything on one experiment's page."""
@@ -136,4 +113,4 @@ class ExperimentPage:
     flops: float | None = None
     chip_hours: float | None = None
     wall_seconds: float | None = None
-    trust: Sequence[TrustNote] = ()
+    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict[str, Sequence[Claim]])  # of steps' outputs

@@ -12,9 +12,10 @@ from urllib.parse import quote, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from marin.executor.run_results import Status
 from marin.report.page import alike, figures, graph, steps
 from marin.report.page.blocks import drawn_table, image_source
-from marin.report.page.model import ExperimentPage, Status, Trouble
+from marin.report.page.model import ExperimentPage, Trouble
 from marin.report.section import Block, Finding, Section
 from marin.store.layout import slug
 from marin.store.numbers import counted, write_count, write_duration
@@ -37,6 +38,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
     others = [*found, *(each for each in made if not each.answer and each.finding is None)]
     place = _places([*first, *others])
     doubts = _doubts(page, made, found)
+    subjects = [dict.fromkeys(claim.subject for claim in of_step) for of_step in page.claims.values()]
     return (
         _templates()
         .get_template("experiment.html")
@@ -72,10 +74,10 @@ def render(page: ExperimentPage, head: str = "") -> str:
             failed=counts[Status.FAILED],
             errors=alike.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
-            trust=alike.shared(page.trust, page.steps),
+            trust=alike.shared(page.claims, page.steps),
             named=partial(alike.named, steps=page.steps),
-            trusted_less=len({note.step for note in page.trust}),
-            trust_kinds=list(Counter(kind for kind, _ in {(note.kind, note.step): 0 for note in page.trust}).items()),
+            trusted_less=sum(map(bool, page.claims.values())),
+            trust_kinds=list(Counter(subject for each in subjects for subject in each).items()),
             room=alike.ROOM,
             cut=alike.cut,
             training=training,
@@ -86,7 +88,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
             script=Markup(figures.script()),
             figure_style=Markup(figures.style()),
             picture=graph.draw(page.steps),
-            columns=steps.columns(page.steps, page.trust, page.prefix),
+            columns=steps.columns(page.steps, page.claims, page.prefix),
             below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
         )
@@ -152,8 +154,8 @@ def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Secti
     told += [
         f"{each.title.partition(':')[0]}: found" for each in made if each.finding is Finding.FOUND and not each.answer
     ]
-    steps = {note.step: note.kind for note in page.trust if not note.is_general}
-    told += [f"{counted(count, 'output')}: {kind}" for kind, count in Counter(steps.values()).items()]
+    apart = alike.subjects_apart(page.claims)
+    told += [f"{counted(count, 'output')}: {subject}" for subject, count in Counter(apart.values()).items()]
     return told
 
 

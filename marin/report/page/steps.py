@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from marin.report import units
+from marin.report.claims import Claim
 from marin.report.page import alike
-from marin.report.page.model import Status, StepRow, TrustNote
+from marin.report.page.graph import ORDER
+from marin.report.page.model import StepRow
 
 SHORT = 12  # digits of an identity
 INLINE = 5  # inputs; longer lists stand once for all steps that read the same
@@ -19,17 +21,15 @@ FACTS = 300  # letters of a fact
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def columns(steps: Sequence[StepRow], notes: Sequence[TrustNote], prefix: str) -> dict[str, Any]:
+def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], prefix: str) -> dict[str, Any]:
     """Paths are below the prefix; 1 stands for the one that operator, label and identity give."""
     number = {step.name: at for at, step in enumerate(steps)}
     texts, ops, names, lists = _Table(), _Table(), _Table(), _Table()
-    apart = {note.step for note in notes if not note.is_general and note.kind != "note"}
     errors = list(dict.fromkeys(step.error for step in steps if step.error))[:MOST_ERRORS]
-    noted = alike.by_step(notes)
     return {
         "op": [ops[step.op] for step in steps],
         "labels": [step.label for step in steps],
-        "status": [list(Status).index(step.status) for step in steps],
+        "status": [ORDER.index(step.status) for step in steps],
         "reason": [texts[step.reason] for step in steps],
         "seconds": [step.seconds for step in steps],
         "identity": [step.identity[:SHORT] for step in steps],
@@ -42,13 +42,17 @@ def columns(steps: Sequence[StepRow], notes: Sequence[TrustNote], prefix: str) -
             for at, step in enumerate(steps)
             if step.error
         },
-        "notes": {number[name]: [texts[line] for line in lines] for name, lines in noted.items() if name in number},
-        "apart": sorted(number[name] for name in apart if name in number),
+        "notes": {
+            number[name]: [texts[line] for line in alike.lines(of_step)]
+            for name, of_step in claims.items()
+            if of_step and name in number
+        },
+        "apart": sorted(number[name] for name in alike.subjects_apart(claims) if name in number),
         "ops": list(ops),
         "texts": list(texts),
         "fact_names": [[name.replace("_", " ") for name in each] for each in names],
         "lists": list(lists),
-        "statuses": [status.value for status in Status],
+        "statuses": [status.value for status in ORDER],
         "prefix": prefix,
     }
 

@@ -1,18 +1,21 @@
-"""What a page tells of trainings: curves, and the stretches of steps that they share."""
+"""The trainings of a run as a page reads them: curves, and the stretches of steps that they share."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from marin.data.mixture import source_name
 from marin.executor.run_results import Run, StepResult
+from marin.plan.cost.sizes import Sizes
 from marin.report.page import model
-from marin.report.page.mixtures import span, stages_of
-from marin.report.phases import TrainingRun
+from marin.report.phases import Phase, TrainingRun, phase_of
+from marin.steps.resources import Size
 from marin.steps.step import ExecutorStep
+from marin.store.record import Record
 from marin.store.store import Store
 from marin.training.metrics import METRICS, parse_metrics
 from marin.training.spec import PROFILE
@@ -24,6 +27,44 @@ if TYPE_CHECKING:
 PLANNED = ("batch: ", "data: ", "learning rate: ")
 SHOWN = 2  # settings that changed at one step
 DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
+type Row = dict[str, Any]  # of metrics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One training of a run: as it is written, and what became of it."""
+
+    step: ExecutorStep[Any]
+    record: Record | None
+    arm: str  # "" where the arms share it
+    phase: Phase | None  # None: it says nothing of its optimizer steps
+    rows: Sequence[Row]  # none where it wrote none
+    tokens: Mapping[str, int]  # of what it reads, by label
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """(first, end) optimizer steps."""
+        return (self.phase.first, self.phase.end) if self.phase is not None else (0, 0)
+
+    @property
+    def stages(self) -> Sequence[tuple[int, Mapping[str, float]]]:
+        """First step → share of each source; none if nobody has counted the tokens that shares go by."""
+        found = self.phase.stages if self.phase is not None else []
+        return found if all(shares for _, shares in found) else []
+
+
+def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
+    step, store = result.step, run.plan.store
+    facts = {read: record.facts for read in step.dependencies if (record := run.results[read].record)}
+    tokens = {read: count for read, each in facts.items() if isinstance(count := each.get("tokens"), int)}
+    return Training(
+        step=step,
+        record=result.record,
+        arm=step.label if step.label in arms else "",
+        phase=phase_of(step, Sizes({read: Size(bytes=0, tokens=count) for read, count in tokens.items()})),
+        rows=_metrics(store, result),
+        tokens={read.label: count for read, count in tokens.items()},
+    )
 
 
 def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
@@ -35,19 +76,14 @@ def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> b
     )
 
 
-def arm_of(step: ExecutorStep[Any], arms: list[str]) -> str:
-    return step.label if step.label in arms else ""
-
-
-def metrics(store: Store, result: StepResult) -> list[dict[str, Any]]:
-    """The lines of a training's metrics; none where it wrote none."""
+def _metrics(store: Store, result: StepResult) -> list[Row]:
     name = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
     content = store.objects.read(name) if name else None
     return parse_metrics(content, f"{store.prefix}/{name}") if content is not None else []
 
 
-def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[str]) -> model.TrainingCurve | None:
-    record, store = result.record, run.plan.store
+def curve(store: Store, of: Training) -> model.TrainingCurve | None:
+    record, rows = of.record, of.rows
     if not rows or record is None:
         return None
 
@@ -56,17 +92,11 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
             return []
         return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
 
-    first, end = span(result.step)
-    events: list[model.Event] = []
-    for step, size in result.step.batch.at.items() if isinstance(result.step, TrainingRun) else ():
-        if first < step < end:
-            events.append(model.Event(step=step, text=f"batch {size}"))
-    previous: Mapping[Any, float] = {}
-    for step, mixed in stages_of(run, result.step).items():
-        if step > first:
-            added = sorted(source_name(source) for source in mixed.weights.keys() - previous.keys())
-            events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
-        previous = mixed.weights
+    batches = of.phase.batches[1:] if of.phase is not None else []
+    events = [model.Event(step=step, text=f"batch {size}") for step, size in batches]
+    for (_, before), (step, shares) in pairwise(of.stages):
+        added = sorted(shares.keys() - before.keys())
+        events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
     # What it changed where it was resumed; against another run, the table of what runs differ in says it.
     for row in rows[1:]:
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
@@ -76,10 +106,10 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
     found = _findings(rows)
     events += [model.Event(each.step, each.kind.value, bad=True) for each in found]
     return model.TrainingCurve(
-        name=result.step.label,
+        name=of.step.label,
         step=[int(step) for step in column("step")],
         loss=column("loss"),
-        arm=arm_of(result.step, arms),
+        arm=of.arm,
         learning_rate=column("learning_rate"),
         grad_norm=column("grad_norm"),
         tokens=[int(count) for count in column("tokens")],
@@ -91,24 +121,24 @@ def curve(run: Run, result: StepResult, rows: list[dict[str, Any]], arms: list[s
     )
 
 
-def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
+def _findings(rows: Sequence[Row]) -> list[Finding]:
     from marin.training.health.findings import findings  # numpy
 
     return findings(rows)
 
 
-def phases(trainings: Iterable[ExecutorStep[Any]], arms: list[str]) -> list[model.Phase]:
+def phases(trainings: Iterable[Training], arms: Sequence[str]) -> list[model.Phase]:
     """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
     spans: dict[tuple[int, int], list[ExecutorStep[Any]]] = {}
-    for run in trainings:
-        spans.setdefault(span(run), []).append(run)
+    for each in trainings:
+        spans.setdefault(each.span, []).append(each.step)
     return [
         model.Phase(first=first, end=end, name=_phase_name(runs, first, arms))
         for (first, end), runs in sorted(spans.items())
     ]
 
 
-def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: list[str]) -> str:
+def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: Sequence[str]) -> str:
     if not {run.label for run in runs} <= set(arms):
         return ", ".join(run.label for run in runs)
     decays = [run.schedule.decay if isinstance(run, TrainingRun) else None for run in runs]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import CorruptRecord
+from marin.report.claims import Claim
 from marin.report.page import figures
-from marin.report.serve.looked import Caution, Looked
+from marin.report.serve.looked import Looked
 from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
 from marin.store.lease import State
@@ -30,7 +31,7 @@ class Training:
     about: str  # how far it is or was
     made: str
     folder: str  # of its metrics, below the store
-    warnings: list[Caution]
+    warnings: list[Claim]
     op: str = ""  # operator; "" of what runs
     step: int = 0  # that it reached
 
@@ -71,7 +72,7 @@ def trainings(looked: Looked) -> list[Training]:
     return sorted(found, key=lambda each: (-furthest[each.op], each.op))
 
 
-def _committed(record: Record, warnings: list[Caution]) -> Training:
+def _committed(record: Record, warnings: list[Claim]) -> Training:
     loss, step = record.facts.get("loss"), record.facts.get("step")
     return Training(
         identity=record.identity,

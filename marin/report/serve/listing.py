@@ -10,9 +10,9 @@ from functools import lru_cache
 from html import unescape
 from typing import Any
 
-from marin.report.annotations import BAD
+from marin.report.claims import Claim
 from marin.report.run_history import PastRun, experiment_of, past_runs, run_names
-from marin.report.serve.looked import Caution, Looked
+from marin.report.serve.looked import Looked
 from marin.report.status import StepStatus, store_statuses
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
@@ -48,9 +48,9 @@ def home(looked: Looked) -> Home:
     runs = {run.name: run for run in past_runs(looked.store, sorted({*last.values(), *names[-RUNS:]}))}
     records = looked.inventory.newest_first()
     counts = Counter(record.provenance.experiment for record in records)
-    marks = looked.marks([output_of(record) for record in records])
+    claims = looked.claims([output_of(record) for record in records])
     untrusted = Counter(
-        record.provenance.experiment for record in records if any(mark.kind in BAD for mark in marks[output_of(record)])
+        record.provenance.experiment for record in records if any(claim.is_bad for claim in claims[output_of(record)])
     )
     experiments = sorted({*last, *counts} - {""}, key=lambda name: last.get(name, ""), reverse=True)
     pages = pages_of(looked, experiments)
@@ -110,7 +110,7 @@ def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
 
 @dataclass(frozen=True)
 class OutputsPage:
-    rows: list[tuple[Record, list[Caution]]]
+    rows: list[tuple[Record, list[Claim]]]
     first: int
     total: int
     kinds: list[str]  # of all outputs

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from marin.errors import MarinError, UnknownStep
-from marin.report.annotations import BAD, Annotation, Annotations
+from marin.report.claims import Claim, Grade, StoreClaims
 from marin.store.files.verify import Check
 from marin.store.inventory import Inventory
 from marin.store.lineage import Output, lineage_of, output_of
@@ -21,19 +20,6 @@ from marin.store.store import Store
 STALE_SECONDS = 2.0  # a look is used so long at least,
 STALE_SHARE = 10  # and so many times as long as it took: a large store is not read without end
 SHOWN_FAULTS = 5
-ALARMING = (*BAD, "damaged")
-
-
-class Caution(NamedTuple):
-    """Why an output is not simply to be believed."""
-
-    kind: str
-    text: str
-
-    @property
-    def is_bad(self) -> bool:
-        """Must it not be used?"""
-        return self.kind in ALARMING
 
 
 class Looked:
@@ -45,21 +31,21 @@ class Looked:
         self.store = store
         self.inventory = Inventory(store, every_lease=not store.objects.is_remote)
         self.lineage = lineage_of(self.inventory)
-        self._annotations, self._lock = Annotations(store, self.lineage, revoked(store)), threading.Lock()
+        self._claims, self._lock = StoreClaims(store, self.lineage, revoked(store)), threading.Lock()
         self.until = time.monotonic() + max(STALE_SECONDS, STALE_SHARE * (time.monotonic() - began))
 
     @property
     def unreadable(self) -> list[str]:
         return self.lineage.unreadable
 
-    def marks(self, outputs: Iterable[Output]) -> dict[Output, list[Annotation]]:
+    def claims(self, outputs: Iterable[Output]) -> dict[Output, list[Claim]]:
         """Worst first."""
         with self._lock:
-            return self._annotations.of(outputs)
+            return self._claims.of(outputs)
 
-    def annotations(self) -> Annotations:
+    def store_claims(self) -> StoreClaims:
         """For a reader of its own, in its own thread."""
-        return Annotations(self.store, self.lineage, self._annotations.revocations)
+        return StoreClaims(self.store, self.lineage, self._claims.revocations)
 
     def find(self, identity: str) -> tuple[str, Record | None]:
         """A step by the first digits of its identity: the whole identity, and its record, also one that was replaced or
@@ -79,22 +65,22 @@ class Looked:
         """Rather than replaced or taken away."""
         return self.inventory.records.get(record.identity) is record
 
-    def warnings(self, records: Iterable[Record], *, thorough: bool = False) -> dict[Output, list[Caution]]:
+    def warnings(self, records: Iterable[Record], *, thorough: bool = False) -> dict[Output, list[Claim]]:
         """What nobody who looks at these outputs may miss. Reads none of their files.
 
         thorough: also of outputs in a bucket, where looking at their files is a round trip each.
         """
-        found: dict[Output, list[Caution]] = {}
+        found: dict[Output, list[Claim]] = {}
         by_output = {output_of(record): record for record in records}
-        for output, marks in self.marks(by_output).items():
+        for output, claims in self.claims(by_output).items():
             record = by_output[output]
             committed = self.is_committed(record)
-            found[output] = [Caution(mark.kind, mark.text) for mark in marks if mark.kind in BAD or not committed]
+            found[output] = [claim for claim in claims if claim.is_bad or not committed]
             if committed and (thorough or not self.store.objects.is_remote):
                 found[output] += self._faults(record)
         return found
 
-    def _faults(self, record: Record) -> Iterator[Caution]:
+    def _faults(self, record: Record) -> Iterator[Claim]:
         """As far as names, sizes and times tell."""
         try:
             output = self.store.output(record)
@@ -104,14 +90,13 @@ class Looked:
             found = self.store.verify(record, Check.SIZES)
             if stamp and not found and stamp != self.store.stamp(record):
                 compare = f"`marin audit {record.identity[:12]} --bytes` compares the bytes"
-                yield Caution("not compared", f"its files were touched or copied since they were committed: {compare}")
+                text = f"its files were touched or copied since they were committed: {compare}"
+                yield Claim(Grade.DOUBTFUL, "not compared", text)
         except (MarinError, OSError) as error:
             found = [str(error)]
-        yield from (Caution("damaged", fault) for fault in found[:SHOWN_FAULTS])
-        if len(found) > SHOWN_FAULTS:
-            yield Caution(
-                "damaged", f"and {len(found) - SHOWN_FAULTS} more such faults; `marin audit --bytes` lists them"
-            )
+        if (more := len(found) - SHOWN_FAULTS) > 0:
+            found[SHOWN_FAULTS:] = [f"and {more} more such faults; `marin audit --bytes` lists them"]
+        yield from (Claim(Grade.UNTRUSTED, "damaged", fault) for fault in found)
 
 
 class Freshly:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from msgspec.structs import asdict
 
 from marin.errors import MarinError
-from marin.report.audit import Claim, audit_record
+from marin.report.audit import audit_record
+from marin.report.claims import Claim
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
-from marin.report.serve.looked import Caution, Looked
+from marin.report.serve.looked import Looked
 from marin.report.status import StepStatus, status_of
 from marin.store.files.manifest import FileEntry
 from marin.store.lineage import output_of
@@ -53,8 +54,8 @@ class StepPage:
     log: str
     record: Record | None = None
     is_committed: bool = False
-    warnings: Sequence[Caution] = ()
-    notes: Sequence[Caution] = ()  # what else is known of how it came about
+    warnings: Sequence[Claim] = ()
+    notes: Sequence[Claim] = ()  # what else is known of how it came about
     claims: Sequence[Claim] = ()
     verified: str = ""  # when `marin audit --bytes` found its bytes right; "" if it never did
     views: Sequence[tuple[str, str]] = ()  # (address below the step, what is there)
@@ -73,7 +74,6 @@ def step_page(looked: Looked, identity: str) -> StepPage:
         return StepPage(name=status.step, identity=identity, status=status, log=log)
     output, is_committed = output_of(record), looked.is_committed(record)
     warnings = looked.warnings([record], thorough=True)[output]
-    notes = [Caution(mark.kind, mark.text) for mark in looked.marks([output])[output]]
     files: list[FileEntry] = []
     with suppress(MarinError):  # a warning says so
         files = store.manifest(record) if is_committed else []
@@ -85,7 +85,7 @@ def step_page(looked: Looked, identity: str) -> StepPage:
         record=record,
         is_committed=is_committed,
         warnings=warnings,
-        notes=[note for note in notes if note not in warnings],
+        notes=[note for note in looked.claims([output])[output] if note not in warnings],
         claims=audit_record(store, looked.lineage, record),
         verified=last_verified(store).get(record.attempt, ""),
         views=_views(record) if is_committed else (),
@@ -118,7 +118,7 @@ def _value(value: object) -> tuple[str, str]:
 
 
 def _lineage(looked: Looked, record: Record, direction: Direction) -> list[Branch]:
-    tree = LineageTree(direction, [output_of(record)], looked.lineage, looked.annotations())
+    tree = LineageTree(direction, [output_of(record)], looked.lineage, looked.store_claims())
     roots, further = tree.tree(depth=DEPTH, every=False)
     found = [
         Branch(level, tree.about(node), node.outputs[0].identity if len(node.outputs) == 1 else "")

@@ -1,4 +1,4 @@
-"""What a person should know of an output before relying on it, one line each."""
+"""Can an output be believed: what a person should know before relying on it, each with a grade."""
 
 from __future__ import annotations
 
@@ -17,8 +17,30 @@ from marin.store.store import Store
 from marin.store.trust import Taint
 
 
-class AnnotationKind(StrEnum):
+class Grade(StrEnum):
     """Worst first."""
+
+    UNTRUSTED = "not to be trusted"
+    DOUBTFUL = "doubtful"
+    KNOWN = "good to know"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing that is to be known, of however many outputs."""
+
+    grade: Grade
+    subject: str  # in a word or two
+    text: str
+
+    @property
+    def is_bad(self) -> bool:
+        """Must what it is about not be used?"""
+        return self.grade is Grade.UNTRUSTED
+
+
+class Subject(StrEnum):
+    """What the store tells of any output, worst first."""
 
     REVOKED = "revoked"
     UNTRUSTED = "untrusted"
@@ -33,16 +55,7 @@ class AnnotationKind(StrEnum):
     ELSEWHERE = "elsewhere"  # it stayed in the store that something made from it was mirrored from
 
 
-BAD = (AnnotationKind.REVOKED, AnnotationKind.UNTRUSTED)
-
-
-@dataclass(frozen=True)
-class Annotation:
-    kind: AnnotationKind
-    text: str
-
-
-class Annotations:
+class StoreClaims:
     """Reads acceptances for the outputs that it is asked about; knows the rest."""
 
     def __init__(self, store: Store, lineage: Lineage, revocations: Revocations) -> None:
@@ -50,43 +63,43 @@ class Annotations:
         self.taint = Taint(lineage, revocations)
         self._collected: dict[str, str] = {}
 
-    def of(self, outputs: Iterable[Output]) -> dict[Output, list[Annotation]]:
+    def of(self, outputs: Iterable[Output]) -> dict[Output, list[Claim]]:
         """Worst first."""
         every = list(outputs)
         accepted = self.store.accepted_identities() if every else set[str]()
         self._collected = self._why_collected(every)
-        return {output: list(self._marks(output, output.identity in accepted)) for output in every}
+        return {output: list(self._claims(output, output.identity in accepted)) for output in every}
 
     def was_collected(self, output: Output) -> bool:
         """Did ``marin gc`` take it away? Known of what ``of`` was asked about."""
         return output.identity in self._collected
 
-    def _marks(self, output: Output, accepted: bool) -> Iterator[Annotation]:
+    def _claims(self, output: Output, accepted: bool) -> Iterator[Claim]:
         bad, record = self.taint.of(output), self.lineage.records.get(output)
         if bad is not None:
-            kind = AnnotationKind.REVOKED if bad.is_revoked else AnnotationKind.UNTRUSTED
-            yield Annotation(kind, bad.why.removeprefix("revoked "))
+            subject = Subject.REVOKED if bad.is_revoked else Subject.UNTRUSTED
+            yield Claim(Grade.UNTRUSTED, subject, bad.why.removeprefix("revoked "))
         if record is None:
-            yield Annotation(AnnotationKind.GONE, "its record is gone; what read it still knows its bytes")
+            yield Claim(Grade.DOUBTFUL, Subject.GONE, "its record is gone; what read it still knows its bytes")
             return
         made, origins = record.provenance, record.mirrored
         if origins and record.identity not in self.lineage.current:
             text = f"only its record is in this store; its bytes were at {origins[-1].origin}"
-            yield Annotation(AnnotationKind.ELSEWHERE, text)
+            yield Claim(Grade.KNOWN, Subject.ELSEWHERE, text)
             return
         if self.lineage.is_superseded(output):
-            yield Annotation(AnnotationKind.SUPERSEDED, self._successor(record))
+            yield Claim(Grade.DOUBTFUL, Subject.SUPERSEDED, self._successor(record))
         elif accepted:
-            yield from (Annotation(AnnotationKind.ACCEPTED, text) for text in self._acceptances(record))
+            yield from (Claim(Grade.KNOWN, Subject.ACCEPTED, text) for text in self._acceptances(record))
         if record.op == ADOPT:
-            yield Annotation(AnnotationKind.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
+            yield Claim(Grade.KNOWN, Subject.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
         elif made.because:
-            yield Annotation(AnnotationKind.REMADE, f"{made.started}: {made.because}")
+            yield Claim(Grade.KNOWN, Subject.REMADE, f"{made.started}: {made.because}")
         if record.alias_of:
-            kind = AnnotationKind.PINNED if record.op == PINNED else AnnotationKind.ALIAS
-            yield Annotation(kind, f"the bytes are those of {record.attempt}")
+            subject = Subject.PINNED if record.op == PINNED else Subject.ALIAS
+            yield Claim(Grade.KNOWN, subject, f"the bytes are those of {record.attempt}")
         if origins:
-            yield Annotation(AnnotationKind.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
+            yield Claim(Grade.KNOWN, Subject.MIRRORED, origins[-1].describe().removeprefix("mirrored "))
 
     def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
         """What ``marin gc`` said as it took an output away, by identity."""
