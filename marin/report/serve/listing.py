@@ -11,9 +11,8 @@ from html import unescape
 from typing import Any
 
 from marin.report.annotations import BAD
-from marin.report.run_history import PastRun, experiment_of, past_runs, run_names
+from marin.report.history import PastRun, StepStatus, experiment_of, past_runs, run_names, store_statuses
 from marin.report.serve.looked import Caution, Looked
-from marin.report.status import StepStatus, store_statuses
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
 from marin.store.record import Record
