@@ -61,11 +61,8 @@ def compare_fields(old: Mapping[str, Any], new: Mapping[str, Any], names: Mappin
     names: what the new side calls each step of the old, by its identity's first 12 digits. A reference to a step that
     has another identity now, but is the same by these names, is no change of the field.
     """
-    before = {
-        name: _without_identities(value, lambda ref: names.get(ref["short"], ref["name"]))
-        for name, value in old.items()
-    }
-    after = {name: _without_identities(value, lambda ref: ref["name"]) for name, value in new.items()}
+    before = _without_identities(dict(old), lambda ref: names.get(ref["short"], ref["name"]))
+    after = _without_identities(dict(new), lambda ref: ref["name"])
     every = sorted(before.keys() | after.keys())
     return [change for name in every for change in _changes(name, before.get(name, NOTHING), after.get(name, NOTHING))]
 
