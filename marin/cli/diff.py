@@ -28,8 +28,6 @@ from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
 
-WORKING_TREE = "working tree"
-
 
 @click.command()
 @experiment_argument()
@@ -114,13 +112,12 @@ def _sources(
             if revision is None and not path.is_file():
                 raise ExperimentError(f"{path}: no such experiment file{near_files(path.absolute())}")
         return _source(file, old, str(file)), _source(other, new, str(other), settings)
-    top = top_of(file)
     if old is None:
-        commit, what = base_of(top)
+        commit, what = base_of(top_of(file))
         before = Source(file=file, commit=commit, named=f"{commit[:8]} ({what})")
     else:
         before = _source(file, old, "")
-    return before, _source(file, new, "" if new else WORKING_TREE, settings)
+    return before, _source(file, new, "" if new else "working tree", settings)
 
 
 def _source(file: Path, revision: str | None, named: str, settings: tuple[str, ...] = ()) -> Source:

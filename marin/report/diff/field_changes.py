@@ -88,13 +88,10 @@ def _changes(place: str, old: Any, new: Any) -> Iterator[Change]:
         yield from _of_dicts(place, cast(dict[str, Any], old), cast(dict[str, Any], new))
     elif isinstance(old, list) and isinstance(new, list):
         yield from _of_lists(place, cast(list[Any], old), cast(list[Any], new))
-    # A value became another of another shape; mixtures inside are shown as such all the same.
-    elif gone := dict(_mixtures(place, old)):
-        yield from (MixtureChange(where, shares, {}) for where, shares in gone.items())
-    elif added := dict(_mixtures(place, new)):
-        yield from (MixtureChange(where, {}, shares) for where, shares in added.items())
-    else:
-        yield FieldChange(place, old, new)
+    else:  # a value became another of another shape; mixtures inside are shown as such all the same
+        gone = [MixtureChange(where, shares, {}) for where, shares in _mixtures(place, old)]
+        added = [MixtureChange(where, {}, shares) for where, shares in _mixtures(place, new)]
+        yield from gone or added or [FieldChange(place, old, new)]
 
 
 def _of_dicts(place: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Change]:

@@ -47,13 +47,15 @@ def report(
     if difference.is_empty:
         parts = [[line(f"nothing differs: the same {len(difference.steps)} steps, fields and code")]]
     else:
+        operators = _counted(each.step.op for each in difference.having(StepChange.FOLLOWS))
+        follow = [line(operators)] if operators else []
         parts = [
             _summary(difference),
             _section("Changed", _changed(difference, every)),
             _section("New", _by_label(difference.having(StepChange.NEW), every)),
             _section("Gone", _by_label(difference.having(StepChange.GONE), every)),
             _section("New trainings, against what they go on from", _gone_on(difference, every)),
-            _section("Only follow what they read (and run only if those bytes change)", _follows(difference)),
+            _section("Only follow what they read (and run only if those bytes change)", follow),
             _section("Code", _code(difference, every)),
             _section("Not part of identity", _execution(difference, every)),
             _section("Training", _costs(difference)),
@@ -91,15 +93,13 @@ def _summary(difference: Difference) -> Iterator[str]:
     counts = Counter(step.fate for step in difference.steps)
     tally = ", ".join(f"{counts[fate]} {WORDS[fate]}" for fate in StepChange if counts[fate])
     yield line(f"{len(old.steps)} → {len(new.steps)} steps: {tally}")
-    gone = [name for name in old.results if name not in new.results]
-    added = [name for name in new.results if name not in old.results]
     same = [name for name in new.results if old.results.get(name) == new.results[name]]
-    if added and old.steps:
-        yield line(f"new results: {', '.join(added)}")
-    if gone and new.steps:
-        yield line(f"results gone: {', '.join(gone)}")
-    if same and len(same) < len(new.results):
-        yield line(f"results untouched: {', '.join(same)}")
+    results = {
+        "new results": [name for name in new.results if name not in old.results] if old.steps else [],
+        "results gone": [name for name in old.results if name not in new.results] if new.steps else [],
+        "results untouched": same if len(same) < len(new.results) else [],
+    }
+    yield from (line(f"{what}: {', '.join(names)}") for what, names in results.items() if names)
     if old.steps and new.steps and old.issue != new.issue:
         yield line(f"issue: {old.issue} → {new.issue}")
     if old.steps and new.steps and old.question != new.question:
@@ -199,11 +199,6 @@ def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
             yield line(f"{_names(names, every)}: {', '.join([first, *more])}")
         else:
             yield line(_names([f"{first}/{name.removeprefix(f'{first}/')}" for name in names], every))
-
-
-def _follows(difference: Difference) -> list[str]:
-    operators = [each.step.op for each in difference.having(StepChange.FOLLOWS)]
-    return [line(_counted(operators))] if operators else []
 
 
 def _code(difference: Difference, every: bool) -> Iterator[str]:

@@ -96,8 +96,7 @@ def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[Pas
         for name in reversed(run_names(looked.store))
         if (not before or name < before) and (not experiment or experiment_of(name) == experiment)
     ]
-    runs = {run.name: run for run in past_runs(looked.store, names[:RUNS])}
-    return [runs[name] for name in names[:RUNS]], names[RUNS - 1] if len(names) > RUNS else ""
+    return past_runs(looked.store, names[:RUNS]), names[RUNS - 1] if len(names) > RUNS else ""
 
 
 def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
