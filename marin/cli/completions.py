@@ -105,7 +105,7 @@ def complete_file(ctx: click.Context) -> Iterable[Named]:
 
 @quietly
 def complete_run(ctx: click.Context) -> Iterable[Named]:
-    from marin.report.run_history import run_names
+    from marin.report.history import run_names
 
     return [("latest", "the last one"), *((name, "") for name in reversed(run_names(_store(ctx))))]
 

@@ -12,16 +12,21 @@ from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, SET, echo_json, ends, existing_store, experiment_argument, scale_option
 from marin.errors import ExperimentError
-from marin.report.diff.cost import to_run, trained_anew, training_sum
-from marin.report.diff.difference import Difference, StepDifference, between, compare_sides
+from marin.report.diff.difference import (
+    Difference,
+    StepDifference,
+    compare_sides,
+    compare_steps,
+    to_run,
+    trained_anew,
+    training_sum,
+)
 from marin.report.diff.experiments import Source, read_sides
 from marin.report.diff.markdown import apart, document, line, report
 from marin.report.diff.revisions import base_of, commit_of, top_of
 from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
-
-WORKING_TREE = "working tree"
 
 
 @click.command()
@@ -81,7 +86,7 @@ def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: 
             raise ExperimentError(f"--between {label}: the trainings of {side.experiment} are {', '.join(trainings)}")
     old, new = (trainings[label] for label in labels)
     title = f"{side.experiment}, {scale.value} scale: {old.name} → {new.name}"
-    lines = list(apart(between(side, old, new), every)) or [line("nothing differs but what they begin with")]
+    lines = list(apart(compare_steps(old, new, {}), every)) or [line("nothing differs but what they begin with")]
     return _print(document(title, lines), as_markdown)
 
 
@@ -107,13 +112,12 @@ def _sources(
             if revision is None and not path.is_file():
                 raise ExperimentError(f"{path}: no such experiment file{near_files(path.absolute())}")
         return _source(file, old, str(file)), _source(other, new, str(other), settings)
-    top = top_of(file)
     if old is None:
-        commit, what = base_of(top)
+        commit, what = base_of(top_of(file))
         before = Source(file=file, commit=commit, named=f"{commit[:8]} ({what})")
     else:
         before = _source(file, old, "")
-    return before, _source(file, new, "" if new else WORKING_TREE, settings)
+    return before, _source(file, new, "" if new else "working tree", settings)
 
 
 def _source(file: Path, revision: str | None, named: str, settings: tuple[str, ...] = ()) -> Source:
@@ -127,14 +131,7 @@ def _source(file: Path, revision: str | None, named: str, settings: tuple[str, .
 
 def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[str, Any]:
     sides = {"before": difference.old, "after": difference.new}
-    stored: dict[str, Any] = {"prefix": store}
-    for name, side in sides.items():
-        left = to_run(side, committed)
-        stored[name] = {
-            "committed": len(left.committed),
-            "to_run": [step.identity for step in left.missing],
-            "training": left.training,
-        }
+    stored = {name: to_run(side, committed) for name, side in sides.items()}
     training = {name: training_sum(side.steps) for name, side in sides.items()}
     return {
         "same": difference.is_empty,
@@ -151,7 +148,7 @@ def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[st
             for change in difference.code
         ],
         "training": {**training, "anew": training_sum(trained_anew(difference))},
-        "store": stored if store else None,
+        "store": {"prefix": store, **stored} if store else None,
     }
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.text import Text
 
 from marin.cli.completions import complete_file_or_run
 from marin.cli.exits import Exit
@@ -25,16 +24,21 @@ from marin.cli.options import (
 )
 from marin.executor.backends.cluster import DASHBOARD
 from marin.report.health import metrics_of, print_health
-from marin.report.run_history import RECENT, Outcome, past_runs, run_called, run_names
-from marin.report.runs_table import print_events, print_runs
-from marin.report.status import StepStatus, statuses, store_statuses
-from marin.report.table import columns_of, open_console, print_table, say
-from marin.report.words import folded, styled
+from marin.report.history import (
+    RECENT,
+    Outcome,
+    last_runs,
+    print_events,
+    print_runs,
+    print_steps,
+    run_called,
+    statuses,
+    store_statuses,
+)
+from marin.report.table import open_console, say
 from marin.steps.scale import Scale
 from marin.store.attempts import Standing
 from marin.store.store import Store, open_store
-
-COLUMNS = columns_of("| step | identity ?1 | detail")
 
 
 @click.command()
@@ -79,7 +83,7 @@ def command(
         if as_json:
             echo_json(steps)
             return Exit.OK
-        print_table(console, COLUMNS, _rows(steps, every_step))
+        print_steps(console, steps, every=every_step)
         counts = {standing: sum(step.status is standing for step in steps) for standing in Standing}
         tally = ", ".join(f"{count} {standing}" for standing, count in counts.items() if count)
         say(console, f"{len(steps)} steps: {tally}", "bold")
@@ -94,13 +98,12 @@ def command(
         else:
             print_events(console, run)
         return Exit.OK
-    steps, runs = store_statuses(store), past_runs(store, run_names(store)[-count:])
+    steps, runs = store_statuses(store), last_runs(store, count)
     if as_json:
         shown = [{name: value for name, value in vars(run).items() if name != "events"} for run in runs]
         echo_json({"steps": steps, "runs": shown})
         return Exit.OK
-    steps.sort(key=lambda step: list(Standing).index(step.status))
-    print_table(console, COLUMNS, [_row(step, step.identity[:12]) for step in steps])
+    print_steps(console, steps, every=True, identities=True)
     if not steps:
         console.print("nothing runs, nothing failed")
     if runs:
@@ -123,28 +126,6 @@ def _show_health(training: str, prefix: str, *, latest: bool, as_json: bool) -> 
 
 def _print_dashboards(console: Console, store: Store, experiment: str = "") -> None:
     """Where what runs can be watched. experiment: only of that one."""
-    for run in past_runs(store, run_names(store)[-RECENT:]):
+    for run in last_runs(store):
         if run.outcome is Outcome.RUNNING and run.dashboard and experiment in ("", run.experiment):
             say(console, f"{run.experiment} {run.scale}: {DASHBOARD}{run.dashboard}")
-
-
-def _row(step: StepStatus, identity: str = "") -> list[Text | str]:
-    return [styled(step.status), step.step, identity, step.detail]
-
-
-def _rows(steps: list[StepStatus], every: bool) -> list[list[Text | str]]:
-    """By status; like steps that nobody need look at in one line unless ``every``."""
-    groups: dict[tuple[Standing, str], list[StepStatus]] = {}
-    for number, step in enumerate(steps):
-        folds = step.status in (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT) and not every
-        groups.setdefault((step.status, step.step.split("/")[0] if folds else str(number)), []).append(step)
-    rows: list[list[Text | str]] = []
-    for group in folded(groups[key] for key in sorted(groups, key=lambda key: list(Standing).index(key[0]))):
-        first = group[0]
-        if len(group) == 1:
-            rows.append(_row(first))
-            continue
-        last = f"the last {max(step.detail for step in group)[:19]}"
-        detail = last if first.status is Standing.COMMITTED else first.detail
-        rows.append([styled(first.status), f"{first.step.split('/')[0]}/… × {len(group)}", "", detail])
-    return rows

@@ -30,6 +30,7 @@ MINUTE = 60.0
 FEW = 3  # steps that wait, by name
 BAR_WIDTH = 24  # characters of a training's loss
 BESIDE = 8  # lines of a terminal that are not for running steps
+SETBACKS = {Event.PREEMPTED: "preempted", Event.RETRIED: "tried again", Event.HELD: "waiting"}
 
 
 @dataclass
@@ -53,8 +54,7 @@ class Progress:
         self._total, self._ended, self._failed = len(steps), 0, 0
         self._operators = {op: _Operator(count) for op, count in Counter(step.op for step in steps).items()}
         self._running: dict[str, RunningStep] = {}  # by identity
-        self._waiting: dict[str, StepResult] = {}  # queued, or leased to another run, likewise
-        self._leased: set[str] = set()
+        self._waiting: dict[str, tuple[Event, StepResult]] = {}  # likewise; HELD: leased to another run
         self._said_to_wait: set[str] = set()  # what became of these is said too
         self._began = time.monotonic()
         self._is_live = console.is_terminal and not console.is_dumb_terminal
@@ -78,7 +78,6 @@ class Progress:
         step, identity = result.step, result.step.identity
         before = self._running.pop(identity, None)
         self._waiting.pop(identity, None)
-        self._leased.discard(identity)
         if event is Event.ENDED:
             self._end(result, before)
         elif event is Event.STARTED:
@@ -86,15 +85,12 @@ class Progress:
             if not self._is_live and self._is_long(began):
                 self._say(Text(f"▸ {step.name} began"))
         elif event is not Event.STOPPED:
-            self._waiting[identity] = result
-        if event is Event.PREEMPTED:
-            self._say(Text.assemble(("preempted", "yellow"), f" {step.name}: {result.error}"))
-        if event is Event.RETRIED:
-            self._say(Text.assemble(("tried again", "yellow"), f" {step.name}: {result.error}"))
+            self._waiting[identity] = event, result
         if event is Event.HELD:
-            self._leased.add(identity)
             self._said_to_wait.add(identity)
-            self._say(Text.assemble(("waiting", "yellow"), f" {step.name}: {result.reason}"))
+        if event in SETBACKS:
+            why = result.reason if event is Event.HELD else result.error
+            self._say(Text.assemble((SETBACKS[event], "yellow"), f" {step.name}: {why}"))
 
     def last_time(self, step: ExecutorStep[Any]) -> float | None:
         """Seconds that it took before, or a step of its operator in this run."""
@@ -142,11 +138,10 @@ class Progress:
 
     def _watch(self) -> None:
         while not self._over.wait(self._every):
-            for running in list(self._running.values()):
-                if running.trains or running.elapsed >= SHOWN_AFTER:
-                    running.look()
-                    for finding in running.ills():
-                        self._say(Text.assemble(("ill", "yellow"), f" {running.step.name}: {finding.sentence()}"))
+            for running in self._shown():
+                running.look()
+                for finding in running.ills():
+                    self._say(Text.assemble(("ill", "yellow"), f" {running.step.name}: {finding.sentence()}"))
             if self._is_live:
                 self._live.refresh()
             else:
@@ -196,8 +191,8 @@ class Progress:
     def _waits(self) -> list[Text]:
         lines = list[Text]()
         queued: dict[str, list[str]] = {}  # names by what they wait for
-        for identity, result in list(self._waiting.items()):
-            if identity in self._leased:
+        for event, result in list(self._waiting.values()):
+            if event is Event.HELD:
                 lines.append(Text(f"… {result.step.name} waits: {result.reason}", style="yellow"))
             else:
                 queued.setdefault(result.wants, []).append(result.step.name)

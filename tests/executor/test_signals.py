@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from marin.report.status import store_statuses
+from marin.report.history import store_statuses
 from marin.store.attempts import Standing
 from marin.store.lease import State, read_lease
 from marin.store.store import Store

@@ -3,7 +3,7 @@
 from functools import cache
 
 from marin.report.diff.describe import describe_experiment
-from marin.report.diff.difference import between, compare_sides
+from marin.report.diff.difference import compare_sides, compare_steps
 from marin.report.diff.experiments import DescribedExperiment
 from marin.report.diff.markdown import apart, document, report
 from tests.support.project import ROOT
@@ -29,7 +29,7 @@ def test_from_llama_to_qk_norm_only_the_attention_the_clip_and_a_rewarmup_change
 def test_from_bison_to_mantis_only_the_mixture_and_the_shuffle_change() -> None:
     side = described("exp1529_mantis")
     trainings = {step.label: step for step in side.steps if step.work is not None}
-    difference = between(side, trainings["bison"], trainings["mantis"])
+    difference = compare_steps(trainings["bison"], trainings["mantis"], {})
     assert [change.place for change in difference.changes] == ["shuffle"]
     said = document("", apart(difference, every=True)).replace("\\", "")
     first, later = said.split("from step 174,000")

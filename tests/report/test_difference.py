@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from marin import Checkpoint, Context, ExecutorStep, execution
 from marin.data.mixture import Mixture, Stages, mixture
-from marin.report.diff.cost import to_run, trained_anew, training_sum
 from marin.report.diff.describe import describe_step
-from marin.report.diff.difference import Difference, StepChange, compare_sides
+from marin.report.diff.difference import Difference, StepChange, compare_sides, to_run, trained_anew, training_sum
 from marin.report.diff.experiments import DescribedExperiment
 from marin.report.diff.field_changes import NOTHING
 from marin.report.diff.markdown import report
@@ -59,7 +58,7 @@ def side(codes: Mapping[str, str] | None = None, **results: ExecutorStep[Any]) -
             "question": "?",
             "results": {name: step.identity for name, step in built.results.items()},
             "steps": described,
-            "codes": {held["code"]: {"units": json.loads(held["code"]), "packages": {}} for held in described},
+            "codes": {held["code"]: json.loads(held["code"]) for held in described},
         }
     )
 
@@ -257,9 +256,9 @@ def test_what_lies_behind_a_committed_output_is_not_to_run() -> None:
     middle, top = Join(parts=(a,), label="middle"), Join(parts=(b,), label="top")
     end = Join(parts=(middle, top), label="end")
     left = to_run(side(end=end), {middle.identity})
-    assert [step.name for step in left.missing] == ["toy-write/b", "toy-join/top", "toy-join/end"]
-    assert [step.name for step in left.committed] == ["toy-join/middle"]
-    assert to_run(side(end=end), {end.identity}).missing == []
+    assert left.to_run == [b.identity, top.identity, end.identity]
+    assert left.committed == 1
+    assert to_run(side(end=end), {end.identity}).to_run == []
 
 
 def test_two_hundred_followers_are_one_line() -> None:

@@ -25,13 +25,13 @@ def describe_experiment(file: str, scale_name: str, settings: list[str]) -> dict
     experiment = files.built_by(build, source, scales.Scale(scale_name))
     if settings:
         experiment = engine("steps.overrides", "steps.overrides").with_changes(experiment, settings)
-    codes: dict[str, Any] = {}
+    codes: dict[str, dict[str, str]] = {}
     texts: dict[str, str] = {}
     steps: list[dict[str, Any]] = []
     for step in experiment.steps():
         code = code_fingerprint(step)
         if code.digest not in codes:
-            codes[code.digest] = {"units": dict(code.units), "packages": dict(code.packages)}
+            codes[code.digest] = dict(code.units)
             texts |= {code.units[name]: text for name, text in code.sources.items()}
         steps.append(describe_step(step, code.digest))
     return {

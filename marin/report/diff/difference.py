@@ -1,4 +1,4 @@
-"""What differs between two experiments: pure, on plain data.
+"""What differs between two experiments, and what that costs: pure, on plain data.
 
 Steps are one where their identities are; else they are paired by name, and unlabelled or relabelled ones by what they
 have in common. A paired step changed itself (a field, the version) or only follows what it reads.
@@ -6,10 +6,11 @@ have in common. A paired step changed itself (a field, the version) or only foll
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from marin.fingerprint.fingerprint import HARMLESS, compare
 from marin.report.diff.experiments import DescribedExperiment, Step
@@ -49,17 +50,21 @@ class StepDifference:
         return tuple(change for change in self.field_changes if isinstance(change, MixtureChange))
 
     @property
-    def name(self) -> str:
+    def step(self) -> Step:
+        """On the new side, if it is there."""
         step = self.new or self.old
         assert step is not None
-        return step.name
+        return step
+
+    @property
+    def name(self) -> str:
+        return self.step.name
 
     @property
     def renamed(self) -> str:
-        """What it was called; "" if the same."""
-        if self.old is None or self.new is None or self.old.name == self.new.name:
-            return ""
-        return self.old.name if self.old.label or self.new.label else ""
+        """What it was called; "" if the same, or if it has no label on either side."""
+        old, new = self.old, self.new
+        return old.name if old and new and old.name != new.name and (old.label or new.label) else ""
 
 
 @dataclass(frozen=True)
@@ -102,13 +107,15 @@ def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Differe
     before_of = {after.identity: before for before, after in pairs}
     for after in new.steps:
         before = before_of.get(after.identity)
-        steps.append(StepDifference(StepChange.NEW, None, after) if before is None else _compare(before, after, names))
+        new_step = StepDifference(StepChange.NEW, None, after)
+        steps.append(compare_steps(before, after, names) if before else new_step)
     kept = {before.identity for before, _ in pairs}
     steps += [StepDifference(StepChange.GONE, step, None) for step in old.steps if step.identity not in kept]
     return Difference(old, new, steps, _code_changes(old, new))
 
 
-def _compare(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
+def compare_steps(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
+    """Of two sides, or two steps of one. names: of the old side's steps, as the new side says, by short identity."""
     execution = tuple(compare_fields(old.execution, new.execution, {}))
     if old.identity == new.identity:
         return StepDifference(StepChange.REUSED, old, new, execution_changes=execution)
@@ -116,18 +123,6 @@ def _compare(old: Step, new: Step, names: Mapping[str, str]) -> StepDifference:
     if old.version != new.version:
         changes.insert(0, FieldChange("version", old.version, new.version))
     return StepDifference(StepChange.CHANGED if changes else StepChange.FOLLOWS, old, new, tuple(changes), execution)
-
-
-def between(side: DescribedExperiment, old: Step, new: Step) -> StepDifference:
-    """What differs between two steps of one experiment."""
-    names = {step.short: step.name for step in side.steps}
-    return StepDifference(
-        StepChange.REUSED if old.identity == new.identity else StepChange.CHANGED,
-        old,
-        new,
-        tuple(compare_fields(old.fields, new.fields, names)),
-        tuple(compare_fields(old.execution, new.execution, names)),
-    )
 
 
 def goes_on_from(side: DescribedExperiment, step: Step) -> Step | None:
@@ -165,32 +160,82 @@ def _paired(old: list[Step], new: list[Step]) -> list[tuple[Step, Step]]:
 def _likeness(old: Step, new: Step, names: Mapping[str, str]) -> float:
     """Share of equal fields, what follows counted as equal."""
     every = old.fields.keys() | new.fields.keys()
-    same = [name for name in every if not compare_fields(_only(old, name), _only(new, name), names)]
-    return len(same) / len(every) if every else 1.0
-
-
-def _only(step: Step, name: str) -> dict[str, Any]:
-    return {name: step.fields[name]} if name in step.fields else {}
+    changed = {re.split(r"\W", change.place)[0] for change in compare_fields(old.fields, new.fields, names)}
+    return (len(every) - len(changed)) / len(every) if every else 1.0
 
 
 def _code_changes(old: DescribedExperiment, new: DescribedExperiment) -> list[CodeChange]:
     """Of steps on both sides by name or identity; a new operator's code is no news beside the step itself."""
     before = {step.identity: step for step in old.steps} | {step.name: step for step in old.steps if step.label}
-    units: dict[tuple[str, str], list[Step]] = {}
-    kept: dict[tuple[str, str], list[Step]] = {}
-    known: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    builds: dict[tuple[str, str], list[tuple[Step, bool]]] = {}  # and whether that is drift
+
+    @functools.cache
+    def changes(was: str, now: str) -> list[tuple[str, str]]:
+        return [(change.name, change.kind) for change in compare(old.fingerprint(was), new.fingerprint(now))]
+
     for step in new.steps:
         was = before.get(step.identity) or before.get(step.name)
         if was is None or was.code == step.code:
             continue
-        digests = (was.code, step.code)
-        if digests not in known:
-            changes = compare(old.fingerprint(was.code), new.fingerprint(step.code))
-            known[digests] = [(change.name, change.kind) for change in changes]
-        for unit in known[digests]:
-            units.setdefault(unit, []).append(step)
-            if was.identity == step.identity and unit[1] not in HARMLESS:
-                kept.setdefault(unit, []).append(step)
+        for unit, how in changes(was.code, step.code):
+            drifts = was.identity == step.identity and how not in HARMLESS
+            builds.setdefault((unit, how), []).append((step, drifts))
     return [
-        CodeChange(unit, how, tuple(steps), tuple(kept.get((unit, how), ()))) for (unit, how), steps in units.items()
+        CodeChange(unit, how, tuple(step for step, _ in built), tuple(step for step, drifts in built if drifts))
+        for (unit, how), built in builds.items()
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSum:
+    """runs: training steps. chip_hours: of those that run on accelerators."""
+
+    runs: int
+    steps: int
+    tokens: int
+    flops: float
+    chip_hours: float
+
+
+def training_sum(steps: Iterable[Step]) -> TrainingSum:
+    trained = [(step, step.work) for step in steps if step.work is not None]
+    return TrainingSum(
+        runs=len(trained),
+        steps=sum(work.steps for _, work in trained),
+        tokens=sum(work.tokens for _, work in trained),
+        flops=sum(work.flops for _, work in trained),
+        chip_hours=sum(step.chip_hours or 0.0 for step, _ in trained),
+    )
+
+
+def trained_anew(difference: Difference) -> list[Step]:
+    """Training steps of the new side that the old one does not have."""
+    there = {step.identity for step in difference.old.steps}
+    return [step for step in difference.new.steps if step.work is not None and step.identity not in there]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToRun:
+    """One side on a store. committed: how many of its steps. to_run: what its results still need. training: of that."""
+
+    committed: int
+    to_run: list[str]  # identities
+    training: TrainingSum
+
+
+def to_run(side: DescribedExperiment, committed: Collection[str]) -> ToRun:
+    """committed: identities in the store. What lies behind a committed output is not needed."""
+    by_identity = {step.identity: step for step in side.steps}
+    needed: set[str] = set()
+    pending = list(side.results.values())
+    while pending:
+        identity = pending.pop()
+        if identity not in needed and identity not in committed:
+            needed.add(identity)
+            pending += by_identity[identity].inputs
+    missing = [step for step in side.steps if step.identity in needed]
+    return ToRun(
+        committed=sum(step.identity in committed for step in side.steps),
+        to_run=[step.identity for step in missing],
+        training=training_sum(missing),
+    )

@@ -53,14 +53,11 @@ class Step(BaseModel):
         return training_cost(self.work.flops, self.accelerator)
 
 
-class Code(BaseModel):
-    model_config = ConfigDict(frozen=True)
-    units: dict[str, str]
-    packages: dict[str, str]
-
-
 class DescribedExperiment(BaseModel):
-    """An experiment as data; an empty one where the file does not exist on this side. texts: of units, by digest."""
+    """An experiment as data; an empty one where the file does not exist on this side.
+
+    codes: the digests of the units of each. texts: of units, by digest.
+    """
 
     model_config = ConfigDict(frozen=True)
     experiment: str
@@ -68,11 +65,11 @@ class DescribedExperiment(BaseModel):
     question: str = ""
     results: dict[str, str] = {}
     steps: list[Step] = []
-    codes: dict[str, Code] = {}
+    codes: dict[str, dict[str, str]] = {}
     texts: dict[str, str] = {}
 
     def fingerprint(self, code: str) -> CodeFingerprint:
-        units = self.codes[code].units
+        units = self.codes[code]
         sources = {name: self.texts[digest] for name, digest in units.items() if digest in self.texts}
         return CodeFingerprint(units, {}, sources=sources)
 
@@ -129,18 +126,13 @@ def _finish(process: subprocess.Popen[str] | None, place: Source) -> DescribedEx
         last = errors.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
         raise ExperimentError(f"{place.file} ({place.named}) cannot be described: {last[0]}") from error
     if "error" in described:
-        raise ExperimentError(
-            f"{place.file.name} ({place.named}) cannot be built\n{_as_in_checkout(described['error'])}"
-        )
+        # Without the temporary folder that a revision's files were in.
+        why = re.sub(rf"\S*{FOLDER}\w+/tree/", "", described["error"])
+        raise ExperimentError(f"{place.file.name} ({place.named}) cannot be built\n{why}")
     try:
         return DescribedExperiment.model_validate(described)
     except ValidationError as error:
         raise ExperimentError(f"{place.file} ({place.named}): its engine describes it otherwise: {error}") from error
-
-
-def _as_in_checkout(message: str) -> str:
-    """Without the temporary folder that a revision's files were in."""
-    return re.sub(rf"\S*{FOLDER}\w+/tree/", "", message)
 
 
 def _search_paths() -> list[str]:

@@ -61,11 +61,8 @@ def compare_fields(old: Mapping[str, Any], new: Mapping[str, Any], names: Mappin
     names: what the new side calls each step of the old, by its identity's first 12 digits. A reference to a step that
     has another identity now, but is the same by these names, is no change of the field.
     """
-    before = {
-        name: _without_identities(value, lambda ref: names.get(ref["short"], ref["name"]))
-        for name, value in old.items()
-    }
-    after = {name: _without_identities(value, lambda ref: ref["name"]) for name, value in new.items()}
+    before = _without_identities(dict(old), lambda ref: names.get(ref["short"], ref["name"]))
+    after = _without_identities(dict(new), lambda ref: ref["name"])
     every = sorted(before.keys() | after.keys())
     return [change for name in every for change in _changes(name, before.get(name, NOTHING), after.get(name, NOTHING))]
 
@@ -91,13 +88,10 @@ def _changes(place: str, old: Any, new: Any) -> Iterator[Change]:
         yield from _of_dicts(place, cast(dict[str, Any], old), cast(dict[str, Any], new))
     elif isinstance(old, list) and isinstance(new, list):
         yield from _of_lists(place, cast(list[Any], old), cast(list[Any], new))
-    # A value became another of another shape; mixtures inside are shown as such all the same.
-    elif gone := dict(_mixtures(place, old)):
-        yield from (MixtureChange(where, shares, {}) for where, shares in gone.items())
-    elif added := dict(_mixtures(place, new)):
-        yield from (MixtureChange(where, {}, shares) for where, shares in added.items())
-    else:
-        yield FieldChange(place, old, new)
+    else:  # a value became another of another shape; mixtures inside are shown as such all the same
+        gone = [MixtureChange(where, shares, {}) for where, shares in _mixtures(place, old)]
+        added = [MixtureChange(where, {}, shares) for where, shares in _mixtures(place, new)]
+        yield from gone or added or [FieldChange(place, old, new)]
 
 
 def _of_dicts(place: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Change]:

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from marin.report.diff.cost import TrainingSum, to_run, trained_anew, training_sum
-from marin.report.diff.difference import CodeChange, Difference, StepChange, StepDifference, between, goes_on_from
+from marin.report.diff.difference import (
+    CodeChange,
+    Difference,
+    StepChange,
+    StepDifference,
+    TrainingSum,
+    compare_steps,
+    goes_on_from,
+    to_run,
+    trained_anew,
+    training_sum,
+)
 from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
 from marin.report.words import escaped
 from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
 NAMES = 8  # of steps in one line
 ROWS = 10  # of one mixture
-OWN = frozenset({"first_step", "end_step", "start", "watch"})  # of a training: where it begins and ends
+OWN = frozenset({"first_step", "end_step", "start", "watch", "version"})  # of a training: where it begins and ends
 SEVERAL = 4  # steps of one operator that are named each
 WORDS = {
     StepChange.REUSED: "reused as they are",
@@ -37,13 +47,15 @@ def report(
     if difference.is_empty:
         parts = [[line(f"nothing differs: the same {len(difference.steps)} steps, fields and code")]]
     else:
+        operators = _counted(each.step.op for each in difference.having(StepChange.FOLLOWS))
+        follow = [line(operators)] if operators else []
         parts = [
             _summary(difference),
             _section("Changed", _changed(difference, every)),
             _section("New", _by_label(difference.having(StepChange.NEW), every)),
             _section("Gone", _by_label(difference.having(StepChange.GONE), every)),
             _section("New trainings, against what they go on from", _gone_on(difference, every)),
-            _section("Only follow what they read (and run only if those bytes change)", _follows(difference)),
+            _section("Only follow what they read (and run only if those bytes change)", follow),
             _section("Code", _code(difference, every)),
             _section("Not part of identity", _execution(difference, every)),
             _section("Training", _costs(difference)),
@@ -81,15 +93,13 @@ def _summary(difference: Difference) -> Iterator[str]:
     counts = Counter(step.fate for step in difference.steps)
     tally = ", ".join(f"{counts[fate]} {WORDS[fate]}" for fate in StepChange if counts[fate])
     yield line(f"{len(old.steps)} → {len(new.steps)} steps: {tally}")
-    gone = [name for name in old.results if name not in new.results]
-    added = [name for name in new.results if name not in old.results]
     same = [name for name in new.results if old.results.get(name) == new.results[name]]
-    if added and old.steps:
-        yield line(f"new results: {', '.join(added)}")
-    if gone and new.steps:
-        yield line(f"results gone: {', '.join(gone)}")
-    if same and len(same) < len(new.results):
-        yield line(f"results untouched: {', '.join(same)}")
+    results = {
+        "new results": [name for name in new.results if name not in old.results] if old.steps else [],
+        "results gone": [name for name in old.results if name not in new.results] if new.steps else [],
+        "results untouched": same if len(same) < len(new.results) else [],
+    }
+    yield from (line(f"{what}: {', '.join(names)}") for what, names in results.items() if names)
     if old.steps and new.steps and old.issue != new.issue:
         yield line(f"issue: {old.issue} → {new.issue}")
     if old.steps and new.steps and old.question != new.question:
@@ -98,7 +108,7 @@ def _summary(difference: Difference) -> Iterator[str]:
 
 def _changed(difference: Difference, every: bool) -> Iterator[str]:
     """Steps that changed alike together; what is shown of one is not shown of its readers again."""
-    changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.new is None or step.new.work is None)
+    changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.step.work is None)
     groups: dict[frozenset[str], list[StepDifference]] = {}
     for step in changed:
         groups.setdefault(frozenset(map(signature, step.field_changes)), []).append(step)
@@ -117,7 +127,7 @@ def _changed(difference: Difference, every: bool) -> Iterator[str]:
 
 
 def _called(group: list[StepDifference], difference: Difference, every: bool) -> str:
-    operators = {step.new.op for step in group if step.new is not None}
+    operators = {step.step.op for step in group}
     whole = [step for step in difference.new.steps if step.op in operators]
     if len(operators) == 1 and len(group) == len(whole) > SEVERAL and not every:
         return f"all {len(group)} {operators.pop()} steps"
@@ -149,14 +159,13 @@ def _signed(change: float, form: str) -> str:
 
 def _gone_on(difference: Difference, every: bool) -> Iterator[str]:
     """Of each new training, what it does otherwise than the one that it goes on from."""
-    for step in difference.having(StepChange.NEW):
-        new = step.new
-        if new is None or new.work is None or (before := goes_on_from(difference.new, new)) is None:
+    for new in [each.step for each in difference.having(StepChange.NEW)]:
+        if new.work is None or (before := goes_on_from(difference.new, new)) is None:
             continue
         first, end = (new.fields.get(name) for name in ("first_step", "end_step"))
         steps = f", steps {first:,} to {end:,}" if isinstance(first, int) and isinstance(end, int) else ""
-        yield line(f"{step.name} goes on from {before.name}{steps}")
-        yield from list(apart(between(difference.new, before, new), every)) or [line("as it was", deep=True)]
+        yield line(f"{new.name} goes on from {before.name}{steps}")
+        yield from list(apart(compare_steps(before, new, {}), every)) or [line("as it was", deep=True)]
 
 
 def apart(step: StepDifference, every: bool) -> Iterator[str]:
@@ -180,9 +189,8 @@ def apart(step: StepDifference, every: bool) -> Iterator[str]:
 def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
     """ "megamath/qa, megamath/web: download, filter, tokenize": sources pass the same stages."""
     operators: dict[str, list[str]] = {}
-    for step in [each.new or each.old for each in differences]:
-        if step is not None:
-            operators.setdefault(step.label or step.name, []).append(step.op)
+    for step in [each.step for each in differences]:
+        operators.setdefault(step.label or step.name, []).append(step.op)
     labels: dict[tuple[str, ...], list[str]] = {}
     for label, stages in operators.items():
         labels.setdefault(tuple(stages), []).append(label)
@@ -191,11 +199,6 @@ def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
             yield line(f"{_names(names, every)}: {', '.join([first, *more])}")
         else:
             yield line(_names([f"{first}/{name.removeprefix(f'{first}/')}" for name in names], every))
-
-
-def _follows(difference: Difference) -> list[str]:
-    operators = [step.new.op for step in difference.having(StepChange.FOLLOWS) if step.new is not None]
-    return [line(_counted(operators))] if operators else []
 
 
 def _code(difference: Difference, every: bool) -> Iterator[str]:
@@ -273,8 +276,8 @@ def _store(difference: Difference, store: str, committed: Collection[str]) -> It
             left = to_run(side, committed)
             runs = left.training.runs
             trained = f", {counted(runs, 'training run')}{_hours(left.training)}" if runs else ""
-            there = f"{len(left.committed)} of {len(side.steps)} steps committed"
-            yield line(f"{name}: {there}, {len(left.missing)} to run{trained}")
+            there = f"{left.committed} of {len(side.steps)} steps committed"
+            yield line(f"{name}: {there}, {len(left.to_run)} to run{trained}")
     drifting = {step.identity for change in difference.code for step in change.drifts} & set(committed)
     if store and drifting:
         yield line(f"{len(drifting)} committed outputs were built by the code of before: they drift")

@@ -11,9 +11,8 @@ from html import unescape
 from typing import Any
 
 from marin.report.claims import Claim
-from marin.report.run_history import PastRun, experiment_of, past_runs, run_names
+from marin.report.history import PastRun, StepStatus, experiment_of, past_runs, run_names, store_statuses
 from marin.report.serve.looked import Looked
-from marin.report.status import StepStatus, store_statuses
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
 from marin.store.record import Record
@@ -97,8 +96,7 @@ def runs_of(looked: Looked, experiment: str, before: str = "") -> tuple[list[Pas
         for name in reversed(run_names(looked.store))
         if (not before or name < before) and (not experiment or experiment_of(name) == experiment)
     ]
-    runs = {run.name: run for run in past_runs(looked.store, names[:RUNS])}
-    return [runs[name] for name in names[:RUNS]], names[RUNS - 1] if len(names) > RUNS else ""
+    return past_runs(looked.store, names[:RUNS]), names[RUNS - 1] if len(names) > RUNS else ""
 
 
 def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:

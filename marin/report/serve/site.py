@@ -19,8 +19,8 @@ from markupsafe import Markup
 
 from marin.errors import BadField, MarinError, UnknownStep
 from marin.report.contents import Contents, contents, contents_of_file
+from marin.report.history import run_called, run_names
 from marin.report.page import figures
-from marin.report.run_history import run_called, run_names
 from marin.report.serve import curves, dropped, listing, step, texts, tokens
 from marin.report.serve.looked import Freshly, Looked
 from marin.report.terminal import describe_facts

@@ -13,11 +13,11 @@ from msgspec.structs import asdict
 from marin.errors import MarinError
 from marin.report.audit import audit_record
 from marin.report.claims import Claim
+from marin.report.history import StepStatus, status_of
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
 from marin.report.serve.looked import Looked
-from marin.report.status import StepStatus, status_of
 from marin.store.files.manifest import FileEntry
 from marin.store.lineage import output_of
 from marin.store.record import Record

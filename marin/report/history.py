@@ -1,0 +1,312 @@
+"""What was run on a store, who ran it and how far it came; and where its steps stand, whoever works on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, cast
+
+from rich.console import Console
+from rich.text import Text
+
+from marin.errors import CorruptRecord, UnknownStep
+from marin.report.table import columns_of, print_table, say
+from marin.report.words import folded, styled
+from marin.steps.step import ExecutorStep
+from marin.store.attempts import Standing, parse_attempt
+from marin.store.documents import BadDocument, parse_json
+from marin.store.in_use import SHORT, Run, read_runs
+from marin.store.inventory import Inventory
+from marin.store.layout import FAILURE, LOG, RUNS
+from marin.store.lease import State
+from marin.store.lookup import ambiguous, hint
+from marin.store.numbers import write_bytes, write_duration
+from marin.store.process import Holder
+from marin.store.record import parse_failure
+from marin.store.redaction import redacted
+from marin.store.store import Store
+
+RECENT = 8  # runs
+NUMBERS = {"todo": int, "seconds": int | float}  # of an event; one that is no number is left out
+UNREMARKABLE = (Standing.QUEUED, Standing.COMMITTED, Standing.ABSENT)  # many such steps are one line
+
+
+class Outcome(StrEnum):
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"  # by Ctrl-C, a signal or an error
+    RUNNING = "running"
+    DIED = "died"  # its process is gone without a word
+    SILENT = "silent"  # it is on another machine and has not said that it ended
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRun:
+    name: str  # of its events, without the ending
+    experiment: str
+    began: str
+    who: str
+    command: str
+    git: str
+    scale: str
+    outcome: Outcome
+    about: str  # why it stopped, or who runs it
+    todo: int  # how many steps it set out to make
+    steps: dict[str, int]  # how many ended how
+    seconds: float | None
+    dashboard: str  # of the Ray cluster that its steps went to
+    events: list[dict[str, Any]]  # as they were written; a line that cannot be read is left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStatus:
+    step: str
+    identity: str
+    status: Standing
+    detail: str  # who and since when, the error, what is committed, or what it waits for
+    log: str = ""  # of the attempt that it is about; "" if none
+
+
+def run_names(store: Store) -> list[str]:
+    """Oldest first: names begin with the time."""
+    return [name.removesuffix(".jsonl") for name in store.objects.list(RUNS) if name.endswith(".jsonl")]
+
+
+def experiment_of(name: str) -> str:
+    """The experiment that a run's name tells of."""
+    return name.partition("-")[2].rpartition("-")[0]
+
+
+def past_runs(store: Store, names: list[str]) -> list[PastRun]:
+    contents = store.objects.read_logs([f"{RUNS}/{name}.jsonl" for name in names])
+    return [_parse(name, contents.get(f"{RUNS}/{name}.jsonl", b"")) for name in names]
+
+
+def last_runs(store: Store, count: int = RECENT) -> list[PastRun]:
+    return past_runs(store, run_names(store)[-count:])
+
+
+def run_called(store: Store, name: str) -> PastRun:
+    """By its name or the beginning of it; by its experiment ("exp1529_mantis") the last; "latest".
+
+    Raises UnknownStep with near misses, AmbiguousName with the candidates.
+    """
+    names = run_names(store)
+    if not names:
+        raise UnknownStep(f"nothing was ever run on the store {store.prefix}")
+    found = names[-1:] if name == "latest" else [each for each in names if each.startswith(name)]
+    found = found or [each for each in names if experiment_of(each) == name][-1:]
+    if not found:
+        raise UnknownStep(f"no run is called {name!r}; {hint(name, [*map(experiment_of, names), 'latest'])}")
+    if len(found) > 1:
+        raise ambiguous(name, found[::-1], "newest first; give more of the name, or --latest")
+    return past_runs(store, found)[0]
+
+
+def _parse(name: str, content: bytes) -> PastRun:
+    events: list[dict[str, Any]] = []
+    for line in content.splitlines():
+        with suppress(BadDocument):  # cut off when its writer was killed, or a full disk
+            if isinstance(event := parse_json(line), dict):
+                said = cast("dict[str, Any]", event).items()
+                events.append({key: value for key, value in said if isinstance(value, NUMBERS.get(key, object))})
+    of_run = {event.get("event"): event for event in reversed(events) if "step" not in event}
+    began, over = of_run.get("began", {}), of_run.get("ended") or of_run.get("stopped")
+    ended = (event for event in events if "step" in event and event.get("event") == "ended")
+    steps = Counter(str(event.get("status", "")) for event in ended)
+    outcome, about = _outcome(began, over, steps)
+    return PastRun(
+        name=name,
+        experiment=experiment_of(name),
+        began=str(began.get("when", "")),
+        who=str(began.get("who", "")),
+        command=redacted(str(began.get("command", ""))),
+        git=str(began.get("git", "")),
+        scale=str(began.get("scale", "")),
+        outcome=outcome,
+        about=about,
+        todo=began.get("todo", steps.total()),
+        steps=dict(steps),
+        seconds=None if over is None else over.get("seconds"),
+        dashboard=str(of_run.get("watched", {}).get("dashboard", "")),
+        events=events,
+    )
+
+
+def _outcome(began: dict[str, Any], over: dict[str, Any] | None, steps: Mapping[str, int]) -> tuple[Outcome, str]:
+    if over is not None and over["event"] == "stopped":
+        return Outcome.STOPPED, str(over.get("error", ""))
+    if over is not None:
+        return (Outcome.FAILED if steps.get("failed") else Outcome.DONE), ""
+    try:
+        holder = Holder.from_plain(began.get("holder"))
+    except BadDocument:
+        return Outcome.SILENT, ""
+    if holder.is_gone():
+        return Outcome.DIED, "its process is gone"
+    return (Outcome.RUNNING if holder.is_here() else Outcome.SILENT), str(holder)
+
+
+def statuses(store: Store, steps: Iterable[ExecutorStep[Any]]) -> list[StepStatus]:
+    """Of an experiment's steps, in their order: reads side by side."""
+    every = list(steps)
+    found = _Found(store, [step.identity for step in every])
+    return [found.status(step.identity, step.name) for step in every]
+
+
+def status_of(store: Store, identity: str) -> StepStatus:
+    """Of one step, of which the store may know nothing."""
+    return _Found(store, [identity]).status(identity)
+
+
+def store_statuses(store: Store) -> list[StepStatus]:
+    """Of everything in the store that runs, died or failed; what is well and committed is left to ``ls``."""
+    found = _Found(store)
+    rows = [found.status(identity) for identity in found.identities]
+    failed = [row.identity for row in rows if row.status is Standing.FAILED]
+    over = found.made_since(failed)
+    with suppress(CorruptRecord):  # then nobody knows which are over
+        over |= _left_out_since(store, failed) if failed else set[str]()
+    return [row for row in rows if row.status not in (Standing.COMMITTED, Standing.ABSENT) and row.identity not in over]
+
+
+def _left_out_since(store: Store, failed: list[str]) -> set[str]:
+    """Those that the last run of their experiment, of all of it, did not need any more."""
+    runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_moment)
+    last = {run.needs.experiment: _moment(run) for run in runs if run.needs.whole}  # whole run, by experiment
+    over: set[str] = set()
+    for identity in failed:
+        needed = [run for run in runs if identity[:SHORT] in run.needs.identities]
+        if needed and all(last.get(run.needs.experiment, "") > _moment(needed[-1]) for run in needed):
+            over.add(identity)
+    return over
+
+
+def _moment(run: Run) -> str:
+    """When it began: names of runs begin with it."""
+    return run.name.partition("-")[0]
+
+
+def _queued(store: Store) -> dict[str, StepStatus]:
+    """By identity, what runs that are under way have sent and no worker has yet. Of the latest runs."""
+    found: dict[str, StepStatus] = {}
+    for run in last_runs(store):
+        latest = {event["identity"]: event for event in run.events if "identity" in event}
+        for identity, event in latest.items() if run.outcome is Outcome.RUNNING else ():
+            if event.get("event") == "queued":
+                detail = f"waiting for {event.get('wants', 'a worker')} since {event.get('when', '')}: {run.who}"
+                step = str(event.get("step", ""))
+                found[identity] = StepStatus(step=step, identity=identity, status=Standing.QUEUED, detail=detail)
+    return found
+
+
+class _Found:
+    def __init__(self, store: Store, identities: list[str] | None = None) -> None:
+        """identities: None for all that was ever begun or waits for a worker."""
+        self.prefix, self.queued = store.prefix, _queued(store)
+        self.identities = sorted({*store.leased(), *self.queued}) if identities is None else identities
+        inventory = Inventory(store, self.identities, every_lease=True)
+        self.records, self.leases, self.corrupt = inventory.records, inventory.leases, inventory.damage
+        released = [
+            f"{lease.attempt}/{FAILURE}"
+            for identity, lease in self.leases.items()
+            if lease.state is not State.HELD and identity not in self.records
+        ]
+        self.failures = store.objects.read_many(released)
+
+    def name_of(self, identity: str) -> str:
+        """What people call it; where only a lease tells, with the label as it is in paths."""
+        if identity in self.records:
+            return self.records[identity].name
+        if identity in self.queued:
+            return self.queued[identity].step
+        attempt = parse_attempt(self.leases[identity].attempt) if identity in self.leases else None
+        return attempt.name if attempt is not None else identity[:12]
+
+    def made_since(self, failed: Iterable[str]) -> set[str]:
+        """Those whose step (op/label) was tried later, under another identity: it was changed.
+
+        Leases tell seconds; of two tries in one second the one that succeeded counts as the later.
+        """
+        tries = {each: (lease.since, each in self.records) for each, lease in self.leases.items()}
+        latest: dict[str, tuple[str, bool]] = {}
+        for identity, tried in tries.items():
+            name = self.name_of(identity)
+            latest[name] = max(latest.get(name, tried), tried)
+        return {identity for identity in failed if tries[identity] < latest[self.name_of(identity)]}
+
+    def status(self, identity: str, name: str = "") -> StepStatus:
+        name = name or self.name_of(identity)
+        standing, detail, log = self._standing(identity)
+        if identity in self.queued and standing not in (Standing.RUNNING, Standing.CORRUPT):
+            return replace(self.queued[identity], step=name)
+        return StepStatus(step=name, identity=identity, status=standing, detail=detail, log=log)
+
+    def _standing(self, identity: str) -> tuple[Standing, str, str]:
+        lease, record = self.leases.get(identity), self.records.get(identity)
+        log = "" if lease is None else f"{lease.attempt}/{LOG}"
+        if identity in self.corrupt:
+            return Standing.CORRUPT, self.corrupt[identity], log
+        if lease is not None and lease.state is State.HELD:
+            who = f"{lease.holder} since {lease.since}"
+            if lease.holder.is_gone():
+                return Standing.DEAD, f"{who}: its process is gone, the next run takes over", log
+            return Standing.RUNNING, f"{who} {lease.progress}".rstrip(), log
+        if record is not None:
+            made = record.provenance
+            took, size = write_duration(made.seconds), write_bytes(record.bytes)
+            detail = f"{made.started} by {made.who}, {took}, {size}: {record.attempt}"
+            return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
+        if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
+            failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")
+            return (Standing.STOPPED if failed.stopped else Standing.FAILED), failed.describe(), log
+        return Standing.ABSENT, lease.collected if lease is not None and lease.collected else "never built", ""
+
+
+def print_steps(console: Console, steps: list[StepStatus], *, every: bool, identities: bool = False) -> None:
+    """By status; like steps that nobody need look at in one line unless ``every``. identities: also in a column."""
+    groups: dict[tuple[Standing, str], list[StepStatus]] = {}
+    for number, step in enumerate(sorted(steps, key=lambda step: list(Standing).index(step.status))):
+        folds = step.status in UNREMARKABLE and not every
+        groups.setdefault((step.status, step.step.split("/")[0] if folds else str(number)), []).append(step)
+    rows: list[list[Text | str]] = []
+    for first, *more in folded(groups.values()):
+        name, detail = first.step, first.detail
+        if more:
+            name = f"{name.split('/')[0]}/… × {1 + len(more)}"
+            if first.status is Standing.COMMITTED:
+                detail = f"the last {max(each.detail for each in (first, *more))[:19]}"
+        rows.append([styled(first.status), name, first.identity[:12] if identities else "", detail])
+    print_table(console, columns_of("| step | identity ?1 | detail"), rows)
+
+
+def print_runs(console: Console, runs: list[PastRun]) -> None:
+    """Newest first."""
+    rows: list[list[Text | str]] = []
+    for run in reversed(runs):
+        left = run.todo - sum(run.steps.values())
+        done = [f"{count} {status}" for status, count in run.steps.items()]
+        steps = ", ".join([*done, *([f"{left} to go"] if left > 0 else []), *([run.about] if run.about else [])])
+        took = "" if run.seconds is None else f"{run.seconds:,.0f}"
+        who = run.who.partition(" ")[0]
+        rows.append([run.name, run.scale, run.began[:16], who, styled(run.outcome), took, steps])
+    print_table(console, columns_of("run | scale ?4 | began ?1 | by ?2 | outcome | >seconds ?3 | steps"), rows)
+
+
+def print_events(console: Console, run: PastRun) -> None:
+    """What happened in one run."""
+    say(console, run.name, "bold")
+    say(console, f"{run.who}  git {run.git[:12] or 'none'}  {run.command}", "dim")
+    say(console, f"{run.outcome} {run.about}".rstrip(), "dim")
+    rows: list[list[Text | str]] = []
+    for event in run.events:
+        if "step" not in event:
+            continue
+        status = str(event.get("status", "")) if event.get("event") == "ended" else str(event.get("event", ""))
+        seconds = f"{event.get('seconds', 0.0):,.1f}" if status == "ran" else ""
+        detail = str(event.get("error") or event.get("reason", ""))
+        rows.append([str(event.get("when", ""))[11:], styled(status), str(event["step"]), seconds, detail])
+    print_table(console, columns_of("|  | step | >seconds ?1 |"), rows)
