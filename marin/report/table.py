@@ -20,6 +20,7 @@ UNFOLDED = 100_000  # columns: wider than any line
 GAP = 2
 INDENT = 4
 READABLE = 30  # the last column goes on lines of its own when less is left for it
+NAME = 15  # the longest column is at least so wide
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -84,19 +85,26 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
     while (spare := [number for number in shown if columns[number].spare]) and least() > console.width:
         shown.remove(max(spare, key=lambda number: columns[number].spare))
     *before, last = shown
-    start, is_narrow = sum(widths[number] + GAP for number in before), least() > console.width
+    if (
+        is_narrow := least() > console.width
+    ) and before:  # a name that is longer than the line is too long for a column
+        widest = max(before, key=lambda number: widths[number])
+        others = sum(widths[number] + GAP for number in before if number != widest)
+        widths[widest] = min(widths[widest], max(NAME, console.width - others))
+    start = sum(widths[number] + GAP for number in before)
 
     def print_row(row: Sequence[Text | str]) -> None:
         line = Text()
         for number in before:
             cell = Text.assemble(row[number])
-            cell.align("right" if columns[number].right else "left", widths[number])
+            if cell.cell_len < widths[number]:
+                cell.align("right" if columns[number].right else "left", widths[number])
             line.append_text(cell).append(" " * GAP)
         final = Text.assemble(row[last])
         if columns[last].right and not is_narrow:
             final.align("right", widths[last])
         indent = start
-        if is_narrow and final and start + final.cell_len > console.width:
+        if is_narrow and final and line.cell_len + final.cell_len > console.width:
             _print_line(console, line)
             line, indent = Text(" " * INDENT), INDENT
         width = max(console.width - indent, INDENT)

@@ -72,7 +72,7 @@ def test_bash_completes_every_kind_of_name(project: Project) -> None:
         "marin run exp1_toy.py --only ": ["end"],
         "marin run exp1_toy.py --rebuild rep": ["repeat/repeat"],
         "marin run exp1_toy.py --on-drift ": ["stop", "rebuild", "accept"],
-        "marin status lat": ["latest"],
+        "marin status lat": ["latest", "-o default"],
         "marin audit contamination rep": ["repeat/repeat"],
         "marin cat repeat/repeat --file ": ["text.txt"],
         "marin completion z": ["zsh"],
