@@ -46,7 +46,7 @@ def test_a_folder_of_text_becomes_a_page_with_a_verdict(tmp_path: Path) -> None:
     said = told(where, sys.executable, "microanneal_own_text.py", "--backend", "inline")
     assert re.search(r"own-text: (ADOPT|REJECT|EQUIVALENT|INCONCLUSIVE)\. ", said)
     (page,) = (where / "store/.marin/pages").glob("microanneal_own_text-*.html")
-    assert "gains with their intervals" in page.read_text()
+    assert "Candidates against the control" in page.read_text()
     (judged,) = (where / "store/judge").glob("own-text-*")
     report = json.loads((judged / "report.json").read_text())
     assert set(report["candidates"]) == {"own-text"}
