@@ -21,6 +21,7 @@ from operators.evaluate import Evaluate
 from operators.pretrained_tokenizer import PretrainedTokenizer
 from operators.shrunk import Listing, Shrink, shrunk
 from operators.train import Train
+from tests.support.small_hub import small_hub
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Shrink(
@@ -94,6 +95,15 @@ def test_downloads_are_other_steps_of_few_files_and_the_tokenizer_stays() -> Non
         assert now.identity != was.identity
     [(was, now)] = pairs(PretrainedTokenizer)
     assert now == was
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exp1295_llama", "exp1529_mantis"])
+def test_what_a_walk_downloads_is_served(name: str, tmp_path: Path) -> None:
+    """The walk itself, benchmarks/full_walk.py, takes ten minutes and more."""
+    experiment = full(name)
+    with small_hub(experiment, tmp_path) as hub:
+        assert hub.listings.keys() == {step.index.url for step in experiment.steps() if isinstance(step, HttpIndex)}
 
 
 def test_listings_are_elsewhere_where_that_is_said() -> None:

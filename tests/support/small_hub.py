@@ -100,9 +100,9 @@ def _repositories(experiment: Experiment, folder: Path) -> dict[str, tuple[str, 
             _, files = made.setdefault(step.repo, (step.revision, {"README.md": b"# Not this\n"}))
             files |= _files(experiment, step, step.patterns, step.excludes)
         elif isinstance(step, PretrainedTokenizer):
-            out = folder / step.repository
+            out = folder / step.repo
             train_bpe(Directory(str(out)), islice(_texts(PROSE), 80), VOCABULARY)
-            made[step.repository] = step.revision, {path.name: path.read_bytes() for path in out.iterdir()}
+            made[step.repo] = step.revision, {path.name: path.read_bytes() for path in out.iterdir()}
     return made
 
 
