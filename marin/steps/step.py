@@ -76,6 +76,9 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         define(Namespace.OPERATOR, op, cls)
         cls.op, cls.version, cls.isolated = op, version, isolated
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+        own = vars(ExecutorStep).keys() - {spec.name for spec in dataclasses.fields(ExecutorStep)}
+        if taken := own.intersection(spec.name for spec in dataclasses.fields(cls)):
+            raise ExperimentError(f"{cls.__qualname__}.{min(taken)}: every step has one; give the field another name")
         _wrap_init(cls)
 
     def __post_init__(self) -> None:

@@ -5,9 +5,21 @@
 import pytest
 
 from infra.hardware import tpu
-from marin import BatchSchedule, Experiment, Mixture, Pinned, Resources, Shuffle, Stages, after_use, blend, mixture
+from marin import (
+    BatchSchedule,
+    ExecutorStep,
+    Experiment,
+    Mixture,
+    Pinned,
+    Resources,
+    Shuffle,
+    Stages,
+    after_use,
+    blend,
+    mixture,
+)
 from marin.data.http_file import HttpFile
-from marin.errors import MarinError
+from marin.errors import ExperimentError, MarinError
 from marin.text.presets import PROSE
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
@@ -182,3 +194,10 @@ RIGHT = (
 def test_what_the_mistakes_are_made_of_is_right(right: str) -> None:
     """Else a mistake could be refused for another reason."""
     assert eval(right) is not None
+
+
+@pytest.mark.parametrize("field", ["identity", "name", "version"])
+def test_a_field_called_like_something_that_every_step_has_is_refused(field: str) -> None:
+    """Its value would stand for the step: a field ``identity`` would be the identity."""
+    with pytest.raises(ExperimentError, match=rf"Mine\.{field}: every step has one; give the field another name"):
+        type("Mine", (ExecutorStep,), {"__annotations__": {field: "str"}, "run": TextFiles.run}, op="mistake")
