@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast, dataclass_transform
 from weakref import WeakValueDictionary
 
 from marin.errors import CorruptRecord
-from marin.steps.definitions import Namespace, define
+from marin.steps.definitions import Namespace, define, must_be_free
 from marin.steps.field_types import check_when_made, make_unchecked
 from marin.store.files.directory import Directory
 
@@ -35,6 +35,7 @@ class Artifact:
         define(Namespace.ARTIFACT, kind, cls)
         cls.kind = kind
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        must_be_free(cls, Artifact)
         check_when_made(cls)
         KINDS[kind] = cls
 

@@ -6,6 +6,7 @@ classes had one name, the output of the first would be served as the result of t
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import inspect
 import os
@@ -13,6 +14,7 @@ import re
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 from weakref import ref
 
 from marin.errors import ExperimentError
@@ -56,6 +58,13 @@ def define(namespace: Namespace, name: str, cls: type) -> None:
                 "every identity and record, so the output of one would be taken for the other's; give one another name"
             )
     _DEFINITIONS[namespace, name] = _Definition(ref(cls), here)
+
+
+def must_be_free(cls: type[Any], root: type[Any]) -> None:
+    """Raises ExperimentError for a field that is called like something that every ``root`` has, and would hide it."""
+    fields: set[str] = {spec.name for spec in dataclasses.fields(root)} if dataclasses.is_dataclass(root) else set()
+    for name in (vars(root).keys() - fields).intersection(spec.name for spec in dataclasses.fields(cls)):
+        raise ExperimentError(f"{cls.__qualname__}.{name}: every {root.__name__} has one; give the field another name")
 
 
 def same_definition(one: type, other: type) -> bool:

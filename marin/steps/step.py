@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, dataclass
 
 from marin.errors import BadField, CyclicSteps, ExperimentError
 from marin.steps.artifact import Artifact
-from marin.steps.definitions import Namespace, define, unprintable
+from marin.steps.definitions import Namespace, define, must_be_free, unprintable
 from marin.steps.encoding import EXECUTION, STEP_ATTRIBUTE, Identified, digest, encode, encode_fields
 from marin.steps.field_types import argument_of, resolved
 from marin.steps.hosts import Host
@@ -76,9 +76,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
         define(Namespace.OPERATOR, op, cls)
         cls.op, cls.version, cls.isolated = op, version, isolated
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
-        own = vars(ExecutorStep).keys() - {spec.name for spec in dataclasses.fields(ExecutorStep)}
-        if taken := own.intersection(spec.name for spec in dataclasses.fields(cls)):
-            raise ExperimentError(f"{cls.__qualname__}.{min(taken)}: every step has one; give the field another name")
+        must_be_free(cls, ExecutorStep)
         _wrap_init(cls)
 
     def __post_init__(self) -> None:

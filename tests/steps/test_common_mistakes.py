@@ -6,6 +6,7 @@ import pytest
 
 from infra.hardware import tpu
 from marin import (
+    Artifact,
     BatchSchedule,
     ExecutorStep,
     Experiment,
@@ -196,8 +197,12 @@ def test_what_the_mistakes_are_made_of_is_right(right: str) -> None:
     assert eval(right) is not None
 
 
-@pytest.mark.parametrize("field", ["identity", "name", "version"])
-def test_a_field_called_like_something_that_every_step_has_is_refused(field: str) -> None:
-    """Its value would stand for the step: a field ``identity`` would be the identity."""
-    with pytest.raises(ExperimentError, match=rf"Mine\.{field}: every step has one; give the field another name"):
-        type("Mine", (ExecutorStep,), {"__annotations__": {field: "str"}, "run": TextFiles.run}, op="mistake")
+def test_a_field_called_like_something_that_every_step_has_is_refused() -> None:
+    """Its value would stand for the step's: a field ``identity`` would be the identity."""
+    for field in ("identity", "name", "version"):
+        with pytest.raises(
+            ExperimentError, match=rf"Mine\.{field}: every ExecutorStep has one; give the field another"
+        ):
+            type("Mine", (ExecutorStep,), {"__annotations__": {field: "str"}, "run": TextFiles.run}, op="mistake")
+    with pytest.raises(ExperimentError, match=r"Made\.kind: every Artifact has one"):
+        type("Made", (Artifact,), {"__annotations__": {"kind": "str"}}, kind="mistake")
