@@ -23,6 +23,9 @@ from marin.errors import ExperimentError
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_FILE = "__marin_file__"  # on a class: that of its statement
+
+
 class Namespace(StrEnum):
     """What a name is for."""
 
@@ -48,7 +51,9 @@ def define(namespace: Namespace, name: str, cls: type) -> None:
     """
     if strange := unprintable(name):
         raise ExperimentError(f"{cls.__qualname__}: its {namespace} is {name!r}, which holds {strange}; use plain text")
-    here = f"{cls.__module__}.{cls.__qualname__} ({_place_of(cls)})"
+    file, line = _place_of(cls)
+    setattr(cls, _FILE, file)
+    here = f"{cls.__module__}.{cls.__qualname__} ({file}:{line})"
     known = _DEFINITIONS.get((namespace, name))
     if known is not None and _is_other(known, cls):
         gc.collect()  # a class refers to itself, so one that nobody uses any more may still be there
@@ -82,17 +87,17 @@ def _is_other(known: _Definition, cls: type) -> bool:
 
 
 def _file_of(cls: type) -> str:
-    """``__main__`` and the module that other processes import are one file."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    """``__main__`` and the module that other processes import are one file; under a profiler ``__main__`` is neither."""
+    file = cls.__dict__.get(_FILE) or getattr(sys.modules.get(cls.__module__), "__file__", None)
     return os.path.realpath(file) if file else ""
 
 
-def _place_of(cls: type) -> str:
+def _place_of(cls: type) -> tuple[str, int]:
     """File and line of the class statement: the innermost frame that runs code of the class's own module."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__") != cls.__module__:
         frame = frame.f_back
-    return "unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def unprintable(text: str) -> str:

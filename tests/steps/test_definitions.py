@@ -111,6 +111,9 @@ def test_a_file_that_is_run_and_imported_is_one_definition(tmp_path: Path) -> No
     project.edit("return text.upper()", "return text.lower()")
     project.run("--on-drift", "rebuild")
     assert project.ran() == ["say/say", "repeat/repeat"]
+    python, *rest = project.command()  # a profiler runs the file in a module of its own
+    ended = project.started([python, "-m", "cProfile", *rest], fork=False)
+    assert ended.code == 0, ended.said
 
 
 TWICE = """
