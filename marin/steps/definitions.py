@@ -87,7 +87,7 @@ def _is_other(known: _Definition, cls: type) -> bool:
 
 
 def _file_of(cls: type) -> str:
-    """``__main__`` and the module that other processes import are one file; under a profiler ``__main__`` is neither."""
+    """``__main__`` and the module that others import are one file; a profiler is ``__main__`` itself."""
     file = cls.__dict__.get(_FILE) or getattr(sys.modules.get(cls.__module__), "__file__", None)
     return os.path.realpath(file) if file else ""
 

@@ -113,7 +113,7 @@ def test_a_file_that_is_run_and_imported_is_one_definition(tmp_path: Path) -> No
     assert project.ran() == ["say/say", "repeat/repeat"]
     python, *rest = project.command()  # a profiler runs the file in a module of its own
     ended = project.started([python, "-m", "cProfile", *rest], fork=False)
-    assert ended.code == 0, ended.said
+    assert "2 cached" in ended.said, ended.said  # it ends with 0 whatever the file does
 
 
 TWICE = """
