@@ -68,7 +68,7 @@ def gcp(slices: Sequence[str], project: str, zone: str, spot: bool, name: str, i
 @SECRET
 def kuberay(slices: Sequence[str], name: str, image: str, cpu_hosts: int, secret: str) -> None:
     """A RayCluster, to be submitted to."""
-    _print(lambda: ray_cluster(_name(name), image, _slices(slices), cpu_hosts=cpu_hosts, secret=secret))
+    _print(lambda: ray_cluster(_name(name), image, _slices(slices), cpu_hosts=cpu_hosts, secret=secret), slices)
 
 
 @main.command()
@@ -80,7 +80,7 @@ def kuberay(slices: Sequence[str], name: str, image: str, cpu_hosts: int, secret
 @click.argument("command", nargs=-1, required=True)
 def job(slices: Sequence[str], name: str, image: str, cpu_hosts: int, secret: str, command: tuple[str, ...]) -> None:
     """A RayJob: COMMAND (behind --) on a cluster of its own."""
-    _print(lambda: ray_job(_name(name), image, _slices(slices), command, cpu_hosts=cpu_hosts, secret=secret))
+    _print(lambda: ray_job(_name(name), image, _slices(slices), command, cpu_hosts=cpu_hosts, secret=secret), slices)
 
 
 @main.command()
@@ -109,10 +109,14 @@ def _name(name: str) -> str:
     return name
 
 
-def _print(made: Callable[[], dict[str, Any]]) -> None:
+def _print(made: Callable[[], dict[str, Any]], pools: Sequence[str] = ()) -> None:
+    """pools: slices whose node pools GKE must have before; a comment above names each."""
+
     def work() -> int:
         import yaml
 
+        for one, count in _slices(pools):
+            click.echo(f"# {count} node pool(s) of GKE: {one.hosts} × {one.machine}, topology {one.topology}")
         click.echo(yaml.safe_dump(made(), sort_keys=False), nl=False)
         return 0
 

@@ -50,6 +50,7 @@ MarinError
 │   ├── BadBatches           what a training would read is not what it should be
 │   └── ControlMissed        a search did not find the item that was planted for it to find
 ├── NoCluster                Ray did not start here, or the cluster that was named does not answer
+│   ├── TokenRefused         it wants another token than Ray is configured for here
 │   └── ClusterLost          the cluster that steps ran on has died
 └── MissingDependency        a package or program that is needed is not installed
 
@@ -213,6 +214,9 @@ class BadBatches(GateError): ...
 
 
 class NoCluster(MarinError): ...
+
+
+class TokenRefused(NoCluster): ...
 
 
 class ClusterLost(NoCluster): ...

@@ -9,7 +9,7 @@ import click
 from marin.cli.cluster_options import DEFINITION, ray
 from marin.cli.exits import Exit
 from marin.cli.options import ends
-from marin.executor.clusters.kept import end_cluster, kept_cluster
+from marin.executor.clusters.kept import alone, end_cluster, noted_cluster
 from marin.report.table import open_console, say
 
 
@@ -25,10 +25,14 @@ def command(definition: Path | None, yes: bool) -> int:
     if definition is not None:
         return Exit.FAILED if ray("down", *(["--yes"] if yes else []), str(definition)) else Exit.OK
     console = open_console()
-    kept = kept_cluster()
-    if kept is None:
-        say(console, "no cluster of `marin cluster up` runs on this machine")
-        return Exit.OK
-    end_cluster(kept)
-    say(console, f"ended the Ray cluster at {kept.address}")
+    with alone():
+        kept = noted_cluster()
+        if kept is None:
+            say(console, "no cluster of `marin cluster up` runs on this machine")
+            return Exit.OK
+        died = kept.process.is_gone()
+        if not died:
+            say(console, "ending it: what runs there has some seconds", "dim")
+        end_cluster(kept)
+    say(console, f"the Ray cluster at {kept.address} had died" if died else f"ended the Ray cluster at {kept.address}")
     return Exit.OK

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sysconfig
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
 from marin.cli.completions import complete_path
-from marin.errors import NoCluster
+from marin.errors import MissingDependency, NoCluster
 from marin.executor.backends.cluster import NamedCluster, named_cluster
 from marin.executor.clusters.kept import kept_cluster
 
@@ -41,5 +43,11 @@ def cluster_called(address: str) -> NamedCluster:
 
 
 def ray(*arguments: str) -> int:
-    """Ray's own command, which asks and prints for itself; its exit code."""
+    """Ray's own command, which asks and prints for itself; its exit code. Raises MissingDependency."""
+    file = Path(arguments[-1])
+    if find_spec("googleapiclient") is None and re.search(r"^\s+type: gcp\b", file.read_text(), re.MULTILINE):
+        raise MissingDependency(
+            f"Ray's launcher needs google-api-python-client for {file}, which is not installed: pip install "
+            "google-api-python-client"
+        )
     return subprocess.run([os.path.join(sysconfig.get_path("scripts"), "ray"), *arguments], check=False).returncode

@@ -122,6 +122,9 @@ class LazyGroup(click.Group):
 
             near = difflib.get_close_matches(name, LINES, n=2)
             if kinds := [kind for kind in LINES if kind.startswith(f"{name} ")]:
+                if args[1:2] in ([], ["-h"], ["--help"]):
+                    click.echo("\n".join(f"marin {kind:20}  {LINES[kind]}" for kind in kinds))
+                    ctx.exit()
                 near = kinds
             if name.endswith(".py"):
                 near = [f"{command} {name}" for command in ("run", "plan")]

@@ -30,6 +30,7 @@ from marin.store.layout import slug
 from marin.store.numbers import write_bytes
 from marin.store.redaction import redacted
 
+KILLED = 128 + 9
 OWN = {
     "experiment",
     "prefix",
@@ -84,7 +85,9 @@ def command(experiment: str, folder: Path, python: str, detach: bool, **given: A
         return run_experiment(build, source, options)
     if options.backend is BackendName.INLINE:
         raise BadField("--backend inline runs an experiment on this machine: nothing to submit; use `marin run`")
-    with_changes(built_by(build, source, options.scale), options.settings)  # what is wrong with it is said here
+    built = with_changes(built_by(build, source, options.scale), options.settings)  # what is wrong is said here
+    if options.only:
+        built.only(options.only)
     inside = _inside(folder.absolute(), source)
     dashboard = Dashboard(cluster_called(options.address))
     console = open_console()
@@ -125,7 +128,10 @@ def exit_code(console: Console, job: ClusterJob) -> int:
     """Of a job that is over."""
     if job.status == "SUCCEEDED":
         return Exit.OK
-    say(console, f"{job.name} {job.status.lower()}: {redacted(job.message)}".rstrip(": "), "red bold")
+    why, _, _ = redacted(job.message).partition(", last available logs")  # which were printed
+    say(console, f"{job.name} {job.status.lower()}: {why}".rstrip(": "), "red bold")
+    if job.code == KILLED:
+        say(console, "its driver was killed (out of memory?): submit it again, what was committed stays", "dim")
     if job.status == "STOPPED":
         return Exit.TERMINATED
     return job.code if job.code is not None and 0 < job.code < 256 else Exit.FAILED

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 
+from marin.executor.events import SUBMITTED_GIT
 from marin.store.redaction import redacted
 
 PREFIX = "store"  # where commands look without --prefix
@@ -21,21 +22,23 @@ def marin(*arguments: str, prefix: str = "", folder: str = ".") -> str:
 
 
 def same_command() -> str:
-    """The command that is running."""
+    """The command that is running; of a driver that was submitted, the one that submitted it."""
     program, *arguments = sys.argv
+    if SUBMITTED_GIT in os.environ:
+        return redacted(marin("submit", *arguments[1:]))
     if os.path.basename(program) in ("marin", "__main__.py"):
         return redacted(marin(*arguments))
-    return redacted(shlex.join([_short(sys.executable, "python", "python3"), program, *arguments]))
+    return redacted(shlex.join([short(sys.executable, "python", "python3"), program, *arguments]))
 
 
 def _marin(folder: str) -> list[str]:
     beside = os.path.join(os.path.dirname(sys.executable), "marin")
     if os.path.exists(beside):
-        return [_short(beside, "marin", folder=folder)]
-    return [_short(sys.executable, "python", folder=folder), "-m", "marin"]
+        return [short(beside, "marin", folder=folder)]
+    return [short(sys.executable, "python", folder=folder), "-m", "marin"]
 
 
-def _short(program: str, *names: str, folder: str = ".") -> str:
+def short(program: str, *names: str, folder: str = ".") -> str:
     """A name that the shell finds it by, or its path from the folder. What `uv run` runs is found by its path alone."""
     for name in names:
         if shutil.which(name) == program and "UV_RUN_RECURSION_DEPTH" not in os.environ:

@@ -140,8 +140,17 @@ def test_a_cluster_that_does_not_let_us_in_says_what_is_missing(cluster: RayClus
     )
     code, said = ended(submit(project, without))
     assert code == Exit.FAILED, said
-    assert "it wants a token, and we have none. Set RAY_AUTH_MODE=token" in said
+    assert "wants a token, and Ray has none here. Set RAY_AUTH_MODE=token" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:99999", "http://127.0.0.1:99999", "ftp://127.0.0.1:1", "banana"])
+def test_what_is_no_address_is_refused(tmp_path: Path, address: str) -> None:
+    project = alone(tmp_path / "project")
+    done = project.started([MARIN, "submit", str(project.file), "--address", address], cwd=project.folder)
+    assert done.code == Exit.FAILED
+    assert f"NoCluster: {address} (--address) is no address" in done.said
+    assert "Traceback" not in done.said
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "http://127.0.0.1:1"])
@@ -165,4 +174,5 @@ def test_what_cannot_be_submitted_is_refused_before_a_cluster_is_asked(tmp_path:
     assert "no cluster is named: give --address" in said("exp1_toy.py", expect=Exit.FAILED)
     assert "is not in" in said(str(project.file), "--folder", str(ROOT / "docs"), expect=Exit.EXPERIMENT)
     assert "use `marin run`" in said("exp1_toy.py", "--backend", "inline", expect=Exit.EXPERIMENT)
+    assert "--only zzz: this experiment's results are end" in said("exp1_toy.py", "--only", "zzz", expect=Exit.PLAN)
     assert "dry run: nothing was started" in said("exp1_toy.py", "--dry-run", expect=Exit.OK)

@@ -172,9 +172,9 @@ def test_an_address_that_is_no_cluster_of_ours_is_refused_within_seconds(
         "nonsense": "wanted HOST:PORT",
         "nobody": "Connection refused",
         "silent": "what answers there is no Ray",
-        "token": "does not accept our token",
+        "token": "does not accept the token that Ray has here",
     }[wrong]
-    assert "NoCluster: " in said
+    assert ("TokenRefused: " if wrong == "token" else "NoCluster: ") in said
     assert address in said
     assert expected in said
     assert "Give another --address" in said

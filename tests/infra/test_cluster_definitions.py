@@ -101,6 +101,8 @@ def test_kuberay_takes_a_cluster_of_slices() -> None:
     made = printed(*KUBE, "--slice", "v4-2048", "--slice", "v6e-8*2", "--cpu-hosts", "3", "--secret", "tokens")
     assert (made["apiVersion"], made["kind"], made["metadata"]["name"]) == ("ray.io/v1", "RayCluster", "marin")
     must_be_known(made["spec"])
+    said = asked(*KUBE, "--slice", "v4-2048").stdout
+    assert said.startswith("# 1 node pool(s) of GKE: 256 × ct4p-hightpu-4t, topology 8x8x16\n")
     v4, v6e, cpu = made["spec"]["workerGroupSpecs"]
     assert (v4["groupName"], v4["replicas"], v4["numOfHosts"]) == ("v4-2048", 1, 256)
     pod = v4["template"]["spec"]

@@ -12,14 +12,21 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from marin.errors import ClusterLost, NoCluster
+from marin.errors import ClusterLost, NoCluster, TokenRefused
 from marin.executor import verbosity
-from marin.executor.backends.private_ray import MODE, TOKEN, TOKEN_PATH, PrivateRay, stay_on_this_machine
+from marin.executor.backends.private_ray import (
+    MODE,
+    TOKEN,
+    TOKEN_PATH,
+    PrivateRay,
+    stay_on_this_machine,
+    token_is_configured,
+)
 
 logger = logging.getLogger(__name__)
 ADDRESS = "RAY_ADDRESS"
@@ -37,16 +44,16 @@ ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 ray.shutdown()
 """
 REFUSED = "Unauthenticated"  # in what Ray says of a token
-TOKEN_REMEDY = f"Set {MODE}=token, and {TOKEN} or {TOKEN_PATH} to the token of that cluster"
 REMEDY = "Give another --address, or none for a Ray of this run's own, or --backend inline"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedCluster:
-    """origin: who named it."""
+    """origin: who named it. remedy: what to give instead."""
 
     address: str
     origin: str
+    remedy: str = REMEDY
 
     @property
     def is_this_machine(self) -> bool:
@@ -150,12 +157,17 @@ def start_private() -> Cluster:
 def join(named: NamedCluster) -> Cluster:
     """Raises NoCluster, within seconds."""
     must_answer(named)
-    if named.is_this_machine:
-        stay_on_this_machine()  # else Ray takes the address of another interface for it, where nothing may listen
-    with probing(named, PROBE) as probe:
-        import ray  # while the probe does
+    # Ray sends a token only where it is told to, in a variable that it reads when it is imported.
+    has_unused_token = MODE not in os.environ and token_is_configured()
+    try:
+        asked(named, PROBE, import_ray=not has_unused_token)
+    except TokenRefused:
+        if not has_unused_token:
+            raise
+        os.environ[MODE] = "token"
+        asked(named, PROBE, import_ray=True)
+    import ray
 
-        must_be_let_in(named, probe)
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a submitted job may have a PYTHONPATH: ours holds it
     path = os.pathsep.join([*import_path(), "${PYTHONPATH}"])
     try:
@@ -169,9 +181,13 @@ def join(named: NamedCluster) -> Cluster:
     return Cluster(named, context)
 
 
-@contextmanager
-def probing(named: NamedCluster, program: str) -> Generator[subprocess.Popen[str]]:
-    """A process that asks a cluster something; it prints "imported" when it begins to."""
+def asked(named: NamedCluster, program: str, *, import_ray: bool = False) -> str:
+    """What a program said that asks a cluster something; it prints "imported" when it begins to.
+
+    import_ray: here, meanwhile. Raises NoCluster, as soon as it is turned away or not let in.
+    """
+    if named.is_this_machine:
+        stay_on_this_machine()  # else Ray takes the address of another interface for it, where nothing may listen
     probe = subprocess.Popen(
         [sys.executable, "-c", program, named.address],
         stdout=subprocess.PIPE,
@@ -180,7 +196,9 @@ def probing(named: NamedCluster, program: str) -> Generator[subprocess.Popen[str
         start_new_session=True,  # Ctrl-C is for us
     )
     try:
-        yield probe
+        if import_ray:
+            import ray  # noqa: F401
+        return _let_in(named, probe)
     finally:
         probe.kill()
         probe.wait()
@@ -194,16 +212,18 @@ def must_answer(named: NamedCluster) -> None:
     if named.address.startswith(("http://", "https://")):
         raise NoCluster(
             f"{named.address} ({named.origin}) is a dashboard, which takes jobs (`marin submit EXPERIMENT`) and no "
-            f"steps: wanted HOST:PORT of the cluster itself. {REMEDY}"
+            f"steps: wanted HOST:PORT of the cluster itself. {named.remedy}"
         )
-    if not address.rpartition(":")[0] or not address.rpartition(":")[2].isdigit():
-        raise NoCluster(f"{named.address} ({named.origin}) is no address of a Ray cluster: wanted HOST:PORT. {REMEDY}")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535 or named.address not in (address, f"ray://{address}"):
+        raise NoCluster(
+            f"{named.address} ({named.origin}) is no address of a Ray cluster: wanted HOST:PORT. {named.remedy}"
+        )
     if (refusal := connection_refusal(address)) is not None:
-        raise NoCluster(f"no {named}: nothing answers there ({refusal}). {REMEDY}")
+        raise NoCluster(f"no {named}: nothing answers there ({refusal}). {named.remedy}")
 
 
-def must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> str:
-    """What the probe said. Raises NoCluster as soon as it is turned away, or is not let in."""
+def _let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> str:
     assert probe.stdout is not None
     limit, said = threading.Timer(JOIN_SECONDS, probe.kill), ""
     try:
@@ -223,11 +243,19 @@ def must_be_let_in(named: NamedCluster, probe: subprocess.Popen[str]) -> str:
 
 def _cannot_join(named: NamedCluster, said: str) -> NoCluster:
     if REFUSED in said or "AuthenticationError" in said:
-        why = f"it does not accept our token. {TOKEN_REMEDY}"
-    else:
-        last = next((line for line in reversed(said.splitlines()) if "Error: " in line), "")
-        why = last or f"what answers there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
-    return NoCluster(f"the {named} cannot be joined: {why}. {REMEDY}")
+        return token_refused(named)
+    last = next((line for line in reversed(said.splitlines()) if "Error: " in line), "")
+    why = last or f"what answers there is no Ray, or did not let us in within {JOIN_SECONDS:.0f} s"
+    return NoCluster(f"the {named} cannot be joined: {why}. {named.remedy}")
+
+
+def token_refused(named: NamedCluster) -> TokenRefused:
+    why = "does not accept the token that Ray has here"
+    if not token_is_configured():
+        why = "wants a token, and Ray has none here"
+    return TokenRefused(
+        f"the {named} {why}. Set {MODE}=token, and {TOKEN} or {TOKEN_PATH} to the token of that cluster. {named.remedy}"
+    )
 
 
 def connection_refusal(address: str) -> str | None:

@@ -141,7 +141,8 @@ def start_command(folder: str, ports: Mapping[str, int]) -> list[str]:
     """Of a cluster of this machine. folder: of its sockets and logs. ports: by PORTS."""
     return [
         *(ray_program(), "start", "--head", "--block", "--disable-usage-stats"),
-        *(f"--temp-dir={folder}", f"--object-store-memory={OBJECT_STORE_BYTES}"),
+        # One inside: Ray opens its own to every user of the machine.
+        *(f"--temp-dir={folder}/ray", f"--object-store-memory={OBJECT_STORE_BYTES}"),
         *("--include-log-monitor=false", "--min-worker-port=0", "--max-worker-port=0"),
         *(f"--{name}={port}" for name, port in ports.items()),
     ]
@@ -165,10 +166,12 @@ _made: set[str] = set()
 
 
 def token_is_configured() -> bool:
-    """By the user; not by us for an earlier run of this process."""
+    """By the user; not by us for an earlier run of this process. Raises NoCluster for a file that is not there."""
     if os.environ.get(TOKEN):
         return True
     if path := os.environ.get(TOKEN_PATH):
+        if not os.path.isfile(path):
+            raise NoCluster(f"{TOKEN_PATH} names {path}, which is no file; write the token there, or unset it")
         return path not in _made
     return Path.home().joinpath(".ray/auth_token").exists()
 

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
-from marin.errors import ClusterLost, NoCluster, UnknownStep
+from marin.errors import AmbiguousName, ClusterLost, NoCluster, UnknownStep
 from marin.executor.backends.cluster import (
     CONNECT_SECONDS,
-    TOKEN_REMEDY,
     NamedCluster,
+    asked,
     connection_refusal,
     must_answer,
-    must_be_let_in,
-    probing,
+    token_refused,
 )
 from marin.executor.backends.private_ray import MODE, token_is_configured
 
@@ -85,12 +85,13 @@ class Dashboard:
     """Of a cluster that was named. Opening it asks it something. Raises NoCluster within seconds."""
 
     def __init__(self, named: NamedCluster) -> None:
-        self.named = named
+        self.named = named = replace(named, remedy=REMEDY)
         os.environ.setdefault(MODE, "token" if token_is_configured() else "disabled")  # read when Ray is imported
         self.url = _url_of(named)
         with self._asking(), _unaddressed():
             from ray.job_submission import JobSubmissionClient
 
+            logging.getLogger("ray").setLevel(logging.ERROR)  # what it uploads, and that a log has ended
             self._client = JobSubmissionClient(self.url)
 
     @property
@@ -121,14 +122,16 @@ class Dashboard:
         return sorted(every, key=lambda job: job.began or 0)
 
     def job(self, name: str) -> ClusterJob:
-        """Raises UnknownStep."""
+        """Raises UnknownStep or AmbiguousName."""
         jobs = {job.name: job for job in self.jobs()}
         if name in jobs:
             return jobs[name]
         near = [known for known in jobs if known.startswith(name)]
         if len(near) == 1:
             return jobs[near[0]]
-        there = f"there are {', '.join(near or list(jobs)[-5:])}" if jobs else "nothing was submitted to it"
+        if near:
+            raise AmbiguousName(f"{len(near)} jobs on the {self.named} begin with {name!r}: {', '.join(near)}")
+        there = f"there are {', '.join(list(jobs)[-5:])}" if jobs else "nothing was submitted to it"
         raise UnknownStep(f"no job {name!r} on the {self.named}; {there}")
 
     def stop(self, job: ClusterJob) -> None:
@@ -220,10 +223,7 @@ class Dashboard:
         try:
             yield
         except AuthenticationError as error:
-            why = (
-                "it does not accept our token" if os.environ[MODE] == "token" else "it wants a token, and we have none"
-            )
-            raise NoCluster(f"the {self.named} cannot be asked: {why}. {TOKEN_REMEDY}") from error
+            raise token_refused(self.named) from error
         except (ConnectionError, OSError) as error:
             raise NoCluster(f"the {self.named} does not answer at {self.url}. {REMEDY}") from error
 
@@ -246,8 +246,11 @@ def _url_of(named: NamedCluster) -> str:
     """Where its dashboard is. Raises NoCluster."""
     address = named.address.rstrip("/")
     if address.startswith(("http://", "https://")):
-        parts = urlsplit(address)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        try:
+            parts = urlsplit(address)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError as error:
+            raise NoCluster(f"{address} ({named.origin}) is no address: {error}. {REMEDY}") from error
         if (refusal := connection_refusal(f"{parts.hostname}:{port}")) is not None:
             raise NoCluster(f"no {named}: nothing answers there ({refusal}). {REMEDY}")
         if not _is_dashboard(address):
@@ -256,8 +259,7 @@ def _url_of(named: NamedCluster) -> str:
     must_answer(named)
     if address != "auto" and "://" not in address and _is_dashboard(f"http://{address}"):
         return f"http://{address}"
-    with probing(named, ASK) as probe:
-        said = must_be_let_in(named, probe)
+    said = asked(named, ASK)
     url = next(line.split()[1] for line in said.splitlines() if line.startswith("dashboard "))
     if (refusal := connection_refusal(url.partition("://")[2])) is not None:
         raise NoCluster(f"the {named} has its dashboard at {url}, where nothing answers ({refusal}). {REMEDY}")

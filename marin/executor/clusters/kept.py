@@ -9,6 +9,7 @@ interface alone.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -16,7 +17,8 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,16 +51,31 @@ class KeptCluster(Document, frozen=True, kw_only=True):
     process: Holder
 
 
-def kept_cluster() -> KeptCluster | None:
-    """That of this user, if it runs."""
+def noted_cluster() -> KeptCluster | None:
+    """That of this user on this machine, also if it has died."""
     try:
         kept = KeptCluster.parse(_note().read_bytes())
     except (OSError, BadDocument):
         return None
-    return None if not kept.process.is_here() or kept.process.is_gone() else kept
+    return kept if kept.process.is_here() else None
 
 
-def keep_cluster(cpus: float | None, dashboard_port: int | None) -> KeptCluster:
+def kept_cluster() -> KeptCluster | None:
+    """That of this user, if it runs."""
+    kept = noted_cluster()
+    return None if kept is None or kept.process.is_gone() else kept
+
+
+@contextmanager
+def alone() -> Generator[None]:
+    """Waits until no other process starts or ends one."""
+    _note().parent.mkdir(parents=True, exist_ok=True)
+    with _note().with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def keep_cluster(cpus: int | None, dashboard_port: int | None) -> KeptCluster:
     """Starts one. cpus: how many steps may take; None for all there are. Raises NoCluster."""
     if dashboard_port is not None and answers(dashboard_port):
         raise NoCluster(f"port {dashboard_port} of this machine is taken; give another --dashboard-port, or none")
@@ -75,10 +92,15 @@ def keep_cluster(cpus: float | None, dashboard_port: int | None) -> KeptCluster:
         if made.returncode:
             raise NoCluster(f"Ray makes no token (`ray get-auth-token --generate`): {made.stderr.strip()}")
         Path.home().joinpath(".ray/auth_token").chmod(0o600)  # Ray leaves it to the umask
-    for _ in range(ATTEMPTS - 1):
-        with suppress(NoCluster):  # its node gives up on a busy machine
-            return _kept(_started(environment, cpus, dashboard_port))
-    return _kept(_started(environment, cpus, dashboard_port))
+    for attempt in range(1, ATTEMPTS + 1):
+        folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets may not be long
+        try:
+            return _kept(_started(folder, environment, cpus, dashboard_port))
+        except NoCluster:  # its node gives up on a busy machine
+            if attempt == ATTEMPTS:
+                raise
+            shutil.rmtree(folder, ignore_errors=True)
+    raise AssertionError
 
 
 class _Started(NamedTuple):
@@ -87,14 +109,13 @@ class _Started(NamedTuple):
     folder: str
 
 
-def _started(environment: dict[str, str], cpus: float | None, dashboard_port: int | None) -> _Started:
+def _started(folder: str, environment: dict[str, str], cpus: int | None, dashboard_port: int | None) -> _Started:
     """Raises NoCluster."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     if dashboard_port or not answers(DASHBOARD_PORT):
         ports["dashboard-port"] = dashboard_port or DASHBOARD_PORT
-    folder = tempfile.mkdtemp(prefix="marin-cluster-", dir="/tmp")  # paths of sockets may not be long
     command = [*start_command(folder, ports), "--node-ip-address=127.0.0.1"]
-    command += [f"--num-cpus={cpus:g}"] if cpus is not None else []
+    command += [f"--num-cpus={cpus}"] if cpus is not None else []
     log = Path(folder, "start.log")
     with log.open("wb") as out:
         process = subprocess.Popen(
@@ -128,14 +149,15 @@ def _kept(start: _Started) -> KeptCluster:
         folder=start.folder,
         process=Holder(user=me.user, host=me.host, boot=me.boot, pid=pid, started=started(pid), space=me.space),
     )
-    _note().parent.mkdir(parents=True, exist_ok=True)
     _note().write_bytes(kept.to_json())
     return kept
 
 
 def end_cluster(kept: KeptCluster) -> None:
-    """With all that runs on it."""
+    """With all that runs on it, which Ray lets end for some seconds."""
     for number, patience in ((signal.SIGTERM, END_SECONDS), (signal.SIGKILL, END_SECONDS)):
+        if kept.process.is_gone():
+            break
         with suppress(ProcessLookupError):
             os.killpg(kept.process.pid, number)
         limit = time.monotonic() + patience
