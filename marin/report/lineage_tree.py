@@ -74,11 +74,12 @@ class LineageTree:
             above = [lineage.up([output]) for output in self.starts]
             self.found = {each: min(one[each] for one in above if each in one) for one in above for each in one}
             self.found = {each: far for each, far in self.found.items() if each not in starts}
+        self._walked = dict.fromkeys([*self.starts, *self.found])
         self.aliases: dict[Output, list[Output]] = {}
-        for output in (*self.starts, *self.found):
+        for output in self._walked:
             if (original := self.original(output)) != output:
                 self.aliases.setdefault(original, []).append(output)
-        self.claims = claims.of(dict.fromkeys([*self.starts, *self.found, *self.aliases]))
+        self.claims = claims.of(self._walked | dict.fromkeys(self.aliases))
 
     def original(self, output: Output) -> Output:
         """The output whose bytes an alias shares; of any other, itself."""
@@ -89,9 +90,12 @@ class LineageTree:
         return original if original in self.lineage.records else output
 
     def next_to(self, output: Output) -> list[Output]:
-        """What comes next of an output and of its aliases, as originals."""
+        """What comes next of an output and of its aliases, as originals.
+
+        Not of an original that only lent its bytes: what it was made from is of another lineage.
+        """
         step = self.lineage.inputs if self.direction is Direction.UP else self.lineage.used_by
-        alike = (output, *self.aliases.get(output, ()))
+        alike = [each for each in (output, *self.aliases.get(output, ())) if each in self._walked]
         found = dict.fromkeys(self.original(each) for one in alike for each in step(one))
         return [each for each in found if each != output]
 
