@@ -57,7 +57,7 @@ def _judged(report: dict[str, Any]) -> list[Found]:
 def _answer(report: dict[str, Any], one_seed: bool) -> str:
     """How far each arm is from the baseline on what decides, with intervals, and whether that says anything."""
     rows = _judged(report)
-    arms = [arm for arm in report["arms"] if arm != report["baseline"]]
+    arms = _arms(report)
     parts = [_told(row, arm, report["baseline"]) for row in rows[:NAMED] for arm in arms]
     more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
     verdict = "Not conclusive with one seed an arm: on " if one_seed else "On "
@@ -80,7 +80,13 @@ def _told(row: Found, arm: str, baseline: str) -> str:
 def _next(report: dict[str, Any], page: Page, one_seed: bool) -> Iterator[str]:
     if one_seed:
         yield "a second and a third seed of each arm: with one, no difference is conclusive"
-    yield f"{marin('compare', *report['arms'], prefix=page.store)}: with their weights, and what they wrote"
+    arms = [report["baseline"], *_arms(report)]  # marin compare takes differences to the first one
+    yield f"{marin('compare', *arms, prefix=page.store)}: with their weights, and what they wrote"
+
+
+def _arms(report: dict[str, Any]) -> list[str]:
+    """Those that are set against the baseline."""
+    return [arm for arm in report["arms"] if arm != report["baseline"]]
 
 
 def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
@@ -93,8 +99,7 @@ def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
 
 def _picture(report: dict[str, Any]) -> Table | None:
     """What decides and what must not get worse, by arm; None where the experiment names neither, or too many."""
-    baseline = report["baseline"]
-    arms = [arm for arm in report["arms"] if arm != baseline]
+    baseline, arms = report["baseline"], _arms(report)
     rows: list[Row] = []
     for heading in (DECIDES, GUARDED):
         named = [row for row, role in _in_order(report) if role == heading and row["differences"]]
@@ -117,8 +122,7 @@ def _picture(report: dict[str, Any]) -> Table | None:
 
 
 def _table(report: dict[str, Any]) -> Table:
-    baseline = report["baseline"]
-    arms = [arm for arm in report["arms"] if arm != baseline]
+    baseline, arms = report["baseline"], _arms(report)
     rows: list[Row] = []
     said = ""
     for row, role in _in_order(report):

@@ -39,6 +39,7 @@ def test_the_answer_is_one_sentence_with_an_interval_and_no_name_of_a_metric_as_
     assert page.index("Not conclusive") < page.index("is better")
     assert any("One seed an arm" in doubt for doubt in one.doubts)
     assert any("a second and a third seed" in line for line in one.next)
+    assert any("compare old new" in line for line in one.next), "baseline first, as the answer says it"
     headings = [" ".join(cells) for cells in Reading(page_of(one)).rows if len(cells) == 1]
     assert headings == ["Decides", "Decides"], "in the picture, and in the table"
 
