@@ -176,7 +176,7 @@ class LineageTree:
             return ""
         if start is None or output in self.starts or _by(record) != _by(start):
             return origin(record)
-        return record.provenance.started[:16]
+        return record.provenance.ended[:16]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -206,7 +206,13 @@ class LineageTree:
 def described(record: Record) -> dict[str, Any]:
     """What every ``--json`` tells of an output."""
     about = {name: getattr(record, name) for name in DESCRIBED}
-    return {"step": record.name, **about, "output": record.attempt, **asdict(record.provenance)}
+    return {
+        "step": record.name,
+        **about,
+        "output": record.attempt,
+        **asdict(record.provenance),
+        "ended": record.provenance.ended,
+    }
 
 
 def _by(record: Record) -> tuple[str, str]:
