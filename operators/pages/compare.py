@@ -37,7 +37,7 @@ type Found = dict[str, Any]
 
 def section(step: Compare, output: Directory, page: Page) -> Section:
     report = json.loads(output.read_text("report.json"))
-    one_seed = set(report["runs"].values()) == {1}
+    one_seed = _one_seed(report)
     told = report["answer"][0 if any(row["contaminated"] for row in _judged(report)) else 1 :]
     return Section(
         title="Evaluation",
@@ -48,6 +48,11 @@ def section(step: Compare, output: Directory, page: Page) -> Section:
         next=list(_next(report, page, one_seed)),
         blocks=[*(Text(line) for line in told[:-1]), _table(report), *_published(report)],
     )
+
+
+def _one_seed(report: dict[str, Any]) -> bool:
+    """Then no difference is conclusive."""
+    return set(report["runs"].values()) == {1}
 
 
 def _judged(report: dict[str, Any]) -> list[Found]:
@@ -99,7 +104,7 @@ def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
 
 def _picture(report: dict[str, Any]) -> Table | None:
     """What decides and what must not get worse, by arm; None where the experiment names neither, or too many."""
-    baseline, arms = report["baseline"], _arms(report)
+    baseline, arms, one_seed = report["baseline"], _arms(report), _one_seed(report)
     rows: list[Row] = []
     for heading in (DECIDES, GUARDED):
         named = [row for row, role in _in_order(report) if role == heading and row["differences"]]
@@ -107,7 +112,7 @@ def _picture(report: dict[str, Any]) -> Table | None:
         for row in named:
             name = in_words(row["metric"]) + ("*" if row["contaminated"] else "")
             rows += [
-                [name if len(arms) == 1 else f"{name}: {arm}", *_difference(row, arm)]
+                [name if len(arms) == 1 else f"{name}: {arm}", *_difference(row, arm, one_seed)]
                 for arm in arms
                 if arm in row["differences"]
             ]
@@ -122,13 +127,13 @@ def _picture(report: dict[str, Any]) -> Table | None:
 
 
 def _table(report: dict[str, Any]) -> Table:
-    baseline, arms = report["baseline"], _arms(report)
+    baseline, arms, one_seed = report["baseline"], _arms(report), _one_seed(report)
     rows: list[Row] = []
     said = ""
     for row, role in _in_order(report):
         if role != said:
             rows.append(Heading(said := role))
-        rows.append(_cells(row, report["arms"], arms))
+        rows.append(_cells(row, report["arms"], arms, one_seed))
     terms = [f"{name}: {text}." for name, text in legend(row["metric"] for row in report["rows"]).items()]
     return Table(
         title=f"Every metric by arm, and its difference to {baseline} with a 95 % interval",
@@ -150,7 +155,7 @@ def _table(report: dict[str, Any]) -> Table:
     )
 
 
-def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
+def _cells(row: Found, every: list[str], arms: Iterable[str], one_seed: bool) -> list[Cell]:
     values: list[float] = [row["values"][name] for name in every if name in row["values"]]
     best = (max if row["higher_is_better"] else min)(values) if not row["contaminated"] else None
     cells: list[Cell] = [f"{row['metric']} ({row['unit']})"]
@@ -164,11 +169,11 @@ def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
         if found is None:
             cells += ["—", "", ""]
             continue
-        cells += [*_difference(row, arm), fixed(found["detectable"], 3)]
+        cells += [*_difference(row, arm, one_seed), fixed(found["detectable"], 3)]
     return cells
 
 
-def _difference(row: Found, arm: str) -> tuple[Interval, Tag]:
+def _difference(row: Found, arm: str, one_seed: bool) -> tuple[Interval, Tag]:
     found = row["differences"][arm]
     interval = Interval(
         value=found["value"],
@@ -178,15 +183,17 @@ def _difference(row: Found, arm: str) -> tuple[Interval, Tag]:
         scale=row["unit"],
         mirrored=not row["higher_is_better"],
     )
-    return interval, _tag(found, row["higher_is_better"])
+    return interval, _tag(found, row["higher_is_better"], one_seed)
 
 
-def _tag(found: dict[str, Any], higher_is_better: bool) -> Tag:
+def _tag(found: dict[str, Any], higher_is_better: bool, one_seed: bool) -> Tag:
     better = (found["value"] > 0) is higher_is_better
-    text = ("▲ better" if better else "▼ worse") if found["shown"] else "no difference shown"
-    if found["contaminated"]:
-        return Tag(f"{text}*", Tone.OPEN)
-    return Tag(text, Tone.PLAIN if not found["shown"] else Tone.GOOD if better else Tone.BAD)
+    text, tone = ("▲ better", Tone.GOOD) if better else ("▼ worse", Tone.BAD)
+    if not found["shown"]:
+        text, tone = "no difference shown", Tone.PLAIN
+    elif one_seed:
+        text, tone = f"{text} in these runs", Tone.PLAIN
+    return Tag(f"{text}*", Tone.OPEN) if found["contaminated"] else Tag(text, tone)
 
 
 def _published(report: dict[str, Any]) -> Iterator[Block]:
