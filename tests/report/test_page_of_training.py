@@ -116,7 +116,7 @@ def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
     }  # fmt: skip
     assert happened == exactly | {
         "data": "web 66.7%, code 33.3%", "machines": "16 × NVIDIA H100, resumed at 9", "tokens/s": "32", "MFU": "25.0%",
-        "time": "20 s", "guards": "2 clipped, 0 skipped", "loss": "9.000 → 2.037",
+        "time": "20 s", "guards": "2 updates clipped, 0 updates skipped", "loss": "9.000 → 2.037",
     }  # fmt: skip
     account = describe(done, Path(__file__), Scale.REHEARSAL, "once").trainings[0].rows[-1]
     assert isinstance(account, list)

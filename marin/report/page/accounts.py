@@ -22,7 +22,7 @@ from marin.store.numbers import counted, write_count, write_duration
 
 # In this order. What a plan fixes; the rest it asks for, or estimates.
 FIXED = ("steps", "tokens", "batch", "learning rate", "data")
-COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm")
+COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm before clipping")
 LONG_CELLS = ("data", "guards")
 NAMED = 3  # sources of a mixture
 TURNS = 6  # of a rate or a batch
@@ -144,7 +144,7 @@ def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
         "time": write_duration(seconds) if (seconds := math.fsum(_column(rows, "seconds"))) else "",
         "guards": _caught(rows),
         "loss": f"{units.fixed(losses[0], 3)} → {units.fixed(final_loss(losses), 3)}" if losses else "",
-        "gradient norm": f"≤ {units.fixed(max(norms), 2)}" if norms else "",
+        "gradient norm before clipping": f"≤ {units.fixed(max(norms), 2)}" if norms else "",
     }
     if phase is None:
         return found
@@ -192,7 +192,8 @@ def _ran_on(rows: Sequence[Row]) -> str:
 def _caught(rows: Sequence[Row]) -> str:
     """What the guards that were on did."""
     there = [name for name in ("clipped", "skipped") if any(name in row for row in rows)]
-    return ", ".join(f"{sum(bool(row.get(name)) for row in rows):,} {name}" for name in there)
+    counts = {name: sum(bool(row.get(name)) for row in rows) for name in there}
+    return ", ".join(f"{counted(count, 'update')} {name}" for name, count in counts.items())
 
 
 def _steps(first: int, last: int) -> str:
