@@ -65,7 +65,7 @@ def command(source: str, kind: str, label: str, because: str, facts: str, prefix
     say(console, f"    {record.kind}, {size}: {describe_facts(record.facts)}")
     origin = f" from {', '.join(record.outside)}" if record.op == "adopt" else ""
     reason = f": {made.because}" if made.because else ""
-    say(console, f"    {made.started} by {made.who}{origin}{reason}", "dim")
+    say(console, f"    {made.ended} by {made.who}{origin}{reason}", "dim")
     say(console, "use it in an experiment as")
     say(console, f"    {adopted.pin}", "green")
     return Exit.OK

@@ -27,6 +27,8 @@ from marin.report.diff.revisions import base_of, commit_of, top_of
 from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
+from marin.store.inventory import Inventory
+from marin.store.store import Store
 
 
 @click.command()
@@ -74,7 +76,15 @@ def command(
         echo_json({**about, **_as_json(difference, store, committed)})
         return Exit.OK
     title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
-    return _print(report(title, difference, store, committed, every=every), as_markdown)
+    drifted = _drifted(difference, opened) if opened is not None else set[str]()
+    return _print(report(title, difference, store, committed, drifted, every=every), as_markdown)
+
+
+def _drifted(difference: Difference, store: Store) -> set[str]:
+    """What is committed of steps that kept their identity, and was not made by the new side's code."""
+    code = {step.identity: step.code for change in difference.code for step in change.drifts}
+    records = Inventory(store, code).records
+    return {identity for identity, record in records.items() if record.code != code[identity]}
 
 
 def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: bool, as_markdown: bool) -> int:

@@ -130,7 +130,7 @@ def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> 
             [
                 Text(record.name, style="bold"),
                 record.identity[:12],
-                made.started[:16],
+                made.ended[:16],
                 made.who,
                 made.experiment,
                 describe_facts(record.facts),

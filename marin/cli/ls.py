@@ -32,8 +32,8 @@ class Order(StrEnum):
 
 
 KEYS: dict[Order, Callable[[Record], Any]] = {
-    Order.MADE: lambda record: record.provenance.started,
-    Order.NAME: lambda record: (record.name, record.provenance.started),
+    Order.MADE: lambda record: record.provenance.ended,
+    Order.NAME: lambda record: (record.name, record.provenance.ended),
     Order.SIZE: lambda record: record.bytes,
 }
 COLUMNS = columns_of("output | identity | kind ?4 | >size | made ?1 | by ?5 | experiment ?3 | holds ?2")
@@ -119,7 +119,7 @@ def _row(record: Record) -> list[Text | str]:
         Text(record.identity[:12], style="dim"),
         record.kind,
         write_bytes(record.bytes),
-        made.started[:16],  # to the minute
+        made.ended[:16],  # to the minute
         made.who,
         made.experiment,
         Text(holds, style="dim"),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
+from collections.abc import Collection
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -22,6 +26,7 @@ from marin.store.store import open_store
 NAME = re.compile(r"[^a-z0-9]+")
 NUMBER = re.compile(r"\d*\.?\d+")
 HUB = re.compile(r"([\w.-]+/[\w.-]+)(?:@([0-9a-f]{40}))?")
+STAGES = ("text-files", "download-hf", "read-documents", "exact-dedup", "decontaminate", "tokenize")  # of a candidate
 # An experiment like any other: what is in braces is filled in.
 FILE = '''\
 """Microannealing: {names}.
@@ -119,9 +124,14 @@ def command(
     if record.kind != "checkpoint":
         raise UnknownStep(f"{record.name} is {record.kind.replace('_', ' ')}; --checkpoint wants a checkpoint")
     origin = Path(experiment) if experiment else _made_by(record, inventory)
+    module = _module(origin)
+    scale = Scale(record.provenance.scale or Scale.REHEARSAL)
+    taken = _names(module, origin, scale)
     found = dict[str, str]()
     for candidate in candidates:
-        name, code = _candidate(candidate, text_field)
+        given, code = _candidate(candidate, text_field)
+        if (name := _free(given, taken)) != given:
+            click.echo(f"candidate {given} is called {name}: {origin} has steps with the label {given}")
         if name in found:
             raise BadField(f"two candidates are called {name}; rename a folder, or make them one")
         found[name] = code
@@ -136,7 +146,7 @@ def command(
         checkpoint=record.name,
         identity=record.identity,
         share=share,
-        module=_module(origin),
+        module=module,
         label=label,
         candidates="\n".join(f'    "{name}": {code},' for name, code in found.items()),
         settings="\n".join(f"        {name}={_code(value)}," for name, value in settings.items() if value),
@@ -151,7 +161,6 @@ def command(
         file.write_text(text)
         click.echo(f"made {file}")
     run = click.get_current_context()
-    scale = Scale(record.provenance.scale or Scale.REHEARSAL)
     run.invoke(run_command, experiment=str(file), scale=scale, prefix=prefix, dry_run=dry_run)
     return Exit.OK
 
@@ -183,6 +192,23 @@ def _module(file: Path) -> str:
     if not all(part.isidentifier() for part in parts):
         raise ExperimentError(f"{file} cannot be imported: {'.'.join(parts)} is no name of a module")
     return ".".join(parts)
+
+
+def _names(module: str, file: Path, scale: Scale) -> set[str]:
+    """Of the steps of an experiment, imported as the file does that is written here."""
+    from marin.steps.experiment_file import built_by, explained
+
+    if (here := str(Path().absolute())) not in sys.path:
+        sys.path.insert(0, here)
+    with explained(file):
+        build = importlib.import_module(module).build
+    return {step.name for step in built_by(build, file, scale).steps()}
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A label for the steps that make tokens of a candidate."""
+    names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+    return next(free for free in names if not any(f"{op}/{free}" in taken for op in STAGES))
 
 
 def _candidate(given: str, text_field: str) -> tuple[str, str]:

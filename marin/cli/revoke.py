@@ -108,9 +108,7 @@ def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]],
         rows: list[list[str]] = []
         for record in group:
             made = record.provenance
-            rows.append(
-                [record.name, record.identity[:12], made.started[:16], made.who, made.experiment, record.attempt]
-            )
+            rows.append([record.name, record.identity[:12], made.ended[:16], made.who, made.experiment, record.attempt])
         print_table(console, COLUMNS, rows)
     if not back:
         say(console, "\nplans that need one of these stop (exit code 3) and say why", "dim")

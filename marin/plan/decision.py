@@ -190,7 +190,7 @@ def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDr
         cached = replace(stop, action=Action.CACHED, reason="drift accepted", notes=notes)
         return replace(cached, drift=drift, trust=Trust.DRIFTED)
     alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
-    reason = f"committed {record.provenance.started}{alias}"
+    reason = f"committed {record.provenance.ended}{alias}"
     return replace(stop, action=Action.CACHED, reason=reason, trust=Trust.FRESH)
 
 

@@ -213,7 +213,7 @@ def _about_verification(store: Store, audit: Audit, days: int) -> None:
 
     def last(record: Record) -> str:
         copied = (copy.when for copy in record.mirrored)
-        return max(record.provenance.started, *copied, verified.get(record.attempt, ""))
+        return max(record.provenance.ended, *copied, verified.get(record.attempt, ""))
 
     if late := [output for output, record in audit.current.items() if last(record) < limit]:
         text = f"no byte was looked at for {days} days or more: `marin audit --bytes`"
@@ -329,6 +329,6 @@ def span(audit: Audit) -> str:
     made = [record.provenance for record in audit.records.values()]
     if not made:
         return f"nothing is there; looked at on {time.strftime('%Y-%m-%d')}"
-    days = sorted({each.started[:10] for each in made})
+    days = sorted({each.ended[:10] for each in made})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"made {when} by {listed(sorted({each.who for each in made}), 3)}"

@@ -94,7 +94,7 @@ class StoreClaims:
         if record.op == ADOPT:
             yield Claim(Grade.KNOWN, Subject.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
         elif made.because:
-            yield Claim(Grade.KNOWN, Subject.REMADE, f"{made.started}: {made.because}")
+            yield Claim(Grade.KNOWN, Subject.REMADE, f"{made.ended}: {made.because}")
         if record.alias_of:
             subject = Subject.PINNED if record.op == PINNED else Subject.ALIAS
             yield Claim(Grade.KNOWN, subject, f"the bytes are those of {record.attempt}")
@@ -117,7 +117,7 @@ class StoreClaims:
         if current is None:
             return self._collected.get(record.identity, "its record is no longer current")
         because = f": {current.provenance.because}" if current.provenance.because else ""
-        return f"replaced {current.provenance.started} by {current.provenance.who}{because}"
+        return f"replaced {current.provenance.ended} by {current.provenance.who}{because}"
 
     def _acceptances(self, record: Record) -> list[str]:
         try:

@@ -190,7 +190,7 @@ class Contamination:
     def _readings(self) -> list[Reading]:
         """Of every checkpoint that read what holds items, or what nobody knows, newest first."""
         checkpoints = [record for record in self.lineage.records.values() if record.kind == CHECKPOINT]
-        checkpoints.sort(key=lambda record: (record.provenance.started, record.name), reverse=True)
+        checkpoints.sort(key=lambda record: (record.provenance.ended, record.name), reverse=True)
         found = [self._reading(output_of(record)) for record in checkpoints]
         return [each for each in found if each.ways or each.doubtful or each.unknown]
 

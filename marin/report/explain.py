@@ -104,7 +104,7 @@ def _lines(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _committed(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield f"  committed {record['started']} by {record['who']} in {write_duration(record['seconds'])}", ""
+    yield f"  committed {record['ended']} by {record['who']} in {write_duration(record['seconds'])}", ""
     yield f"    {record['output']}  {counted(record['files'], 'file')}, {record['bytes']:,} bytes", ""
     yield f"    content {record['root']}", ""
     if record["because"]:

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from marin.errors import UnknownStep
 from marin.report.table import say
-from marin.store.attempts import Attempt, Standing, attempts_called, standing
+from marin.store.attempts import attempts_called, standing, written_by
 from marin.store.files.directory import Directory
-from marin.store.layout import STATE
 from marin.store.numbers import counted
-from marin.store.store import Store, open_store
+from marin.store.store import open_store
 from marin.training.metrics import METRICS, parse_metrics, read_metrics
 
 if TYPE_CHECKING:
@@ -46,13 +45,11 @@ def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:
     if (folder / METRICS).is_file():
         return Metrics(run, "a folder", read_metrics(Directory(run)))
     store = open_store(prefix)
-    attempt = attempts_called(store, run, latest=latest)[-1]
+    attempt = attempts_called(store, run, latest=latest, holding=METRICS)[-1]
     state, about = standing(store, attempt)
-    for place in (attempt.directory, *_work_in_progress(store, attempt, state)):
-        if (content := store.objects.read(f"{place}/{METRICS}")) is not None:
-            return Metrics(
-                attempt.name, f"{state} {about}".strip(), parse_metrics(content, f"{prefix}/{place}/{METRICS}")
-            )
+    if (written := written_by(store, attempt, METRICS)) is not None:
+        name, content = written
+        return Metrics(attempt.name, f"{state} {about}".strip(), parse_metrics(content, f"{prefix}/{name}"))
     raise UnknownStep(
         f"{attempt.name} ({state}) has no {METRICS}; a training has one from its first step on, at a remote store "
         "when it has ended"
@@ -74,9 +71,3 @@ def print_health(console: Console, metrics: Metrics, found: Sequence[Finding]) -
         say(console, f"{each.kind.value}: {each.text}", "red" if each.ill else "")
         for cause in each.causes:
             say(console, f"  {cause}", "dim")
-
-
-def _work_in_progress(store: Store, attempt: Attempt, state: Standing) -> list[str]:
-    if state is Standing.COMMITTED:
-        return []
-    return [f"{STATE}/{identity}" for identity in store.objects.list(STATE) if identity.startswith(attempt.short)]

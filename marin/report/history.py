@@ -258,7 +258,7 @@ class _Found:
         if record is not None:
             made = record.provenance
             took, size = write_duration(made.seconds), write_bytes(record.bytes)
-            detail = f"{made.started} by {made.who}, {took}, {size}: {record.attempt}"
+            detail = f"{made.ended} by {made.who}, {took}, {size}: {record.attempt}"
             return Standing.COMMITTED, detail, f"{record.attempt}/{LOG}"
         if lease is not None and (failure := self.failures.get(f"{lease.attempt}/{FAILURE}")) is not None:
             failed = parse_failure(failure, f"{self.prefix}/{lease.attempt}/{FAILURE}")

@@ -74,11 +74,12 @@ class LineageTree:
             above = [lineage.up([output]) for output in self.starts]
             self.found = {each: min(one[each] for one in above if each in one) for one in above for each in one}
             self.found = {each: far for each, far in self.found.items() if each not in starts}
+        self._walked = dict.fromkeys([*self.starts, *self.found])
         self.aliases: dict[Output, list[Output]] = {}
-        for output in (*self.starts, *self.found):
+        for output in self._walked:
             if (original := self.original(output)) != output:
                 self.aliases.setdefault(original, []).append(output)
-        self.claims = claims.of(dict.fromkeys([*self.starts, *self.found, *self.aliases]))
+        self.claims = claims.of(self._walked | dict.fromkeys(self.aliases))
 
     def original(self, output: Output) -> Output:
         """The output whose bytes an alias shares; of any other, itself."""
@@ -89,9 +90,12 @@ class LineageTree:
         return original if original in self.lineage.records else output
 
     def next_to(self, output: Output) -> list[Output]:
-        """What comes next of an output and of its aliases, as originals."""
+        """What comes next of an output and of its aliases, as originals.
+
+        Not of an original that only lent its bytes: what it was made from is of another lineage.
+        """
         step = self.lineage.inputs if self.direction is Direction.UP else self.lineage.used_by
-        alike = (output, *self.aliases.get(output, ()))
+        alike = [each for each in (output, *self.aliases.get(output, ())) if each in self._walked]
         found = dict.fromkeys(self.original(each) for one in alike for each in step(one))
         return [each for each in found if each != output]
 
@@ -172,7 +176,7 @@ class LineageTree:
             return ""
         if start is None or output in self.starts or _by(record) != _by(start):
             return origin(record)
-        return record.provenance.started[:16]
+        return record.provenance.ended[:16]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -202,7 +206,13 @@ class LineageTree:
 def described(record: Record) -> dict[str, Any]:
     """What every ``--json`` tells of an output."""
     about = {name: getattr(record, name) for name in DESCRIBED}
-    return {"step": record.name, **about, "output": record.attempt, **asdict(record.provenance)}
+    return {
+        "step": record.name,
+        **about,
+        "output": record.attempt,
+        **asdict(record.provenance),
+        "ended": record.provenance.ended,
+    }
 
 
 def _by(record: Record) -> tuple[str, str]:

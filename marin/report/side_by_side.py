@@ -141,7 +141,7 @@ def _named(inventory: Inventory | None, name: str, *, latest: bool) -> Compared:
             f"{name} is {outputs[0].kind} ({outputs[0].name}); wanted a checkpoint, its scores, or a published model"
         )
     if len({record.root for record in of_kind}) > 1 and not latest:
-        lines = [f"{record.name}  {record.identity[:12]}  {record.provenance.started}" for record in of_kind]
+        lines = [f"{record.name}  {record.identity[:12]}  {record.provenance.ended}" for record in of_kind]
         raise ambiguous(name, lines, "newest first; give the identity, or --latest")
     return _held(inventory, name, of_kind[0], records)
 
@@ -172,7 +172,7 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         read=_read(store, scores, records),
     )
     of = f" of {checkpoint.name}" if checkpoint is not None else ""
-    about = f"{scores.name} {scores.identity[:12]}{of}, {scores.provenance.started}"
+    about = f"{scores.name} {scores.identity[:12]}{of}, {scores.provenance.ended}"
     return Compared(
         side=side,
         about=about,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from marin.errors import CorruptRecord, MarinError, UnknownStep
 from marin.store.inventory import must_exist
-from marin.store.layout import FAILURE, LOG, RECORD, slug
+from marin.store.layout import FAILURE, LOG, RECORD, STATE, slug
 from marin.store.lease import LeaseDocument, State, read_lease
 from marin.store.lookup import SHORTEST, ambiguous, hint
 from marin.store.store import Store
@@ -58,11 +58,12 @@ def parse_attempt(directory: str) -> Attempt | None:
     return Attempt(directory, name, found["short"], int(found["token"]))
 
 
-def attempts_called(store: Store, name: str, *, latest: bool = False) -> list[Attempt]:
+def attempts_called(store: Store, name: str, *, latest: bool = False, holding: str = "") -> list[Attempt]:
     """Every attempt at the one step that a name means, oldest first.
 
     name: ``op/label``, label, operator, first digits of an identity, or the path of an attempt. Where it fits steps of
-    several identities, the one that is running is meant; else latest must say so.
+    several identities, those are meant that have written the file ``holding``, if any has; of these the one that is
+    running; else latest must say so.
     Raises BadPrefix, UnknownStep with near misses, AmbiguousName with the candidates.
     """
     must_exist(store)
@@ -77,6 +78,9 @@ def attempts_called(store: Store, name: str, *, latest: bool = False) -> list[At
             f"no step called {name!r} was ever run on the store {store.prefix}; "
             f"{hint(name, [each.name for each in every])}"
         )
+    if holding and len({each.short for each in found}) > 1:
+        written = {each.short for each in found if written_by(store, each, holding) is not None}
+        found = [each for each in found if each.short in written] or found
     leases = {short: lease for short in {each.short for each in found} if (lease := lease_of(store, short))}
     running = [short for short, lease in leases.items() if lease.state is State.HELD and not lease.holder.is_gone()]
     meant = {each.short for each in found}
@@ -90,6 +94,15 @@ def attempts_called(store: Store, name: str, *, latest: bool = False) -> list[At
             raise ambiguous(name, lines, "newest first; give the identity, or --latest")
         meant = {recent[0]}
     return sorted((each for each in found if each.short in meant), key=lambda each: each.token)
+
+
+def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] | None:
+    """(name, content) of a file of an attempt, or of its step's work in progress; None if neither has it."""
+    work = [f"{STATE}/{identity}" for identity in store.objects.list(STATE) if identity.startswith(attempt.short)]
+    for place in (attempt.directory, *work):
+        if (content := store.objects.read(f"{place}/{file}")) is not None:
+            return f"{place}/{file}", content
+    return None
 
 
 def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:

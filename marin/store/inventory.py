@@ -45,7 +45,7 @@ class Inventory:
         self.read_leases(self.leased if missing is None else missing, visible=every_lease)
 
     def newest_first(self) -> list[Record]:
-        return sorted(self.records.values(), key=lambda each: (each.provenance.started, each.name), reverse=True)
+        return sorted(self.records.values(), key=lambda each: (each.provenance.ended, each.name), reverse=True)
 
     def read_leases(self, identities: Iterable[str], *, visible: bool = True) -> None:
         """visible: also of steps whose record is visible; a later attempt may have been committed since."""

@@ -47,7 +47,7 @@ def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> R
     if len({record.root for record in found}) == 1 or latest:
         return found[0]
     lines = [
-        f"{record.name}  {record.identity[:12]}  {record.provenance.started}  {write_bytes(record.bytes)}"
+        f"{record.name}  {record.identity[:12]}  {record.provenance.ended}  {write_bytes(record.bytes)}"
         for record in found
     ]
     raise ambiguous(name, lines, "newest first; give the identity, or --latest")
@@ -102,7 +102,7 @@ def outputs_named(lineage: Lineage, store: Store, name: str) -> list[Output]:
     What is committed now comes before what a rebuild replaced. Raises UnknownStep with near misses.
     """
     name = str(Path(name).absolute()) if "/" in name and Path(name).is_dir() else name
-    current = sorted(lineage.current.values(), key=lambda record: record.provenance.started, reverse=True)
+    current = sorted(lineage.current.values(), key=lambda record: record.provenance.ended, reverse=True)
     found = outputs_called(name, current, store.prefix) or outputs_called(name, lineage.records.values(), store.prefix)
     outputs = [output_of(record) for record in found]
     if not outputs and len(name) >= SHORTEST:
@@ -136,6 +136,4 @@ def outputs_of(lineage: Lineage, names: Mapping[str, str]) -> list[Output]:
 def origin(record: Record) -> str:
     """When, by whom and for which experiment, for people."""
     provenance = record.provenance
-    return f"{provenance.started} by {provenance.who}" + (
-        f" · {provenance.experiment}" if provenance.experiment else ""
-    )
+    return f"{provenance.ended} by {provenance.who}" + (f" · {provenance.experiment}" if provenance.experiment else "")

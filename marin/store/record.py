@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -41,6 +42,15 @@ class Provenance(Document, frozen=True, kw_only=True):
     changes: list[str] = msgspec.field(
         default_factory=list[str]
     )  # what --set changed in it, or in what it is made from
+
+    @property
+    def ended(self) -> str:
+        """When it was committed."""
+        try:
+            ended = datetime.fromisoformat(self.started) + timedelta(seconds=self.seconds)
+        except (ValueError, OverflowError):
+            return self.started
+        return ended.isoformat(" ", "seconds")
 
 
 class Mirrored(Document, frozen=True, kw_only=True):

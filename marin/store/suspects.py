@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from marin.store.files.verify import Checked
 from marin.store.lineage import Lineage, Output
 from marin.store.record import Record
-
-TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +46,7 @@ def suspects_of(lineage: Lineage, damaged: Record, verified: Mapping[str, str]) 
     records = [lineage.records.get(output, damaged) for output in same_bytes]
     readers = read(same_bytes)
     right_on = max(
-        min(_ended(record) for record in records),
+        min(record.provenance.ended for record in records),
         *(each.when for record in records for each in record.mirrored),
         *(lineage.records[reader].provenance.started for reader, checked in readers if checked is Checked.FULL),
         verified.get(damaged.attempt, ""),
@@ -58,19 +55,10 @@ def suspects_of(lineage: Lineage, damaged: Record, verified: Mapping[str, str]) 
     level = [
         reader
         for reader, checked in readers
-        if checked is not Checked.FULL and _ended(lineage.records[reader]) >= right_on
+        if checked is not Checked.FULL and lineage.records[reader].provenance.ended >= right_on
     ]
     while level:
         level = [output for output in with_aliases(level) if output not in found]
         found |= dict.fromkeys(level)
         level = [reader for reader, _ in read(level)]
     return Suspects(right_on=right_on, made_since=[lineage.records[output] for output in found])
-
-
-def _ended(record: Record) -> str:
-    """When it was committed."""
-    try:
-        started = datetime.strptime(record.provenance.started, TIME)
-    except ValueError:
-        return record.provenance.started
-    return (started + timedelta(seconds=record.provenance.seconds)).strftime(TIME)

@@ -37,7 +37,7 @@ type Found = dict[str, Any]
 
 def section(step: Compare, output: Directory, page: Page) -> Section:
     report = json.loads(output.read_text("report.json"))
-    one_seed = set(report["runs"].values()) == {1}
+    one_seed = _one_seed(report)
     told = report["answer"][0 if any(row["contaminated"] for row in _judged(report)) else 1 :]
     return Section(
         title="Evaluation",
@@ -50,6 +50,11 @@ def section(step: Compare, output: Directory, page: Page) -> Section:
     )
 
 
+def _one_seed(report: dict[str, Any]) -> bool:
+    """Then no difference is conclusive."""
+    return set(report["runs"].values()) == {1}
+
+
 def _judged(report: dict[str, Any]) -> list[Found]:
     return [row for row, role in _in_order(report) if role == DECIDES] or report["rows"]
 
@@ -57,7 +62,7 @@ def _judged(report: dict[str, Any]) -> list[Found]:
 def _answer(report: dict[str, Any], one_seed: bool) -> str:
     """How far each arm is from the baseline on what decides, with intervals, and whether that says anything."""
     rows = _judged(report)
-    arms = [arm for arm in report["arms"] if arm != report["baseline"]]
+    arms = _arms(report)
     parts = [_told(row, arm, report["baseline"]) for row in rows[:NAMED] for arm in arms]
     more = f"; and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
     verdict = "Not conclusive with one seed an arm: on " if one_seed else "On "
@@ -80,7 +85,13 @@ def _told(row: Found, arm: str, baseline: str) -> str:
 def _next(report: dict[str, Any], page: Page, one_seed: bool) -> Iterator[str]:
     if one_seed:
         yield "a second and a third seed of each arm: with one, no difference is conclusive"
-    yield f"{marin('compare', *report['arms'], prefix=page.store)}: with their weights, and what they wrote"
+    arms = [report["baseline"], *_arms(report)]  # marin compare takes differences to the first one
+    yield f"{marin('compare', *arms, prefix=page.store)}: with their weights, and what they wrote"
+
+
+def _arms(report: dict[str, Any]) -> list[str]:
+    """Those that are set against the baseline."""
+    return [arm for arm in report["arms"] if arm != report["baseline"]]
 
 
 def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
@@ -93,8 +104,7 @@ def _in_order(report: dict[str, Any]) -> list[tuple[Found, str]]:
 
 def _picture(report: dict[str, Any]) -> Table | None:
     """What decides and what must not get worse, by arm; None where the experiment names neither, or too many."""
-    baseline = report["baseline"]
-    arms = [arm for arm in report["arms"] if arm != baseline]
+    baseline, arms, one_seed = report["baseline"], _arms(report), _one_seed(report)
     rows: list[Row] = []
     for heading in (DECIDES, GUARDED):
         named = [row for row, role in _in_order(report) if role == heading and row["differences"]]
@@ -102,7 +112,7 @@ def _picture(report: dict[str, Any]) -> Table | None:
         for row in named:
             name = in_words(row["metric"]) + ("*" if row["contaminated"] else "")
             rows += [
-                [name if len(arms) == 1 else f"{name}: {arm}", *_difference(row, arm)]
+                [name if len(arms) == 1 else f"{name}: {arm}", *_difference(row, arm, one_seed)]
                 for arm in arms
                 if arm in row["differences"]
             ]
@@ -117,14 +127,13 @@ def _picture(report: dict[str, Any]) -> Table | None:
 
 
 def _table(report: dict[str, Any]) -> Table:
-    baseline = report["baseline"]
-    arms = [arm for arm in report["arms"] if arm != baseline]
+    baseline, arms, one_seed = report["baseline"], _arms(report), _one_seed(report)
     rows: list[Row] = []
     said = ""
     for row, role in _in_order(report):
         if role != said:
             rows.append(Heading(said := role))
-        rows.append(_cells(row, report["arms"], arms))
+        rows.append(_cells(row, report["arms"], arms, one_seed))
     terms = [f"{name}: {text}." for name, text in legend(row["metric"] for row in report["rows"]).items()]
     return Table(
         title=f"Every metric by arm, and its difference to {baseline} with a 95 % interval",
@@ -146,7 +155,7 @@ def _table(report: dict[str, Any]) -> Table:
     )
 
 
-def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
+def _cells(row: Found, every: list[str], arms: Iterable[str], one_seed: bool) -> list[Cell]:
     values: list[float] = [row["values"][name] for name in every if name in row["values"]]
     best = (max if row["higher_is_better"] else min)(values) if not row["contaminated"] else None
     cells: list[Cell] = [f"{row['metric']} ({row['unit']})"]
@@ -160,11 +169,11 @@ def _cells(row: Found, every: list[str], arms: Iterable[str]) -> list[Cell]:
         if found is None:
             cells += ["—", "", ""]
             continue
-        cells += [*_difference(row, arm), fixed(found["detectable"], 3)]
+        cells += [*_difference(row, arm, one_seed), fixed(found["detectable"], 3)]
     return cells
 
 
-def _difference(row: Found, arm: str) -> tuple[Interval, Tag]:
+def _difference(row: Found, arm: str, one_seed: bool) -> tuple[Interval, Tag]:
     found = row["differences"][arm]
     interval = Interval(
         value=found["value"],
@@ -174,15 +183,17 @@ def _difference(row: Found, arm: str) -> tuple[Interval, Tag]:
         scale=row["unit"],
         mirrored=not row["higher_is_better"],
     )
-    return interval, _tag(found, row["higher_is_better"])
+    return interval, _tag(found, row["higher_is_better"], one_seed)
 
 
-def _tag(found: dict[str, Any], higher_is_better: bool) -> Tag:
+def _tag(found: dict[str, Any], higher_is_better: bool, one_seed: bool) -> Tag:
     better = (found["value"] > 0) is higher_is_better
-    text = ("▲ better" if better else "▼ worse") if found["shown"] else "no difference shown"
-    if found["contaminated"]:
-        return Tag(f"{text}*", Tone.OPEN)
-    return Tag(text, Tone.PLAIN if not found["shown"] else Tone.GOOD if better else Tone.BAD)
+    text, tone = ("▲ better", Tone.GOOD) if better else ("▼ worse", Tone.BAD)
+    if not found["shown"]:
+        text, tone = "no difference shown", Tone.PLAIN
+    elif one_seed:
+        text, tone = f"{text} in these runs", Tone.PLAIN
+    return Tag(f"{text}*", Tone.OPEN) if found["contaminated"] else Tag(text, tone)
 
 
 def _published(report: dict[str, Any]) -> Iterator[Block]:

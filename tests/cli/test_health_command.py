@@ -12,7 +12,7 @@ from marin.cli.commands import main
 from marin.cli.exits import Exit
 from marin.data.artifacts import Checkpoint
 from marin.steps.step import Context, ExecutorStep
-from tests.support.toy import run
+from tests.support.toy import Write, run
 from tests.training.test_health import rows
 
 
@@ -52,6 +52,7 @@ def test_steps_by_name(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     run(store, good=Trained(spike=0.0, label="good"), bad=Trained(spike=1.5, label="bad"))
     run(store, lost=Trained(spike=1.5, fails=True, label="lost"))
+    run(store, **{name: Write(text=name, label=name) for name in ("good", "lost")})  # no trainings
     assert "healthy" in health("good", "--prefix", store, expect=Exit.OK).stdout
     for name, standing in (("bad", "committed"), ("lost", "failed")):
         said = health(name, "--prefix", store, expect=Exit.ILL).stdout

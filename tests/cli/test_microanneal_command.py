@@ -12,9 +12,11 @@ from click.testing import CliRunner
 
 from marin.cli.exits import Exit
 from marin.cli.microanneal import command
+from tests.cli.test_compare_command import Learnt
 from tests.support.new_project import marin, told
 from tests.support.project import ROOT
 from tests.support.topics import topics
+from tests.support.toy import run
 
 RUNS = re.compile(r"^run ", re.MULTILINE)  # a line of a plan
 QUICK = ("--tokens", "2048", "--shortest", "0.03", "--max-epochs", "100", "--seeds", "2")
@@ -73,3 +75,21 @@ def test_a_guard_without_what_it_may_lose_is_refused(given: str, tmp_path: Path)
 
 def test_a_store_without_that_checkpoint_is_refused(tmp_path: Path) -> None:
     assert "there is no store at" in refused(tmp_path, "--checkpoint", "run", "--candidate", "text")
+
+
+def test_a_candidate_gets_a_label_that_the_experiment_leaves_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sums").mkdir()
+    (tmp_path / "exp_with_sums.py").write_text(
+        "from marin import Experiment\nfrom operators.text_files import TextFiles\n\n\n"
+        "def build(scale):\n"
+        "    results = {'held': TextFiles(path='/data/held', label='sums')}\n"
+        "    return Experiment(issue=1, repository='', question='?', results=results)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    run(str(tmp_path / "store"), end=Learnt(seed=1, label="run"))
+    said = refused(tmp_path, "--checkpoint", "run", "--candidate", "sums", "--experiment", "exp_with_sums.py")
+    assert "candidate sums is called sums-2: exp_with_sums.py has steps with the label sums" in said
+    assert '"sums-2": Candidate(path=' in (tmp_path / "microanneal_sums_2.py").read_text()

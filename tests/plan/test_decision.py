@@ -40,7 +40,7 @@ def record_of(step: ExecutorStep[Any]) -> Record:
         root=step.identity[::-1],
         files=1,
         bytes=1,
-        provenance=Provenance(who="ann", host="here", started="2026-01-01", seconds=1.0),
+        provenance=Provenance(who="ann", host="here", started="2026-01-01 10:00:00", seconds=20 * 86_400.5),
     )
 
 
@@ -66,6 +66,7 @@ def actions(**given: Any) -> list[Action]:
 def test_what_is_committed_and_unchanged_is_used_and_what_is_not_there_is_made() -> None:
     everything = {A: committed(A), B: committed(B), C: NEW}
     assert actions(conditions=everything) == [Action.CACHED, Action.CACHED, Action.RUN]
+    assert decided(everything)[A].reason == "committed 2026-01-21 10:00:10", "not when it began"
     assert decided(everything)[C].reason == "never built"
 
 

@@ -224,7 +224,7 @@ def test_other_code_at_one_identity_is_drift() -> None:
     [change] = difference.code
     assert (change.unit, change.how) == ("lib.f", "changed")
     assert [step.name for step in change.drifts] == ["toy-write/a", "toy-write/b"]
-    said = report("t", difference, "store", {a.identity})
+    said = report("t", difference, "store", {a.identity}, {a.identity})
     assert "2 steps keep their identity but are built by other code" in said
     assert "1 committed outputs were built by the code of before" in said
 

@@ -116,7 +116,7 @@ def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
     }  # fmt: skip
     assert happened == exactly | {
         "data": "web 66.7%, code 33.3%", "machines": "16 × NVIDIA H100, resumed at 9", "tokens/s": "32", "MFU": "25.0%",
-        "time": "20 s", "guards": "2 clipped, 0 skipped", "loss": "9.000 → 2.037",
+        "time": "20 s", "guards": "2 updates clipped, 0 updates skipped", "loss": "9.000 → 2.037",
     }  # fmt: skip
     account = describe(done, Path(__file__), Scale.REHEARSAL, "once").trainings[0].rows[-1]
     assert isinstance(account, list)
@@ -131,6 +131,14 @@ def test_shares_that_go_by_tokens_are_planned_as_they_were_counted(tmp_path: Pat
     rows = [row[at] for row in page.trainings[0].rows if isinstance(row, list)]
     assert rows == ["code 75.0%, web 25.0%", "code 33.3%, web 66.7%"]
     assert isinstance(rows[1], Bold)
+
+
+def test_shares_that_whole_sequences_miss_are_as_planned(tmp_path: Path) -> None:
+    web, code = Make(label="web", tokens=160), Make(label="code", tokens=1600)
+    arm = replace(arms_of(Learn, arm=1e-4)["arm"], data=Stages({0: Mixture({web: 0.66, code: 0.34})}))
+    page = describe(run(str(tmp_path / "store"), arm=arm), Path(__file__), Scale.REHEARSAL, "once")
+    assert [row for row in page.trainings[0].rows if isinstance(row, list)][1].count("as planned") == 1
+    assert page.trainings[0].title == "Planned, and what happened: nothing not as planned"
 
 
 class Fails(Learn, op="page-fails"):

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from marin.errors import BadField, UnknownStep
 from marin.report.claims import StoreClaims
-from marin.report.lineage_tree import Direction, LineageTree
+from marin.report.lineage_tree import Direction, LineageTree, walk
 from marin.steps.pinned import Pinned
 from marin.store.lineage import Output, read_lineage
 from marin.store.lookup import bytes_named, outputs_named
@@ -112,6 +112,28 @@ def test_aliases_stand_with_their_original(prefix: str) -> None:
     assert [found.lineage.name_of(held) for held in found.aliases[output(of(prefix, END))]] == ["toy-join/renamed"]
     assert len(found.found) == 4
     assert found.tally() == "2 outputs: 2 toy-blob"
+
+
+def test_what_an_original_was_made_from_is_not_of_its_aliases(prefix: str) -> None:
+    """A field of a source changed and its bytes stayed, so that what reads it shares outputs of before."""
+
+    def chain(source: Write) -> Join:
+        return Join(parts=(Join(parts=(source,), label="middle"),), separator="!", label="late")
+
+    again = dataclasses.replace(A, encoding="ascii")
+    run(prefix, end=chain(A))
+    run(prefix, end=chain(again), more=Join(parts=(chain(again), B), label="more"))
+    found = family(prefix, Direction.UP, "more")
+    (root,), further = found.tree(depth=9, every=False)
+    assert [(level, found.about(node).name) for level, node in walk([root])] == [
+        (0, "toy-join/more"),
+        (1, "toy-join/late"),
+        (2, "toy-join/middle"),
+        (3, "toy-write/a"),
+        (1, "toy-write/b"),
+    ]
+    assert root.children[0].children[0].children[0].outputs == [output(of(prefix, again))]
+    assert further == 0
 
 
 def test_lineage_goes_through_pins(prefix: str) -> None:

@@ -41,9 +41,15 @@ HOW = {  # what happened to a function, class or constant
 
 
 def report(
-    title: str, difference: Difference, store: str = "", committed: Collection[str] = (), *, every: bool = False
+    title: str,
+    difference: Difference,
+    store: str = "",
+    committed: Collection[str] = (),
+    drifted: Collection[str] = (),
+    *,
+    every: bool = False,
 ) -> str:
-    """store: its prefix, "" for none. every: nothing is shortened."""
+    """store: its prefix, "" for none. committed, drifted: identities there. every: nothing is shortened."""
     if difference.is_empty:
         parts = [[line(f"nothing differs: the same {len(difference.steps)} steps, fields and code")]]
     else:
@@ -60,7 +66,7 @@ def report(
             _section("Not part of identity", _execution(difference, every)),
             _section("Training", _costs(difference)),
         ]
-    return document(title, *parts, _section(f"On the store {store}", _store(difference, store, committed)))
+    return document(title, *parts, _section(f"On the store {store}", _store(difference, store, committed, drifted)))
 
 
 def document(title: str, *parts: Iterable[str]) -> str:
@@ -270,7 +276,7 @@ def _by(before: float, after: float) -> str:
     return "" if before == after else _signed((after - before) / before, ".1%") if before else "new"
 
 
-def _store(difference: Difference, store: str, committed: Collection[str]) -> Iterator[str]:
+def _store(difference: Difference, store: str, committed: Collection[str], drifted: Collection[str]) -> Iterator[str]:
     for name, side in (("before", difference.old), ("after", difference.new)) if store else ():
         if side.steps:
             left = to_run(side, committed)
@@ -278,9 +284,8 @@ def _store(difference: Difference, store: str, committed: Collection[str]) -> It
             trained = f", {counted(runs, 'training run')}{_hours(left.training)}" if runs else ""
             there = f"{left.committed} of {len(side.steps)} steps committed"
             yield line(f"{name}: {there}, {len(left.to_run)} to run{trained}")
-    drifting = {step.identity for change in difference.code for step in change.drifts} & set(committed)
-    if store and drifting:
-        yield line(f"{len(drifting)} committed outputs were built by the code of before: they drift")
+    if store and drifted:
+        yield line(f"{len(drifted)} committed outputs were built by the code of before: they drift")
 
 
 def _counted(operators: Iterable[str]) -> str:

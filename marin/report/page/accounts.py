@@ -22,9 +22,10 @@ from marin.store.numbers import counted, write_count, write_duration
 
 # In this order. What a plan fixes; the rest it asks for, or estimates.
 FIXED = ("steps", "tokens", "batch", "learning rate", "data")
-COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm")
+COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm before clipping")
 LONG_CELLS = ("data", "guards")
 NAMED = 3  # sources of a mixture
+WHOLE = 2  # sequences of a source by which what is drawn may miss its share: one at each end of a stage
 TURNS = 6  # of a rate or a batch
 
 
@@ -47,7 +48,7 @@ def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
             rows=rows,
             note="Loss in nats per token, of the first step and the mean of the last twentieth of them. tokens/s and "
             "MFU: medians over steps; as planned, an estimate. Time: of the steps alone. Data: share of sequences, of "
-            "the largest sources. Bold: not as planned.",
+            f"the largest sources. Bold: not as planned, of a source by more than {WHOLE} sequences.",
             folded=True,
         )
 
@@ -144,7 +145,7 @@ def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
         "time": write_duration(seconds) if (seconds := math.fsum(_column(rows, "seconds"))) else "",
         "guards": _caught(rows),
         "loss": f"{units.fixed(losses[0], 3)} → {units.fixed(final_loss(losses), 3)}" if losses else "",
-        "gradient norm": f"≤ {units.fixed(max(norms), 2)}" if norms else "",
+        "gradient norm before clipping": f"≤ {units.fixed(max(norms), 2)}" if norms else "",
     }
     if phase is None:
         return found
@@ -163,14 +164,17 @@ def final_loss(losses: Sequence[float]) -> float:
 
 
 def _read(phase: Phase, rows: Sequence[Row]) -> Iterable[str]:
-    """The shares that were read, stage by stage, of those sources that the plan names."""
+    """The shares that were read, stage by stage, of those sources that the plan names; the plan's, but for whole
+    sequences."""
     for (at, shares), (end, _) in pairwise([*phase.stages, (phase.end, {})]):
         count = Counter[str]()
         for row in rows:
             if at <= row["step"] < end:
                 count.update(row.get("sources", {}))
         if total := count.total():
-            yield _mixture(at, {name: n / total for name, n in count.items()}, list(shares), phase.first)
+            apart = (abs(count[name] - shares.get(name, 0.0) * total) for name in {**shares, **count})
+            read = shares if max(apart) <= WHOLE else {name: n / total for name, n in count.items()}
+            yield _mixture(at, read, list(shares), phase.first)
 
 
 def _mixture(at: int, shares: dict[str, float], names: list[str], first: int) -> str:
@@ -192,7 +196,8 @@ def _ran_on(rows: Sequence[Row]) -> str:
 def _caught(rows: Sequence[Row]) -> str:
     """What the guards that were on did."""
     there = [name for name in ("clipped", "skipped") if any(name in row for row in rows)]
-    return ", ".join(f"{sum(bool(row.get(name)) for row in rows):,} {name}" for name in there)
+    counts = {name: sum(bool(row.get(name)) for row in rows) for name in there}
+    return ", ".join(f"{counted(count, 'update')} {name}" for name, count in counts.items())
 
 
 def _steps(first: int, last: int) -> str:

@@ -125,7 +125,7 @@ def _claims(run: Run, result: StepResult) -> Iterator[Claim]:
         if line.startswith(f"{name}."):
             yield Claim(Grade.KNOWN, "set on the command line", line.removeprefix(f"{name}."))
     if record is not None and (because := record.provenance.because):
-        text = f"{record.provenance.started} by {record.provenance.who}: {because}"
+        text = f"{record.provenance.ended} by {record.provenance.who}: {because}"
         yield Claim(Grade.KNOWN, "made again", text)
 
 

@@ -78,7 +78,7 @@ def _committed(record: Record, warnings: list[Claim]) -> Training:
         identity=record.identity,
         name=record.name,
         about=f"step {'?' if step is None else step}" + (f", loss {loss:.4g}" if isinstance(loss, float) else ""),
-        made=record.provenance.started,
+        made=record.provenance.ended,
         folder=record.attempt,
         warnings=warnings,
         op=record.op,

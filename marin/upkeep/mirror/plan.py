@@ -129,7 +129,7 @@ def must_be_same(target: Store, record: Record, there: Record) -> Record:
         made, here = record.provenance, there.provenance
         raise IdentityConflict(
             f"{record.name} {record.identity[:12]} is in {target.prefix} already, with other bytes: {there.root[:12]}, "
-            f"made {here.started} by {here.who}; here {record.root[:12]}, made {made.started} by {made.who}. Both stay "
+            f"made {here.ended} by {here.who}; here {record.root[:12]}, made {made.ended} by {made.who}. Both stay "
             "as they are; to mirror this one, raise its version or use another store"
         )
     return there

@@ -26,6 +26,9 @@ def test_a_difference_stands_with_its_interval_and_what_it_means(tmp_path: Path)
     row = Reading(page_of(section_of(compare, compared(3), tmp_path))).row("bpb/web")
     assert re.fullmatch(r"−0\.00\d+ \[−0\.\d{4}, −0\.\d{4}\]", row[3])
     assert row[4] == "▲ better"
+    row = Reading(page := page_of(section_of(compare, compared(), tmp_path))).row("bpb/web")
+    assert row[4] == "▲ better in these runs", "not conclusive with one seed"
+    assert "told tone-good" not in page
 
 
 def test_the_answer_is_one_sentence_with_an_interval_and_no_name_of_a_metric_as_a_path(tmp_path: Path) -> None:
@@ -39,12 +42,13 @@ def test_the_answer_is_one_sentence_with_an_interval_and_no_name_of_a_metric_as_
     assert page.index("Not conclusive") < page.index("is better")
     assert any("One seed an arm" in doubt for doubt in one.doubts)
     assert any("a second and a third seed" in line for line in one.next)
+    assert any("compare old new" in line for line in one.next), "baseline first, as the answer says it"
     headings = [" ".join(cells) for cells in Reading(page_of(one)).rows if len(cells) == 1]
     assert headings == ["Decides", "Decides"], "in the picture, and in the table"
 
 
 def test_what_was_trained_on_stands_with_a_star_and_wins_no_row(tmp_path: Path) -> None:
-    made = compared(read={"old": {"web": "its test items"}})
+    made = compared(3, read={"old": {"web": "its test items"}})
     made["rows"][0]["contaminated"] = made["rows"][0]["differences"]["new"]["contaminated"] = ["old"]
     page = page_of(section_of(compare, made, tmp_path))
     row = Reading(page).row("bpb/web")
