@@ -28,6 +28,7 @@ from operators.check_tasks import CheckTasks
 from operators.evaluate import Evaluate
 from operators.inspect import Inspect
 from operators.judge import Judge, Runs, asked_of
+from operators.measured import must_be_measured
 from operators.start import Fork
 from operators.train import Milestone, Train, order_of, trained_by
 
@@ -47,8 +48,9 @@ class Microanneal:
     candidate or evaluation makes new runs for that alone. ``verdict`` is the step to name as a result.
 
     Raises BadField for a base that is too early in its training or cooled down already, for a cooldown that is too
-    short, and for candidates that are no mixtures or the control's. A mixture that would run out of some source is
-    refused by the plan. Procedure and pitfalls: Marin's 8B retrospective, "Interlude: Microannealing", issues 784, 820.
+    short, for candidates that are no mixtures or the control's, and for names that no evaluation measures. A mixture
+    that would run out of some source is refused by the plan. Procedure and pitfalls: Marin's 8B retrospective,
+    "Interlude: Microannealing", issues 784, 820.
     """
 
     base: ExecutorStep[Checkpoint]
@@ -218,6 +220,7 @@ class Microanneal:
             raise BadField(f"{self.label}: {self.seeds} seeds of {self.tokens:,} tokens; wanted at least 1 of each")
         if not self.evaluations:
             raise BadField(f"{self.label}: there are no evaluations; a verdict goes by tasks, so give at least one")
+        must_be_measured("Microanneal", self.evaluations, self.primary, self.guard, self.references)
 
     def _check_base(self) -> None:
         parent, first = self._parent, self._first
