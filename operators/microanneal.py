@@ -20,6 +20,7 @@ from marin import (
 from marin.data.batch_faults import KINDS
 from marin.data.mixture import Blended, ByTokens, Mixture, source_name
 from marin.errors import BadField
+from marin.steps.field_types import check_fields
 from marin.steps.resources import training_cost
 from marin.steps.value import encode
 from marin.training.optimizer import Muon, Optimizer
@@ -76,6 +77,9 @@ class Microanneal:
     resources: Resources | None = None  # as the parent's
 
     def __post_init__(self) -> None:
+        if isinstance(self.candidates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self._check_mixtures()
+        check_fields(self)
         self._check_candidates()
         self._check_amounts()
         self._check_base()
@@ -194,13 +198,15 @@ class Microanneal:
             resources=self.resources or parent.resources,
         )
 
-    def _check_candidates(self) -> None:
+    def _check_mixtures(self) -> None:
         for arm, mix in self.mixtures.items():
             if not isinstance(mix, Mixture | ByTokens | Blended):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise BadField(
                     f"{self.label}: {arm} is a {type(mix).__name__}; candidates differ in the mixture alone, so give a "
                     "mixture: blend((0.7, control), (0.3, new))"
                 )
+
+    def _check_candidates(self) -> None:
         if not self.candidates:
             raise BadField(f"{self.label}: there are no candidates; give at least one mixture by name")
         if CONTROL in self.candidates:
