@@ -20,9 +20,8 @@ from marin import (
 from marin.data.batch_faults import KINDS
 from marin.data.mixture import Blended, ByTokens, Mixture, source_name
 from marin.errors import BadField
-from marin.steps.field_types import check_fields
 from marin.steps.resources import training_cost
-from marin.steps.value import encode
+from marin.steps.value import check_fields, encode
 from marin.training.optimizer import Muon, Optimizer
 from marin.training.schedule import Decay, Schedule
 from operators.check_tasks import CheckTasks

@@ -31,6 +31,7 @@ from marin.steps.encoding import (
 from marin.steps.encoding import digest as digest
 from marin.steps.encoding import encode as encode
 from marin.steps.field_types import CheckedField, check_field, fields_of
+from marin.steps.field_types import check_fields as check_fields
 from marin.steps.misfit import no_such_field
 
 
