@@ -325,4 +325,5 @@ def _wrap_init(cls: type[Any]) -> None:
         self.check()
         getattr(self, "identity")  # now: what has no encoding fails where it was written
 
+    setattr(__init__, "__wrapped__", made)  # whose signature help() shows: every field, its type and default
     setattr(cls, "__init__", __init__)

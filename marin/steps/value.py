@@ -127,6 +127,7 @@ def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
                 raise BadField(no_such_field(cls, unknown[0], known)) from None
             raise
 
+    setattr(__init__, "__wrapped__", init)  # whose signature help() shows: every field, its type and default
     setattr(made, "__init__", __init__)
     return made
 

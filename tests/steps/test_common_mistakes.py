@@ -2,6 +2,8 @@
 
 # ruff: noqa: F401  # what the mistakes name
 
+import inspect
+
 import pytest
 
 from infra.hardware import tpu
@@ -240,3 +242,10 @@ def test_a_field_called_like_something_that_every_step_has_is_refused() -> None:
             type("Mine", (ExecutorStep,), {"__annotations__": {field: "str"}, "run": TextFiles.run}, op="mistake")
     with pytest.raises(ExperimentError, match=r"Made\.kind: every Artifact has one"):
         type("Made", (Artifact,), {"__annotations__": {"kind": "str"}}, kind="mistake")
+
+
+def test_help_shows_the_fields_of_operators_and_values_with_their_types_and_defaults() -> None:
+    """Those of the class, not those of the function that checks what is given."""
+    assert str(inspect.signature(Filter)).startswith("(*, label: 'str' = ''")
+    assert "documents: 'ExecutorStep[Documents]'" in str(inspect.signature(Filter))
+    assert "peak_lr: 'float'" in str(inspect.signature(Adam))
