@@ -3,6 +3,7 @@
 # ruff: noqa: F401  # what the mistakes name
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from marin import (
     Mixture,
     Pinned,
     Resources,
+    Scale,
     Shuffle,
     Stages,
     after_use,
@@ -23,6 +25,7 @@ from marin import (
 )
 from marin.data.http_file import HttpFile
 from marin.errors import ExperimentError, MarinError
+from marin.steps.experiment_file import built_by
 from marin.text.presets import PROSE
 from marin.text.quality import Quality, View
 from marin.training.model import Llama
@@ -190,6 +193,7 @@ MISTAKES = {
         "wanted 1 <= stride < window",
     ),
     "experiment(issue='2')": ("Experiment.issue is '2' (str)", "write 2"),
+    "Experiment(question='What?', results={'a': text})": ("Experiment needs issue (the number of the GitHub issue",),
     "experiment(issue=0)": ("Experiment.issue is 0", "belongs to a GitHub issue, by number"),
     "experiment(question=None)": ("Experiment.question is empty", "usually __doc__"),
     "experiment(results={})": ("Experiment.results is empty", "name at least one step"),
@@ -249,3 +253,13 @@ def test_help_shows_the_fields_of_operators_and_values_with_their_types_and_defa
     assert str(inspect.signature(Filter)).startswith("(*, label: 'str' = ''")
     assert "documents: 'ExecutorStep[Documents]'" in str(inspect.signature(Filter))
     assert "peak_lr: 'float'" in str(inspect.signature(Adam))
+
+
+def test_an_operator_without_run_is_refused_where_it_is_defined() -> None:
+    with pytest.raises(ExperimentError, match=r"Mine has no method run, which makes its output; is runn meant\?"):
+        type("Mine", (ExecutorStep,), {"runn": TextFiles.run}, op="mistake")
+
+
+def test_a_build_without_its_parameter_is_told_what_to_write() -> None:
+    with pytest.raises(ExperimentError, match=r"exp1\.py: build\(\) cannot be .* write def build\(scale: Scale\)"):
+        built_by(lambda: experiment(), Path("exp1.py"), Scale.REHEARSAL)  # type: ignore[arg-type,misc]
