@@ -21,13 +21,14 @@ from marin.data.batch_faults import KINDS
 from marin.data.mixture import Blended, ByTokens, Mixture, source_name
 from marin.errors import BadField
 from marin.steps.resources import training_cost
-from marin.steps.value import encode
+from marin.steps.value import check_fields, encode
 from marin.training.optimizer import Muon, Optimizer
 from marin.training.schedule import Decay, Schedule
 from operators.check_tasks import CheckTasks
 from operators.evaluate import Evaluate
 from operators.inspect import Inspect
 from operators.judge import Judge, Runs, asked_of
+from operators.measured import must_be_measured
 from operators.start import Fork
 from operators.train import Milestone, Train, order_of, trained_by
 
@@ -47,8 +48,9 @@ class Microanneal:
     candidate or evaluation makes new runs for that alone. ``verdict`` is the step to name as a result.
 
     Raises BadField for a base that is too early in its training or cooled down already, for a cooldown that is too
-    short, and for candidates that are no mixtures or the control's. A mixture that would run out of some source is
-    refused by the plan. Procedure and pitfalls: Marin's 8B retrospective, "Interlude: Microannealing", issues 784, 820.
+    short, for candidates that are no mixtures or the control's, and for names that no evaluation measures. A mixture
+    that would run out of some source is refused by the plan. Procedure and pitfalls: Marin's 8B retrospective,
+    "Interlude: Microannealing", issues 784, 820.
     """
 
     base: ExecutorStep[Checkpoint]
@@ -74,6 +76,9 @@ class Microanneal:
     resources: Resources | None = None  # as the parent's
 
     def __post_init__(self) -> None:
+        if isinstance(self.candidates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            self._check_mixtures()
+        check_fields(self)
         self._check_candidates()
         self._check_amounts()
         self._check_base()
@@ -192,13 +197,15 @@ class Microanneal:
             resources=self.resources or parent.resources,
         )
 
-    def _check_candidates(self) -> None:
+    def _check_mixtures(self) -> None:
         for arm, mix in self.mixtures.items():
             if not isinstance(mix, Mixture | ByTokens | Blended):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise BadField(
                     f"{self.label}: {arm} is a {type(mix).__name__}; candidates differ in the mixture alone, so give a "
                     "mixture: blend((0.7, control), (0.3, new))"
                 )
+
+    def _check_candidates(self) -> None:
         if not self.candidates:
             raise BadField(f"{self.label}: there are no candidates; give at least one mixture by name")
         if CONTROL in self.candidates:
@@ -218,6 +225,7 @@ class Microanneal:
             raise BadField(f"{self.label}: {self.seeds} seeds of {self.tokens:,} tokens; wanted at least 1 of each")
         if not self.evaluations:
             raise BadField(f"{self.label}: there are no evaluations; a verdict goes by tasks, so give at least one")
+        must_be_measured("Microanneal", self.evaluations, self.primary, self.guard, self.references)
 
     def _check_base(self) -> None:
         parent, first = self._parent, self._first

@@ -12,7 +12,10 @@ import dataclasses
 import functools
 import hashlib
 import math
+import re
 import struct
+import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, Protocol, cast, runtime_checkable
@@ -304,8 +307,23 @@ def name_of(key: object) -> str:
     return str(getattr(key, "label", "") or repr(key))
 
 
+def _is_plain_class(kind: type) -> bool:
+    """A class of somebody's project, below none of Python's (no kind of number, text or container)."""
+    bases = [each for each in kind.__mro__[1:] if each is not object and each.__module__ not in ("abc", "typing")]
+    return all(map(_is_written_here, (kind, *bases)))
+
+
+def _is_written_here(kind: type) -> bool:
+    """Not Python's, and not an installed package's."""
+    file = str(getattr(sys.modules.get(kind.__module__), "__file__", None) or "")
+    return bool(file) and not any(file.startswith(folder) for folder in sysconfig.get_paths().values())
+
+
 def _describe(value: object) -> str:
     kind = type(value).__qualname__
+    if not isinstance(value, type) and _is_plain_class(type(value)):
+        module, words = type(value).__module__.rpartition(".")[2], re.sub(r"(?<=.)(?=[A-Z])", "_", type(value).__name__)
+        return f'{kind} is a plain class; write @value("{module.strip("_")}/{words.lower()}") above it'
     if callable(value) and not isinstance(value, type):
         return (
             f"a function ({getattr(value, '__qualname__', kind)}) has no canonical encoding; "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,26 @@ class Experiment:
             if name not in self.results:
                 raise UnknownStep(f"--only {name}: this experiment's results are {', '.join(self.results)}")
         return dataclasses.replace(self, results={name: self.results[name] for name in wanted}, whole=False)
+
+
+def _must_be_given(made: Callable[..., None]) -> Callable[..., None]:
+    """An __init__ of Experiment that says what is missing, and what that would be."""
+    needed = {
+        "issue": "the number of the GitHub issue that it belongs to, any from 1 on: issue=1",
+        "question": "what it asks: question=__doc__",
+        "results": "the final steps by name: results={'scores': evaluate}",
+    }
+
+    @functools.wraps(made)
+    def __init__(self: Experiment, *args: Any, **fields: Any) -> None:
+        if missing := [f"{name} ({what})" for name, what in needed.items() if name not in fields and not args]:
+            raise BadField(f"Experiment needs {', '.join(missing)}")
+        made(self, *args, **fields)
+
+    return __init__
+
+
+setattr(Experiment, "__init__", _must_be_given(Experiment.__init__))
 
 
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import linecache
 import os
 import sys
@@ -87,6 +88,13 @@ def load_module(source: Path) -> ModuleType:
 
 def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
     """Raises ExperimentError if the file's build() gives something else."""
+    try:
+        inspect.signature(build).bind(scale)
+    except TypeError as error:
+        raise ExperimentError(
+            f"{source.name}: build{inspect.signature(build)} cannot be called with the scale alone ({error}); write "
+            "def build(scale: Scale) -> Experiment"
+        ) from error
     with explained(source):
         built = build(scale)
     if not isinstance(cast(object, built), Experiment):

@@ -21,7 +21,7 @@ from typing import Any, TypeAliasType, TypeVar, cast
 from marin.errors import BadField
 from marin.steps.definitions import same_definition
 from marin.steps.encoding import EXECUTION, name_of
-from marin.steps.misfit import Misfit, choose_member, make_one, make_tuple, to_number
+from marin.steps.misfit import Misfit, choose_member, give_step, make_one, make_tuple, to_number
 
 _ATTRIBUTE = "__marin_checked_fields__"
 _UNCHECKED = "unchecked"  # of a checking __init__: the one that it wraps
@@ -164,7 +164,8 @@ def _class(cls: Any, args: tuple[Any, ...], hint: Any) -> Check | None:
     except TypeError:  # a protocol or a typed dict
         return None
     family = list(_family(cls)) if _stands_for_others(cls) else []
-    instance = _instance(cls, " | ".join(each.__name__ for each in family) or wanted, family[0] if family else cls)
+    kinds = " | ".join(each.__name__ for each in family)
+    instance = _instance(cls, kinds or wanted, family[0] if family else cls, args[0] if args else Any)
     return _parametrized(cls, args, instance, wanted) if args else instance
 
 
@@ -187,17 +188,29 @@ def _has_fields(cls: Any) -> bool:
     return dataclasses.is_dataclass(cls)
 
 
-def _instance(cls: type, wanted: str, shown: type | None = None) -> Check:
-    """shown: the class that a remedy makes one of."""
+def _instance(cls: type, wanted: str, shown: type | None = None, artifact: Any = Any) -> Check:
+    """shown: the class that a remedy makes one of. artifact: what a step is wanted to make."""
 
     def check(value: Any) -> Misfit | None:
         if isinstance(value, cls) or any(same_definition(base, cls) for base in type(value).__mro__):
             return None
-        if hasattr(cls, MAKES) and getattr(value, "pin", None) is not None:
+        if hasattr(cls, MAKES) and not isinstance(value, type) and getattr(value, "pin", None) is not None:
             return None  # stands for an output of any operator; the plan looks at what that is
-        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(shown or cls))
+        if hasattr(cls, MAKES):
+            return Misfit(value, wanted, lambda: give_step(_operators(cls, artifact), cls, value))
+        return Misfit(value, wanted, lambda: choose_member(cls, value) or make_one(shown or cls, value))
 
     return check
+
+
+def _operators(cls: Any, artifact: Any) -> Iterator[type]:
+    """The class itself, if it is an operator, or those below it that make just that artifact."""
+    if cls.op:
+        yield cls
+        return
+    for each in cls.__subclasses__():
+        if getattr(each, MAKES)() is artifact and artifact is not Any:
+            yield each
 
 
 def _number(cls: type) -> Check:

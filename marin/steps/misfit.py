@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, cast
 
 _SHOWN = reprlib.Repr(maxlevel=3, maxtuple=4, maxset=4, maxdict=4, maxstring=60, maxother=60, maxlong=40)
+_BY_STEP = "Mapping[int, "  # the annotation of what holds from a step on: Stages({0: …})
 MEMBERS = 6  # of an enum that an error lists
 
 
@@ -67,14 +68,41 @@ def choose_member(cls: type, value: object) -> str:
     return f"one of {', '.join(names)}{' …' if len(members) > MEMBERS else ''}" if names else ""
 
 
-def make_one(cls: type) -> str:
-    """How an instance of a dataclass is written."""
+def make_one(cls: type, value: object) -> str:
+    """How an instance of a dataclass is written where somebody wrote this value."""
+    if isinstance(value, type) and issubclass(value, cls):
+        return f"did you mean {value.__name__}(…)?"
     if not dataclasses.is_dataclass(cls):
         return ""
     missing = dataclasses.MISSING
     specs = [spec for spec in dataclasses.fields(cls) if spec.init]
     needed = [s.name for s in specs if s.default is missing and s.default_factory is missing]
+    if [str(s.type) for s in specs if not s.kw_only and str(s.type).startswith(_BY_STEP)] == [
+        str(s.type) for s in specs
+    ]:
+        return f"write {cls.__name__}({{0: …}})"
     return f"write {cls.__name__}({', '.join(f'{name}=…' for name in needed) or '…'})"
+
+
+def give_step(kinds: Iterable[type], root: type, value: object) -> str:
+    """What to write where a step is wanted. kinds: classes of such steps, for an example. root: of all steps."""
+    if isinstance(value, type):
+        return f"did you mean {value.__name__}(…)?" if issubclass(value, root) else ""
+    example = next((kind.__name__ for kind in kinds), "")
+    if isinstance(value, str):
+        return f"pass the step itself{f', such as {example}(…)' if example else ''}, not its name"
+    for owner in type(value).__mro__:
+        for name, held in vars(owner).items():
+            if isinstance(held, property) and not name.startswith("_") and _is_a(root, value, name):
+                return f"did you mean its .{name}?"
+    return f"pass a step{f', such as {example}(…)' if example else ''}"
+
+
+def _is_a(cls: type, holder: object, name: str) -> bool:
+    try:
+        return isinstance(getattr(holder, name), cls)
+    except Exception:  # somebody's property; there is nothing to offer then
+        return False
 
 
 def make_tuple(value: object, item: Callable[[Any], Misfit | None] | None) -> str:

@@ -44,7 +44,15 @@ def with_changes(experiment: Experiment, settings: Iterable[str]) -> Experiment:
     for step in experiment.steps():  # dependencies first
         reads = {line: None for each in step.dependencies for line in lines.get(made[each].identity, ())}
         mine = [change for change in changes if change.step == step]
-        made[step] = new = replaced(step, made, _setting(step, mine) if mine else None)
+        try:
+            made[step] = new = replaced(step, made, _setting(step, mine) if mine else None)
+        except MarinError as error:
+            if reads and not mine:
+                error.add_note(
+                    f"  with --set {', '.join(reads)}: what is derived from it when the file is built stays as it was; "
+                    "edit the file instead"
+                )
+            raise
         reads |= {change.written(): None for change in mine}
         if reads:
             lines[new.identity] = tuple(reads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -73,6 +74,12 @@ class ExecutorStep[A: Artifact](_FrozenFields):
             raise ExperimentError(f"{cls.__qualname__}: an operator needs a name: class {cls.__name__}(..., op='verb')")
         if version < 1:
             raise ExperimentError(f"{cls.__qualname__}: version is {version}; versions start at 1")
+        if next(base for base in cls.__mro__ if "run" in vars(base)) is ExecutorStep:
+            near = difflib.get_close_matches("run", vars(cls), n=1)
+            raise ExperimentError(
+                f"{cls.__qualname__} has no method run, which makes its output"
+                f"{f'; is {near[0]} meant?' if near else ''}; write def run(self, ctx: Context) -> the artifact"
+            )
         define(Namespace.OPERATOR, op, cls)
         cls.op, cls.version, cls.isolated = op, version, isolated
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
@@ -325,4 +332,5 @@ def _wrap_init(cls: type[Any]) -> None:
         self.check()
         getattr(self, "identity")  # now: what has no encoding fails where it was written
 
+    setattr(__init__, "__wrapped__", made)  # whose signature help() shows: every field, its type and default
     setattr(cls, "__init__", __init__)

@@ -31,6 +31,7 @@ from marin.steps.encoding import (
 from marin.steps.encoding import digest as digest
 from marin.steps.encoding import encode as encode
 from marin.steps.field_types import CheckedField, check_field, fields_of
+from marin.steps.field_types import check_fields as check_fields
 from marin.steps.misfit import no_such_field
 
 
@@ -126,6 +127,7 @@ def _frozen[T](cls: type[T], kw_only: bool) -> type[T]:
                 raise BadField(no_such_field(cls, unknown[0], known)) from None
             raise
 
+    setattr(__init__, "__wrapped__", init)  # whose signature help() shows: every field, its type and default
     setattr(made, "__init__", __init__)
     return made
 

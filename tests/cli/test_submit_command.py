@@ -174,5 +174,7 @@ def test_what_cannot_be_submitted_is_refused_before_a_cluster_is_asked(tmp_path:
     assert "no cluster is named: give --address" in said("exp1_toy.py", expect=Exit.FAILED)
     assert "is not in" in said(str(project.file), "--folder", str(ROOT / "docs"), expect=Exit.EXPERIMENT)
     assert "use `marin run`" in said("exp1_toy.py", "--backend", "inline", expect=Exit.EXPERIMENT)
-    assert "--only zzz: this experiment's results are end" in said("exp1_toy.py", "--only", "zzz", expect=Exit.EXPERIMENT)
+    assert "--only zzz: this experiment's results are end" in said(
+        "exp1_toy.py", "--only", "zzz", expect=Exit.EXPERIMENT
+    )
     assert "dry run: nothing was started" in said("exp1_toy.py", "--dry-run", expect=Exit.OK)

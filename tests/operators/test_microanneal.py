@@ -34,6 +34,13 @@ PARENT = replace(PRETRAIN, end_step=40, schedule=Schedule(warmup=4, decay=Decay(
 USUAL = mixture({WEB: 1.0})
 GSM_ONLY = Evaluate(checkpoint=PARENT, tokenizer=BPE, tasks={"gsm": GSM}, window=SEQ_LEN, stride=16, label="gsm")
 LOSS = Evaluate(checkpoint=PARENT, tokenizer=BPE, domains={"prose": PROSE}, window=SEQ_LEN, stride=16, label="loss")
+MMLU = EvaluateTasks(
+    checkpoint=PARENT,
+    tokenizer=BPE,
+    tasks={"mmlu": HarnessTask(name="mmlu", folder="mmlu/default", dataset="cais/mmlu", shots=5)},
+    data={"cais/mmlu": GSM},
+    label="mmlu",
+)
 
 
 def micro(**fields: Any) -> Microanneal:
@@ -120,6 +127,9 @@ def test_a_source_that_may_starve_is_named_to_those_that_read_it():
         ({"candidates": {"hq": USUAL}}, "hq is the mixture of control; every arm needs another one"),
         ({"candidates": {"hq": PARENT}}, "hq is a Train; candidates differ in the mixture alone"),
         ({"control": None}, "control is a NoneType"),
+        ({"candidates": USUAL}, r"^Microanneal\.candidates is Mixture"),
+        ({"tokens": 2e4}, r"^Microanneal\.tokens is 20000\.0 \(float\); wanted int; write 20000"),
+        ({"primary": "gsm/olmes/bpb"}, r"^Microanneal\.primary is .* wanted tuple\[str, …\]; write a tuple"),
         ({"allow_starved": ("hqq",)}, "allow_starved names hqq, which no arm reads"),
         ({"evaluations": ()}, "there are no evaluations; a verdict goes by tasks"),
         ({"seeds": 0}, "0 seeds of"),
@@ -127,6 +137,21 @@ def test_a_source_that_may_starve_is_named_to_those_that_read_it():
         ({"base": PARENT.at(3), "earliest": 0.0}, "is in a warmup of its learning rate"),
         ({"base": PARENT}, r"has decayed to 0\.0019 of 0\.01; take a checkpoint from before its cooldown"),
         ({"tokens": 100, "shortest": 0.25}, r"100 tokens for [\d,]+ parameters, .* too short .* or shortest="),
+        # Names follow from the fields of evaluations; of lm-evaluation-harness's metrics only the task's part does.
+        (
+            {"primary": ("bpb/prose",), "evaluations": (GSM_ONLY, LOSS)},
+            "primary names 'bpb/prose', which is loss; .*gsm/",
+        ),
+        (
+            {"primary": ("gsm/olmes/bbp",)},
+            r"names 'gsm/olmes/bbp', .*; did you mean 'gsm/olmes/bpb'\?; there are gsm/lm",
+        ),
+        ({"primary": ("gms/olmes/bpb",)}, r"did you mean 'gsm/olmes/bpb'\?"),
+        ({"primary": ("mlu/acc",), "evaluations": (MMLU,)}, r"did you mean 'mmlu/acc'\?; there are .*mmlu/…"),
+        ({"primary": ("mmlu/olmes/acc",), "evaluations": (MMLU,)}, "'mmlu/olmes/acc', which no evaluation measures"),
+        ({"guard": {"bpb/prose": 0.1}}, "guard names 'bpb/prose', which no evaluation measures; there are gsm/"),
+        ({"guard": {"gsm/olmes/bpb": 0.1}}, "'gsm/olmes/bpb' is primary and guard"),
+        ({"references": {"gsm": "gsm_reference"}}, "'gsm_reference', whose items no evaluation has; there are gsm$"),
         ({"base": Given(label="elsewhere")}, "does not say by which training it was made"),
     ],
 )
@@ -215,7 +240,8 @@ def test_the_verdict_of_runs_that_are_better(tmp_path: Path):
     report, text = judged(tmp_path, micro(), {"hq": 5.0})
     assert report["candidates"]["hq"]["verdict"] == "adopt"
     assert report["tokens"] == 7 * 6 * SEQ_LEN
-    report, _ = judged(tmp_path / "guarded", micro(guard={"bpb/": 1e-6}), {"hq": 5.0})
+    both = replace(GSM_ONLY, domains={"prose": PROSE})
+    report, _ = judged(tmp_path / "guarded", micro(guard={"bpb/": 1e-6}, evaluations=(both,)), {"hq": 5.0})
     assert report["candidates"]["hq"]["verdict"] == "inconclusive"
     assert "| hq | ADOPT | +0.0" in text
 
@@ -243,9 +269,7 @@ def test_evaluation_text_in_the_batches_of_a_candidate_vetoes(tmp_path: Path):
 @pytest.mark.parametrize(("better", "verdict"), [(0.5, "adopt"), (0.0, "inconclusive")])
 def test_tasks_of_the_harness_decide_as_it_logged_them(better: float, verdict: str, metric: str, tmp_path: Path):
     """What nobody does better than by guessing among four choices decides nothing."""
-    mmlu = HarnessTask(name="mmlu", folder="mmlu/default", dataset="cais/mmlu", shots=5)
-    stock = EvaluateTasks(checkpoint=PARENT, tokenizer=BPE, tasks={"mmlu": mmlu}, data={"cais/mmlu": GSM}, label="mmlu")
-    one = micro(primary=(metric,), evaluations=(stock,))
+    one = micro(primary=(metric,), evaluations=(MMLU,))
     draw = np.random.default_rng(0)
     inputs: dict[ExecutorStep[Any], Any] = {}
     for arm, seeds in one.scores.items():

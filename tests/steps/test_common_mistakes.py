@@ -2,6 +2,9 @@
 
 # ruff: noqa: F401  # what the mistakes name
 
+import inspect
+from pathlib import Path
+
 import pytest
 
 from infra.hardware import tpu
@@ -13,6 +16,7 @@ from marin import (
     Mixture,
     Pinned,
     Resources,
+    Scale,
     Shuffle,
     Stages,
     after_use,
@@ -21,14 +25,18 @@ from marin import (
 )
 from marin.data.http_file import HttpFile
 from marin.errors import ExperimentError, MarinError
+from marin.steps.experiment_file import built_by
 from marin.text.presets import PROSE
+from marin.text.quality import Quality, View
 from marin.training.model import Llama
 from marin.training.optimizer import Adam
 from marin.training.schedule import Decay, Schedule
 from operators.compare import Compare
-from operators.download import FsspecFiles, HttpFiles, HuggingFace
+from operators.download import FsspecFiles, HttpFiles, HuggingFace, ReadItems
 from operators.evaluate import Evaluate
 from operators.filter import Filter
+from operators.judge import Judge
+from operators.microanneal import Microanneal
 from operators.pretrained_tokenizer import PretrainedTokenizer
 from operators.split import Part, Split
 from operators.text_files import TextFiles
@@ -69,6 +77,27 @@ def experiment(**other: object) -> Experiment:
     return Experiment(**{"issue": 1, "question": "What?", "results": {"a": text}, **other})  # type: ignore[arg-type]
 
 
+class Arrows:
+    """A rule as somebody writes it first."""
+
+    def __call__(self, view: View) -> str | None:
+        return None
+
+
+def annealed() -> Microanneal:
+    items = ReadItems(files=HttpFiles(files=(HttpFile("https://x.org/a.txt", "a" * 64),)))
+    tasks = Evaluate(checkpoint=run, tokenizer=tokenizer, tasks={"gsm": items})
+    return Microanneal(
+        base=run.at(5),
+        control=mix,
+        candidates={"other": mixture({tokens: 1.0, Tokenize(documents=text, tokenizer=tokenizer, bos=True): 1.0})},
+        tokens=2048,
+        evaluations=(tasks,),
+        primary=("gsm/olmes/bpb",),
+        shortest=0.0,
+    )
+
+
 run = train()
 score = Evaluate(checkpoint=run, tokenizer=tokenizer, domains={"own": text})
 COMMIT = "0" * 40
@@ -79,16 +108,23 @@ MISTAKES = {
     "Filter(documents=text, qualty=PROSE)": ("Filter has no field 'qualty'", "did you mean 'quality'?"),
     "Filter(text, PROSE)": ("fields are given by name", "Filter(documents=…, quality=…)"),
     "Filter(documents=text)": ("Filter needs quality",),
-    "Filter(documents='text', quality=PROSE)": ("Filter.documents is 'text' (str)", "wanted ExecutorStep[Documents]"),
+    "Filter(documents='text', quality=PROSE)": (
+        "Filter.documents is 'text' (str)",
+        "wanted ExecutorStep[Documents]; pass the step itself, such as ",
+    ),
+    "Filter(documents=TextFiles, quality=PROSE)": ("documents is the class TextFiles", "did you mean TextFiles(…)?"),
+    "Filter(documents=text, quality=Quality(rules=(Arrows(),)))": (
+        "Filter.quality.rules[0]: Arrows is a plain class; write @value(",
+    ),
     "Filter(documents=tokens, quality=PROSE)": ("Filter.documents is <tokenize/", "it makes Tokens"),
     "TrainTokenizer(documents=text, vocabulary=300)": ("TrainTokenizer.documents is <text-files/", "(it,)"),
     "TrainTokenizer(documents=(), vocabulary=300)": ("is empty", "give at least one step that makes documents"),
     "TrainTokenizer(documents=(text,), vocabulary=100)": ("vocabulary is 100", "wanted 260 … 1,000,000"),
     "Split(documents=text, part='train', holdout=0.1)": ("Split.part is 'train' (str)", "write Part.TRAIN"),
-    "train(batch=16)": ("Train.batch is 16 (int)", "write BatchSchedule(at=…)"),
+    "train(batch=16)": ("Train.batch is 16 (int)", "write BatchSchedule({0: …})"),
     "train(end_step=40.0)": ("Train.end_step is 40.0 (float)", "write 40"),
     "train(shuffle='feistel')": ("Train.shuffle is 'feistel' (str)", "write Shuffle.FEISTEL"),
-    "train(data=mix)": ("Train.data is Mixture(", "write Stages(at=…)"),
+    "train(data=mix)": ("Train.data is Mixture(", "write Stages({0: …})"),
     "train(start=run.at(10))": ("Train.start is <milestone/run@10", "write WarmStart(checkpoint=…)"),
     "train(resources=4)": ("Train.resources is 4 (int)", "write Resources(…)"),
     "train(label='a\\nb')": ("holds a line break", "one line of plain text"),
@@ -157,9 +193,13 @@ MISTAKES = {
         "wanted 1 <= stride < window",
     ),
     "experiment(issue='2')": ("Experiment.issue is '2' (str)", "write 2"),
+    "Experiment(question='What?', results={'a': text})": ("Experiment needs issue (the number of the GitHub issue",),
     "experiment(issue=0)": ("Experiment.issue is 0", "belongs to a GitHub issue, by number"),
     "experiment(question=None)": ("Experiment.question is empty", "usually __doc__"),
     "experiment(results={})": ("Experiment.results is empty", "name at least one step"),
+    "train(data=Stages({0: mixture({'web': 1.0})}))": ("'web' (str)", "such as Tokenize(…), not its name"),
+    "experiment(results={'a': annealed()})": ("results['a'] is ", "did you mean its .verdict?"),
+    "experiment(results={'a': Judge})": ("results['a'] is the class Judge", "did you mean Judge(…)?"),
     "experiment(results={'a': mix})": ("Experiment.results['a'] is Mixture(", "wanted ExecutorStep[Any]"),
 }
 
@@ -206,3 +246,20 @@ def test_a_field_called_like_something_that_every_step_has_is_refused() -> None:
             type("Mine", (ExecutorStep,), {"__annotations__": {field: "str"}, "run": TextFiles.run}, op="mistake")
     with pytest.raises(ExperimentError, match=r"Made\.kind: every Artifact has one"):
         type("Made", (Artifact,), {"__annotations__": {"kind": "str"}}, kind="mistake")
+
+
+def test_help_shows_the_fields_of_operators_and_values_with_their_types_and_defaults() -> None:
+    """Those of the class, not those of the function that checks what is given."""
+    assert str(inspect.signature(Filter)).startswith("(*, label: 'str' = ''")
+    assert "documents: 'ExecutorStep[Documents]'" in str(inspect.signature(Filter))
+    assert "peak_lr: 'float'" in str(inspect.signature(Adam))
+
+
+def test_an_operator_without_run_is_refused_where_it_is_defined() -> None:
+    with pytest.raises(ExperimentError, match=r"Mine has no method run, which makes its output; is runn meant\?"):
+        type("Mine", (ExecutorStep,), {"runn": TextFiles.run}, op="mistake")
+
+
+def test_a_build_without_its_parameter_is_told_what_to_write() -> None:
+    with pytest.raises(ExperimentError, match=r"exp1\.py: build\(\) cannot be .* write def build\(scale: Scale\)"):
+        built_by(lambda: experiment(), Path("exp1.py"), Scale.REHEARSAL)  # type: ignore[arg-type,misc]

@@ -198,7 +198,7 @@ def train_with(**fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"batch": 16}, r"Train\.batch is 16 \(int\); wanted BatchSchedule; write BatchSchedule\(at=…\)"),
+        ({"batch": 16}, r"Train\.batch is 16 \(int\); wanted BatchSchedule; write BatchSchedule\(\{0: …\}\)"),
         ({"end_step": 40.0}, r"Train\.end_step is 40\.0 \(float\); wanted int; write 40"),
         ({"shuffle": "feistel"}, r"Train\.shuffle is 'feistel' \(str\); wanted Shuffle; write Shuffle\.FEISTEL"),
         ({"data": Stages({0: mixture({"web": 1})})}, r"Train\.data\.at\[0\]\.weights key 'web' is 'web' \(str\)"),

@@ -15,6 +15,7 @@ from marin.steps.overrides import with_changes
 from marin.training.optimizer import Muon
 from operators.evaluate import Evaluate
 from operators.train import Train
+from tests.operators.test_microanneal import micro
 
 WRITTEN = build(Scale.REHEARSAL)
 
@@ -113,3 +114,11 @@ def test_what_cannot_be_set_says_what_can(setting: str, message: str) -> None:
     with pytest.raises(BadField) as caught:
         with_changes(WRITTEN, [setting])
     assert message in str(caught.value)
+
+
+def test_what_does_not_fit_a_changed_step_is_said_to_come_of_the_change() -> None:
+    """The rate that a cooldown begins with was read from its base when the file was built."""
+    annealed = Experiment(issue=1, question="Which?", results={"verdict": micro().verdict})
+    with pytest.raises(BadField, match="begins at a learning rate") as refused:
+        with_changes(annealed, ["pretrain.optimizer.peak_lr=4e-3"])
+    assert "with --set train/pretrain.optimizer.peak_lr=4e-3: what is derived" in refused.value.__notes__[0]
