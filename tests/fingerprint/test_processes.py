@@ -41,7 +41,7 @@ def test_an_edit_that_python_overlooks_is_said_and_nothing_is_made_by_the_old_co
     second = project.words.stat().st_mtime_ns // 10**9 * 10**9
     os.utime(project.words, ns=(second, second))
     project.run()
-    (bytecode,) = (project.folder / "compiled").rglob("words.*.pyc")
+    (bytecode,) = (project.folder / "compiled").rglob("lib/words.*.pyc")
     os.utime(bytecode, ns=(second + 1, second + 1))
     os.utime(project.words, ns=(second + 2, second + 2))  # touched, and otherwise the same
     assert "2 cached" in project.run()

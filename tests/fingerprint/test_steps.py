@@ -22,7 +22,7 @@ MODULES = 40
 OPERATOR = """
 class Step{n}(ExecutorStep[Tokens], op="step{n}"):
     number: int
-    name: str = "x"
+    called: str = "x"
     inputs: tuple[ExecutorStep[Tokens], ...] = ()
     size: object = Size()
 
