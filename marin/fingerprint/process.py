@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, cast
@@ -119,11 +120,12 @@ class Live:
             self._outdated[path] = ""
             held = imported_as(module.__file__ or "")
             with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
-                self._outdated[path] = _why_outdated(path, held) if held is not None else ""
+                is_of_bytecode = isinstance(module.__loader__, SourceFileLoader)  # not what pytest rewrites
+                self._outdated[path] = _why_outdated(path, held, is_of_bytecode) if held is not None else ""
         return self._outdated[path]
 
 
-def _why_outdated(path: Path, held: Imported) -> str:
+def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
     if held.stamp != stamp_of(str(path)):
         if held.code is not None:
             now = list(inner_codes(_compiled(path)))
@@ -132,14 +134,13 @@ def _why_outdated(path: Path, held: Imported) -> str:
         return "after this process imported it; start a new process"
     # Python takes bytecode for the file's where the whole seconds of its time and its size are the same.
     bytecode = Path(importlib.util.cache_from_source(path))
-    if held.code is None or not bytecode.exists() or bytecode.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+    if held.code is None or not is_of_bytecode or bytecode.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return ""
     if _alike(held.code, _compiled(path)):
         return ""
-    return (
-        "within the second in which Python compiled it, so Python still runs it as it was; touch the file and start a "
-        "new process"
-    )
+    with suppress(OSError):  # the next process compiles the file
+        bytecode.unlink()
+    return "within the second in which Python compiled it, so this process runs it as it was; start a new process"
 
 
 def _compiled(path: Path) -> CodeType:

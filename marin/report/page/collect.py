@@ -15,6 +15,7 @@ from marin.report.claims import Claim, Grade
 from marin.report.decontamination import undecontaminated
 from marin.report.page import accounts, mixtures, model, trainings
 from marin.report.page.sections import sections
+from marin.report.page.taken_out import where_text_went
 from marin.report.section import Column, Page, Section, Table
 from marin.report.terminal import describe_facts
 from marin.report.units import fixed
@@ -60,7 +61,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         answer=() if answered or scores else _uncompared(run),
         next_steps=_next_steps(run, scale, command),
         arms=arms,
-        sections=[*found, *scores],
+        sections=[*found, *scores, *where_text_went(run)],
         steps=[_row(run, result) for result in run.results.values()],
         runs=[curve for each in runs if (curve := trainings.curve(store, each)) is not None],
         phases=trainings.phases(runs, arms),
