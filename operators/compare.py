@@ -10,6 +10,7 @@ from typing import Any
 from marin import Context, ExecutorStep, Report, Scores, since
 from marin.errors import BadField
 from marin.evaluation.published_models import MODELS
+from operators.measured import measured_by
 
 
 class Compare(ExecutorStep[Report], op="compare", version=5):
@@ -52,6 +53,11 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
                     f"Compare.arms[{name!r}] is {'empty' if not runs else 'the same run twice'}; wanted the scores of "
                     "one run, or of several that differ in their seed"
                 )
+
+        measured = measured_by(_runs(self.arms[self.baseline])[:1])
+        for what, names in (("primary", self.primary), ("guard", self.guard)):
+            for name in names if measured is not None else ():
+                measured.must_hold(f"Compare.{what}", name)
 
     def run(self, ctx: Context) -> Report:
         import json

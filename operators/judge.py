@@ -10,6 +10,7 @@ from typing import Any, cast
 from marin import Checkpoint, Context, ExecutorStep, Report, Scores, execution
 from marin.errors import BadField
 from marin.steps.step import identity_fields
+from operators.measured import must_be_measured
 from operators.train import Milestone, Train, trained_by
 
 NEAR = 0.02  # of a learning rate: what a step of a schedule may change
@@ -61,6 +62,7 @@ class Judge(ExecutorStep[Report], op="judge", version=2):
         for name, may_lose in self.guard.items():
             if not may_lose > 0:
                 raise BadField(f"Judge.guard[{name!r}] is {may_lose}; wanted how much it may lose, above 0")
+        must_be_measured("Judge", self.arms[self.control][0], self.primary, self.guard, self.references)
         for runs in (self.arms, *self.earlier):
             control = runs.get(self.control) or next(iter(runs.values()))
             _must_be_seeds(control)

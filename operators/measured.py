@@ -33,6 +33,11 @@ class Measured:
             return bool(fitting(name, [*self.tasks, *self.below]))
         return name in self.tasks or f"{name.rpartition('/')[0]}/" in self.below
 
+    def must_hold(self, what: str, name: str) -> None:
+        """Raises BadField, with the nearest name, unless a task's metric or a loss is called so. what: names it."""
+        if not self.of_tasks(name) and not fitting(name, self.loss):
+            raise BadField(_not_there(what, name, self, self.loss))
+
 
 def measured_by(evaluations: Iterable[ExecutorStep[Scores]]) -> Measured | None:
     """Of one run. None where one of them is of another operator, whose names nobody knows before it ran."""
@@ -80,8 +85,7 @@ def must_be_measured(
     for name in guard:
         if name in primary:
             raise BadField(f"{what}: {name!r} is primary and guard; a candidate that loses there is not adopted")
-        if not there.of_tasks(name) and not fitting(name, there.loss):
-            raise BadField(_not_there(f"{what}.guard", name, there, there.loss))
+        there.must_hold(f"{what}.guard", name)
     for name in (name for pair in references.items() for name in pair):
         if name not in there.items:
             raise BadField(

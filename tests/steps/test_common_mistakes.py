@@ -183,6 +183,10 @@ MISTAKES = {
     # evaluation and the experiment
     "Compare(arms={'a': score}, baseline='a')": ("Compare.arms holds only a", "another arm to compare with"),
     "Compare(arms={'a': score, 'b': score}, baseline='c')": ("Compare.baseline is 'c'", "wanted one of a, b"),
+    "Compare(arms={'a': score, 'b': score}, baseline='a', primary=('bpb/owm',))": (
+        "Compare.primary names 'bpb/owm', which no evaluation measures",
+        "did you mean 'bpb/own'?",
+    ),
     "Evaluate(checkpoint=run.at(5), tokenizer=tokenizer, domains={'own': text}, window=256)": (
         "window is 256 tokens, Train 'run' trains on sequences of 128",
         "wanted at most as many",
