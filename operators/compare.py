@@ -55,9 +55,10 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
                 )
 
         measured = measured_by(_runs(self.arms[self.baseline])[:1])
-        for what, names in (("primary", self.primary), ("guard", self.guard)):
-            for name in names if measured is not None else ():
-                measured.must_hold(f"Compare.{what}", name)
+        if measured is not None:
+            for what, names in (("primary", self.primary), ("guard", self.guard)):
+                for name in names:
+                    measured.must_hold(f"Compare.{what}", name)
 
     def run(self, ctx: Context) -> Report:
         import json
