@@ -36,23 +36,6 @@ class Training:
     step: int = 0  # that it reached
 
 
-@dataclass(frozen=True)
-class Drawn:
-    training: Training
-    points: int
-    last: str  # the mean over the last fortieth
-    not_finite: int
-    colour: int
-
-
-@dataclass(frozen=True)
-class CurvesPage:
-    drawn: list[Drawn]
-    metrics: list[str]  # that any of them has
-    figure: dict[str, Any]  # for the script of pages; {} where there is nothing to draw
-    problems: list[str]  # why something chosen is not in it
-
-
 def trainings(looked: Looked) -> list[Training]:
     """What runs first, then committed ones by operator, newest first: that first which reached the latest step, as
     checkpoints in the middle of a run are of another."""
@@ -86,7 +69,7 @@ def _committed(record: Record, warnings: list[Claim]) -> Training:
     )
 
 
-def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> CurvesPage:
+def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> dict[str, Any]:
     """runs: beginnings of identities. Colours go by name: they stay when another training begins."""
     chosen = [each for each in known if any(each.identity.startswith(run) for run in runs if run)]
     problems = (
@@ -105,16 +88,27 @@ def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], 
             problems.append(f"{training.name} has no {metric} by step: {', '.join(_numbers(rows)) or 'nothing'}")
     found = [(training, points) for training, points in found if points]
     values = [[_number(row[metric]) for row in points] for _, points in found]
-    drawn = [
-        Drawn(training, len(y), _last(y), sum(not math.isfinite(value) for value in y), colour)
-        for colour, ((training, _), y) in enumerate(zip(found, values, strict=True))
-    ]
-    return CurvesPage(drawn, metrics, _figure(found, values, metric), problems)
+    return {
+        "drawn": [
+            {
+                "training": training,
+                "points": len(y),
+                "last": _last(y),
+                "not_finite": sum(not math.isfinite(value) for value in y),
+                "colour": colour,
+            }
+            for colour, ((training, _), y) in enumerate(zip(found, values, strict=True))
+        ],
+        "metrics": metrics,  # that any of them has
+        "figure": _figure(found, values, metric),
+        "problems": problems,  # why something chosen is not in it
+    }
 
 
 def _figure(
     found: Sequence[tuple[Training, list[dict[str, Any]]]], values: Sequence[list[float]], metric: str
 ) -> dict[str, Any]:
+    """For the script of pages; {} where there is nothing to draw."""
     if not found:
         return {}
     axes = ["step", *(axis for axis in ("tokens",) if all(axis in row for _, rows in found for row in rows))]
@@ -129,6 +123,7 @@ def _figure(
 
 
 def _last(values: Sequence[float]) -> str:
+    """The mean over the last fortieth."""
     tail = [value for value in values[-max(len(values) // 40, 1) :] if math.isfinite(value)]
     return f"{sum(tail) / len(tail):.4g}" if tail else "–"
 
