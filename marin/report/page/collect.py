@@ -16,18 +16,11 @@ from marin.report.decontamination import undecontaminated
 from marin.report.page import accounts, mixtures, model, trainings
 from marin.report.page.sections import sections
 from marin.report.section import Column, Page, Section, Table
-from marin.report.terminal import describe_facts
 from marin.report.units import fixed
+from marin.report.words import describe_facts
 from marin.steps.scale import Scale
 from marin.store.layout import LOG
 from marin.store.numbers import counted
-
-
-def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
-    """The page as HTML. head: what else goes into its head."""
-    from marin.report.page.render import render as rendered  # templates
-
-    return rendered(describe(run, source, scale, command), head).encode(errors="backslashreplace")
 
 
 def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:

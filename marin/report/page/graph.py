@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from marin.executor.run_results import Status
 from marin.report.page.model import StepRow
+from marin.report.words import grouped
 from marin.store.numbers import listed
 
 FEW = 4  # steps of an operator that have a box each
@@ -54,7 +55,9 @@ def draw(steps: Sequence[StepRow]) -> Picture:
     number = {step.name: at for at, step in enumerate(steps)}
     inputs = [[n for name in step.inputs if (n := number.get(name, at)) < at] for at, step in enumerate(steps)]
     boxes = _boxes(steps, inputs)
-    titles = [(listed(sorted({steps[at].op for at in box}), 2), _name(steps, box)) for box in boxes]
+    titles = [
+        (_operators(steps, box), steps[box[0]].label if len(box) == 1 else f"{len(box):,} steps") for box in boxes
+    ]
     box_of = {at: index for index, box in enumerate(boxes) for at in box}
     edges = {(box_of[read], box_of[at]) for at, found in enumerate(inputs) for read in found}
     taken = [_seconds(steps, box) for box in boxes]
@@ -69,8 +72,8 @@ def draw(steps: Sequence[StepRow]) -> Picture:
     return Picture({"boxes": drawn, "edges": _reduced(edges)}, table.names, groups, len(table.rows))
 
 
-def _name(steps: Sequence[StepRow], box: Sequence[int]) -> str:
-    return steps[box[0]].label if len(box) == 1 else f"{len(box):,} steps"
+def _operators(steps: Sequence[StepRow], box: Sequence[int]) -> str:
+    return listed(sorted({steps[at].op for at in box}), 2)
 
 
 def _seconds(steps: Sequence[StepRow], of: Sequence[int]) -> float:
@@ -79,13 +82,9 @@ def _seconds(steps: Sequence[StepRow], of: Sequence[int]) -> float:
 
 def _folded[T](items: Sequence[T], keys: Sequence[Callable[[T], Hashable]], most: int) -> list[list[T]]:
     """Items with equal keys together, by the first of the keys that leaves so many groups; else by the last."""
-    found: dict[Hashable, list[T]] = {}
-    for key in keys:
-        found = {}
-        for item in items:
-            found.setdefault(key(item), []).append(item)
-        if len(found) <= most:
-            break
+    groups = (grouped((key(item), item) for item in items) for key in keys[:-1])
+    last = keys[-1]
+    found = next((each for each in groups if len(each) <= most), None) or grouped((last(item), item) for item in items)
     return list(found.values())
 
 
@@ -136,9 +135,7 @@ class _Table:
         many = sorted((box for box in boxes if len(box) > 1), key=lambda box: fmean(depth[at] for at in box))
         roots = [box for box in many if all(depth[at] == 1 for at in box)]
         columns = [roots] * (len(roots) > 1) + [[box] for box in many if len(roots) < 2 or box not in roots]
-        self.names = [
-            "source" if len(held) > 1 else listed(sorted({steps[at].op for at in held[0]}), 2) for held in columns
-        ]
+        self.names = ["source" if len(held) > 1 else _operators(steps, held[0]) for held in columns]
         self.rows: dict[str, dict[int, list[int]]] = {}  # steps by column, by label
         for column, held in enumerate(columns):
             for at in (at for box in held for at in box):
@@ -160,12 +157,9 @@ class _Table:
         passed = Counter(at for row in rows for at in range(min(row), max(row) + 1))
         held = Counter(at for row in rows for at in row)
         usual = [median(_seconds(self.steps, row[at]) for row in rows if at in row) for at in range(len(self.names))]
-        found: dict[tuple[int, ...], list[Row]] = {}
+        found: list[tuple[tuple[int, ...], Row]] = []
         for labels in _folded(list(self.rows), [str, look, read_by, lambda _: None], MOST_ROWS):
-            cells: dict[int, list[int]] = defaultdict(list)
-            for label in labels:
-                for at, members in self.rows[label].items():
-                    cells[at] += members
+            cells = grouped((at, n) for label in labels for at, held_by in self.rows[label].items() for n in held_by)
             drawn: list[Cell | None] = []
             for at, median_seconds in enumerate(usual):
                 if at in cells:
@@ -176,5 +170,5 @@ class _Table:
                     is_gap = min(cells) < at < max(cells) and held[at] >= USUAL * passed[at]
                     drawn.append(Cell(()) if is_gap else None)
             name = labels[0] if len(labels) == 1 else f"{len(labels):,} × {labels[0]} …"
-            found.setdefault(read_by(labels[0]), []).append((name, drawn))
-        return sorted(found.items())
+            found.append((read_by(labels[0]), (name, drawn)))
+        return sorted(grouped(found).items())

@@ -35,9 +35,11 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
         there = store.objects.read(name)
         if there is not None and seal.encode() in there[:2000]:
             return WrittenPage(f"{store.prefix}/{name}", False)
-    from marin.report.page.collect import render  # reads metrics and reports
+    from marin.report.page.collect import describe  # reads metrics and reports
+    from marin.report.page.render import render  # templates
 
-    store.objects.write(name, redacted_bytes(render(run, source, scale, command, f"{seal}\n{shown(run)}")))
+    page = render(describe(run, source, scale, command), f"{seal}\n{shown(run)}")
+    store.objects.write(name, redacted_bytes(page.encode(errors="backslashreplace")))
     stamp_new_page(store, name)
     return WrittenPage(f"{store.prefix}/{name}", True)
 
@@ -50,15 +52,8 @@ def _seal(run: Run, scale: Scale) -> str:
     that run or before is no difference either.
     """
     experiment = run.plan.experiment
-    parts = [
-        str(PAGE_VERSION),
-        code_digest(run),
-        experiment.question or "",
-        experiment.issue_url,
-        scale.value,
-        run.plan.store.prefix,
-    ]
-    parts += [f"{name} {step.identity}" for name, step in experiment.results.items()]
+    parts = [str(PAGE_VERSION), code_digest(run), experiment.question or "", experiment.issue_url, scale.value]
+    parts += [run.plan.store.prefix, *(f"{name} {step.identity}" for name, step in experiment.results.items())]
     parts += [line for result in run.results.values() for line in _parts_of(run, result)]
     digest = hashlib.sha256("\0".join(parts).encode(errors="backslashreplace"))
     return digest.hexdigest()[:32]

@@ -25,7 +25,7 @@ from marin.report.history import run_called, run_names
 from marin.report.page import figures
 from marin.report.serve import curves, dropped, listing, step, texts, tokens
 from marin.report.serve.looked import Looked
-from marin.report.terminal import describe_facts
+from marin.report.words import describe_facts
 from marin.store.layout import PAGES
 from marin.store.lineage import output_of
 from marin.store.numbers import counted, write_bytes, write_duration

@@ -34,7 +34,7 @@ _REFERENCE = re.compile(r"#([0-9a-f]{12})\b")  # how a record's fields name anot
 
 
 def step_page(looked: Looked, identity: str) -> dict[str, Any]:
-    """Of a step without an output: only how it stands, and its log. identity: or its first digits. Raises UnknownStep."""
+    """Of a step without an output: only how it stands, and its log. identity: its first digits. Raises UnknownStep."""
     identity, record = looked.find(identity)
     store, status = looked.store, status_of(looked.store, identity)
     log = "\n".join(log_text(store, status.log)[0].splitlines()[-LAST_LINES:])
