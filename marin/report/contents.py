@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from marin.errors import BadField, CorruptOutput, InputError, UnknownStep
 from marin.store.files.directory import Directory
@@ -79,7 +80,8 @@ def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | N
     if record.kind == "scores":
         return _rows([{"metric": name, "value": value} for name, value in facts["metrics"].items()])
     if record.kind == "tokenizer":
-        return _rows(_vocabulary(directory))
+        known: dict[str, int] = cast(Any, _loaded(directory).tokenizer).get_vocab(with_added_tokens=True)
+        return _rows([{"id": number, "token": token} for token, number in sorted(known.items(), key=itemgetter(1))])
     paths = [entry.path for entry in inventory.store.manifest(record)]
     for name in (METRICS, REPORT):
         if name in paths:
@@ -156,12 +158,6 @@ def _items(directory: Directory) -> Iterator[Entry]:
         item: Mapping[str, Any] = entry.data
         text = f"{item.get('question', '')}\n→ {item.get('answer', '')}"
         yield Entry(item, f"item {number} · {item.get('id', '')} · final {item.get('final', '')}", text)
-
-
-def _vocabulary(directory: Directory) -> list[dict[str, Any]]:
-    tokenizer: Any = _loaded(directory).tokenizer
-    known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
-    return [{"id": number, "token": token} for token, number in sorted(known.items(), key=lambda pair: pair[1])]
 
 
 def _records(directory: Directory, path: str) -> Iterator[Entry]:

@@ -93,13 +93,10 @@ def lines_of(phases: Iterable[Phase]) -> list[list[Phase]]:
     by_name = {phase.name: phase for phase in phases}
     ends = {name: phase.end for name, phase in by_name.items()}
     continued = {phase.after for phase in by_name.values() if phase.counts_on and phase.first == ends.get(phase.after)}
-    found: list[list[Phase]] = []
-    for phase in by_name.values():
-        if phase.name not in continued:
-            way = [phase]
-            while way[0].counts_on and way[0].after in by_name:
-                way.insert(0, by_name[way[0].after].until(way[0].first))
-            found.append(way)
+    found = [[phase] for phase in by_name.values() if phase.name not in continued]
+    for way in found:
+        while way[0].counts_on and way[0].after in by_name:
+            way.insert(0, by_name[way[0].after].until(way[0].first))
     return found
 
 
@@ -149,10 +146,9 @@ def largest(shares: Mapping[str, float], names: Sequence[str], most: int) -> str
 
 def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
     """A training as its fields say it; None for what is none. sizes: of what it reads, where somebody knows them."""
-    return _phase(step, step, sizes) if isinstance(step, TrainingRun) else None
-
-
-def _phase(step: ExecutorStep[Any], run: TrainingRun, sizes: Sizes) -> Phase:
+    run: object = step
+    if not isinstance(run, TrainingRun):
+        return None
     first, end, recipe = run.first_step, run.end_step, run.optimizer
     batches = active_within(run.batch.at, first, end)
     ramps = run.schedule.ramps()

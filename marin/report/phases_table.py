@@ -20,17 +20,12 @@ DRAWS = columns_of("source | >share | >available | >drawn | >epochs | >epochs by
 
 
 def print_phases(console: Console, phases: list[Phase]) -> None:
-    rows = [
-        [
-            phase.name,
-            f"{phase.first:,} … {phase.end:,}",
-            write_count(phase.tokens),
-            " → ".join(rate for rate, _ in groupby(f"{rate:.3g}" for _, rate in phase.rates)),
-            " → ".join(f"{size:,}" for _, size in phase.batches),
-            phase.machines,
-        ]
-        for phase in phases
-    ]
+    rows: list[list[str]] = []
+    for phase in phases:
+        rates = " → ".join(rate for rate, _ in groupby(f"{rate:.3g}" for _, rate in phase.rates))
+        batches = " → ".join(f"{size:,}" for _, size in phase.batches)
+        steps = f"{phase.first:,} … {phase.end:,}"
+        rows.append([phase.name, steps, write_count(phase.tokens), rates, batches, phase.machines])
     print_table(console, COLUMNS, rows)
     by_name = {phase.name: phase for phase in phases}
     for phase in phases:

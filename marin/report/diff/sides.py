@@ -112,7 +112,8 @@ def _start(place: Source, scale: Scale, stack: ExitStack) -> subprocess.Popen[st
         file = tree / file.relative_to(top)
     if not file.is_file():
         return None
-    paths = [str(_above_packages(file)), *paths]
+    top = next(folder for folder in file.parents if not (folder / "__init__.py").exists())  # above its packages
+    paths = [str(top), *paths]
     process = subprocess.Popen(
         [sys.executable, "-P", str(SCRIPT), str(file), scale.value, json.dumps(place.settings), *forget],
         stdout=subprocess.PIPE,
@@ -147,13 +148,6 @@ def _search_paths() -> list[str]:
     installed = tuple(sysconfig.get_paths().values())
     entries = [os.path.abspath(entry) for entry in sys.path if entry]
     return [entry for entry in entries if os.path.isdir(entry) and not entry.startswith(installed)]
-
-
-def _above_packages(file: Path) -> Path:
-    folder = file.parent
-    while (folder / "__init__.py").exists():
-        folder = folder.parent
-    return folder
 
 
 def top_of(file: Path) -> Path:

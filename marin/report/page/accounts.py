@@ -183,20 +183,18 @@ def _mixture(at: int, shares: dict[str, float], names: list[str], first: int) ->
 def _ran_on(rows: Sequence[Row]) -> str:
     """The devices of each process that made rows; the first by itself, later ones with the step they went on from."""
     begun = [(row["step"], row["process"]) for row in rows if "process" in row]
-    if not begun:
+    devices = [(step, f"{process.get('devices', 1):,} × {process['device']}") for step, process in begun]
+    if not devices:
         return ""
-    devices = [f"{process.get('devices', 1):,} × {process['device']}" for _, process in begun]
-    resumed = [
-        f"{step:,}{f' on {now}' if now != devices[0] else ''}" for (step, _), now in zip(begun, devices, strict=True)
-    ]
-    return devices[0] + (f", resumed at {', '.join(resumed[1:])}" if len(begun) > 1 else "")
+    (_, first), *later = devices
+    resumed = [f"{step:,}{f' on {now}' if now != first else ''}" for step, now in later]
+    return f"{first}, resumed at {', '.join(resumed)}" if resumed else first
 
 
 def _caught(rows: Sequence[Row]) -> str:
     """What the guards that were on did."""
     there = [name for name in ("clipped", "skipped") if any(name in row for row in rows)]
-    counts = {name: sum(bool(row.get(name)) for row in rows) for name in there}
-    return ", ".join(f"{counted(count, 'update')} {name}" for name, count in counts.items())
+    return ", ".join(f"{counted(sum(bool(row.get(name)) for row in rows), 'update')} {name}" for name in there)
 
 
 def _then(texts: Iterable[str]) -> str:

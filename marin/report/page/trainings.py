@@ -56,12 +56,14 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
     step, store = result.step, run.plan.store
     facts = {read: record.facts for read in step.dependencies if (record := run.results[read].record)}
     tokens = {read: count for read, each in facts.items() if isinstance(count := each.get("tokens"), int)}
+    metrics = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
+    content = store.objects.read(metrics) if metrics else None
     return Training(
         step=step,
         record=result.record,
         arm=step.label if step.label in arms else "",
         phase=phase_of(step, Sizes({read: Size(bytes=0, tokens=count) for read, count in tokens.items()})),
-        rows=_metrics(store, result),
+        rows=[] if content is None else parse_metrics(content, f"{store.prefix}/{metrics}"),
         tokens={read.label: count for read, count in tokens.items()},
     )
 
@@ -73,12 +75,6 @@ def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> b
         for other in trainings
         for dependency in other.step.dependencies
     )
-
-
-def _metrics(store: Store, result: StepResult) -> list[Row]:
-    name = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
-    content = store.objects.read(name) if name else None
-    return parse_metrics(content, f"{store.prefix}/{name}") if content is not None else []
 
 
 def curve(store: Store, of: Training) -> model.TrainingCurve | None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.executor.run_results import Run, Status, StepResult
-from marin.report.page.revocations import shown, stamp_new_page
+from marin.report.page.revocations import shown, stamp_pages
 from marin.report.page.sections import code_digest
 from marin.steps.scale import Scale
-from marin.store.layout import PAGES, slug
+from marin.store.layout import PAGES, REVOCATIONS, slug
 from marin.store.redaction import redacted_bytes
 
 PAGE_VERSION = 15  # one more whenever pages of the same run show something else
@@ -40,7 +40,8 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
 
     page = render(describe(run, source, scale, command), f"{seal}\n{shown(run)}")
     store.objects.write(name, redacted_bytes(page.encode(errors="backslashreplace")))
-    stamp_new_page(store, name)
+    if store.objects.list(REVOCATIONS):  # during this run, it may be
+        stamp_pages(store, [name])
     return WrittenPage(f"{store.prefix}/{name}", True)
 
 

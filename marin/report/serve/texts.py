@@ -87,13 +87,9 @@ def shown(
     found = re.search(re.escape(words), text, re.IGNORECASE) if words else None
     start = max(found.start() - BEFORE, 0) if found is not None and found.end() > CUT else 0
     part = text[start : start + CUT]
-    return Shown(number, title, _marked(part, words), start, len(text) - start - len(part), cells)
-
-
-def _marked(text: str, words: str) -> list[tuple[str, bool]]:
-    """The text in pieces; True for each that is these words, in whatever case."""
-    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
-    return [(part, index % 2 == 1) for index, part in enumerate(parts) if part]
+    pieces = re.split(f"({re.escape(words)})", part, flags=re.IGNORECASE) if words else [part]
+    marked = [(piece, index % 2 == 1) for index, piece in enumerate(pieces) if piece]
+    return Shown(number, title, marked, start, len(text) - start - len(part), cells)
 
 
 def _cells(entry: Entry) -> dict[str, str]:

@@ -31,7 +31,8 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict
         start = number * length
         ids = [int(token) for token in store.tokens[start : start + length]]
         document = int(store.document_of(np.array([start]))[0])
-        ends = {int(end) - 1 - start: number for number, end in _ends(store, document, start + length)}
+        behind = enumerate(store.offsets[document + 1 : document + 1 + length], document)
+        ends = {int(end) - 1 - start: number for number, end in behind if end <= start + length}
         stream = DecodeStream(skip_special_tokens=False) if tokenizer is not None else None
         sequences.append(
             {
@@ -43,15 +44,6 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict
         )
     decoded = tokenizer is not None
     return {"length": length, "first": first, "total": total, "sequences": sequences, "decoded": decoded}
-
-
-def _ends(store: Any, document: int, before: int) -> list[tuple[int, int]]:
-    """(document, position after its last token) of those that end before a position, from one document on."""
-    found = []
-    while document < store.meta.documents and (end := int(store.offsets[document + 1])) <= before:
-        found.append((document, end))
-        document += 1
-    return found
 
 
 def _tokens(
