@@ -123,14 +123,14 @@ def audit_record(store: Store, lineage: Lineage, record: Record, days: int = DAY
 def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
-    results: list[Result] = []
-    scope: set[Output] = set()
-    for plan in plans:
-        for decision in plan.decisions:
-            scope |= _rests_on(lineage, decision)
-        for name, step in plan.experiment.results.items():
-            results.append(Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step))))
-    return _looked(store, Audit(lineage, frozenset(scope), results), days, plans)
+    results = [
+        Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step)))
+        for plan in plans
+        for name, step in plan.experiment.results.items()
+    ]
+    made = [record for plan in plans for each in plan.decisions if (record := each.record or each.alias_target)]
+    scope = {output_of(record) for record in made}
+    return _looked(store, Audit(lineage, frozenset([*scope, *lineage.up(scope)]), results), days, plans)
 
 
 def _rests_on(lineage: Lineage, decision: Decision) -> frozenset[Output]:
@@ -274,8 +274,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
     if missing := [step.name for step in results if plan.of(step).action in (Action.RUN, Action.RECHECK)]:
         text = "not in the store as the experiment has it now; `marin plan` says why"
         audit.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
-    trainings = [step for step in plan.experiment.steps() if step.work() is not None]
-    records = {step.label: plan.of(step).record for step in trainings}
+    records = {step.label: plan.of(step).record for step in plan.experiment.steps() if step.work() is not None}
     found = undecontaminated(plan.experiment.steps())
     for source, labels in found.runs.items():
         runs = [output_of(record) for label in labels if (record := records.get(label)) is not None]

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from marin.executor.run_results import Run, Status, StepResult
+from marin.executor.run_results import Run, Status
 from marin.plan.observed import unseen
 from marin.report.page.sections import sections
 from marin.report.plan_table import print_unseen
@@ -127,10 +127,8 @@ def print_closing(console: Console, run: Run) -> None:
         names = listed([result.step.name for result in skipped], MOST)
         _say(console, Status.SKIPPED, f": {len(skipped)} step(s) that need what failed: {names}")
     planned = {note for decision in run.plan.decisions for note in decision.notes}
-    notes: Counter[str] = Counter()
-    for result in run.having(Status.RAN):
-        if result.record is not None:
-            notes.update(unseen(result.record.observed, run.plan.today[result.step].code))
+    ran = [(each.step, each.record) for each in run.having(Status.RAN) if each.record is not None]
+    notes = Counter(note for step, made in ran for note in unseen(made.observed, run.plan.today[step].code))
     print_unseen(console, {note: count for note, count in notes.items() if note not in planned})
     counts = {status: len(run.having(status)) for status in SAID}
     parts = [styled(status, f"{count:,} {SAID[status]}") for status, count in counts.items() if count]
@@ -139,7 +137,7 @@ def print_closing(console: Console, run: Run) -> None:
 
 def print_next(console: Console, run: Run) -> None:
     """What to type now."""
-    for command in _next(run, run.having(Status.FAILED)):
+    for command in _next(run):
         say(console, f"next: {command}", "dim")
 
 
@@ -147,8 +145,8 @@ def _say(console: Console, status: Status, text: str) -> None:
     console.print(Text.assemble(styled(status, SAID[status]), text), soft_wrap=True)
 
 
-def _next(run: Run, failed: list[StepResult]) -> list[str]:
-    store = run.plan.store
+def _next(run: Run) -> list[str]:
+    store, failed = run.plan.store, run.having(Status.FAILED)
     if store.prefix.startswith("memory://"):
         return []  # it ends with this process
     if failed:

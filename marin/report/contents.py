@@ -82,13 +82,10 @@ def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | N
     if record.kind == "tokenizer":
         known: dict[str, int] = cast(Any, _loaded(directory).tokenizer).get_vocab(with_added_tokens=True)
         return _rows([{"id": number, "token": token} for token, number in sorted(known.items(), key=itemgetter(1))])
-    paths = [entry.path for entry in inventory.store.manifest(record)]
-    for name in (METRICS, REPORT):
-        if name in paths:
-            return contents_of_file(inventory, record, name, most)
-    if len(paths) == 1:
-        return contents_of_file(inventory, record, paths[0], most)
     entries = inventory.store.manifest(record)
+    paths = [entry.path for entry in entries]
+    if telling := [name for name in (METRICS, REPORT) if name in paths] or (paths if len(paths) == 1 else []):
+        return contents_of_file(inventory, record, telling[0], most)
     return _rows([{"file": entry.path, "bytes": entry.size, "sha256": entry.sha256} for entry in entries])
 
 
