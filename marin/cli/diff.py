@@ -21,9 +21,8 @@ from marin.report.diff.difference import (
     trained_anew,
     training_sum,
 )
-from marin.report.diff.experiments import Source, read_sides
 from marin.report.diff.markdown import apart, document, line, report
-from marin.report.diff.revisions import base_of, commit_of, top_of
+from marin.report.diff.sides import Source, base_of, commit_of, read_sides, top_of
 from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale

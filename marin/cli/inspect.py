@@ -51,30 +51,31 @@ def command(
     inventory = read_inventory(existing_store(prefix))
     found = [look_at(step, read, inventory, batches=batches, seed=seed, bos=bos) for step in trainings(read, training)]
     if as_json:
-        echo_json([{"training": each.name, "headline": each.headline, **each.report} for each in found])
+        echo_json([{"training": each.name, "headline": each.found.headline, **each.found.report} for each in found])
     else:
         for each in found:
             _print(open_console(), each)
-    return Exit.ILL if any(each.wrong for each in found) else Exit.OK
+    return Exit.ILL if any(each.found.findings for each in found) else Exit.OK
 
 
 def _print(console: Console, looked: Looked) -> None:
-    first, *others = looked.headline
+    report, wrong = looked.found.report, len(looked.found.findings)
+    first, *others = looked.found.headline
     say(console, f"{looked.name}, {first}", "bold")
     for number, line in enumerate(others):
-        say(console, line, "red" if number < looked.wrong else "")
+        say(console, line, "red" if number < wrong else "")
     if looked.missing:
         say(console, f"not compared, because the store does not hold them: {', '.join(looked.missing)}", "dim")
-    print_table(console, SOURCES, [_source(each) for each in looked.report["sources"]])
+    print_table(console, SOURCES, [_source(each) for each in report["sources"]])
     gaps = [
         [name, gap["measure"], f"{gap['training']:.3g}", f"{gap['other']:.3g}", f"{gap['size']:+.2f}"]
-        for name, of in looked.report["gaps"].items()
+        for name, of in report["gaps"].items()
         for gap in of
     ]
     if gaps:
         say(console, "")
         print_table(console, GAPS, gaps)
-    for sample in looked.report["samples"]:
+    for sample in report["samples"]:
         say(console, f"\n— {sample['source']}, step {sample['step']}", "bold cyan")
         click.echo(sample["text"])
 

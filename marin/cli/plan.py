@@ -106,8 +106,7 @@ def _show_phases(
 ) -> int:
     """prefix: count tokens in this store; without it, as the steps declare them."""
     from marin.plan.draws import check_draws
-    from marin.report.phases import phases_of
-    from marin.report.phases_table import print_draws, print_phases
+    from marin.report.phases import phases_of, print_draws, print_phases
 
     if prefix:
         plan = plan_of(experiment, scale, prefix, settings)

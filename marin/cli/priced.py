@@ -32,8 +32,7 @@ class PricedPlan:
 
     def show(self, console: Console, *, every: bool, where: object = None) -> None:
         """where: the cluster that it will run on, if somebody named one."""
-        from marin.report.cost_table import print_costs
-        from marin.report.terminal import print_plan
+        from marin.report.plan_table import print_costs, print_plan
 
         print_plan(console, self.plan, every=every, where=where)
         print_costs(console, self.plan, self.costs, self.regions)

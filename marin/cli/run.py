@@ -45,10 +45,9 @@ from marin.plan.cost.egress import Allowance, Regions
 from marin.plan.decision import Action, OnDrift
 from marin.plan.offline import must_not_need_hub
 from marin.plan.plan import make_plan
-from marin.report.closing import print_closing, print_next
+from marin.report.closing import print_closing, print_next, print_results
 from marin.report.log_stream import LogStream
 from marin.report.table import open_console, say
-from marin.report.terminal import print_results
 from marin.report.typed import same_command
 from marin.steps.experiment import Experiment
 from marin.steps.experiment_file import Build, built_by, load_build

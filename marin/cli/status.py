@@ -23,7 +23,7 @@ from marin.cli.options import (
     scale_option,
 )
 from marin.executor.backends.cluster import DASHBOARD
-from marin.report.health import metrics_of, print_health
+from marin.report.health import findings_of, metrics_of, print_health
 from marin.report.history import (
     RECENT,
     Outcome,
@@ -116,7 +116,7 @@ def command(
 
 def _show_health(training: str, prefix: str, *, latest: bool, as_json: bool) -> int:
     metrics = metrics_of(training, prefix, latest=latest)
-    found = metrics.findings()
+    found = findings_of(metrics.rows)
     if as_json:
         echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
     else:

@@ -20,7 +20,9 @@ from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan
 from marin.plan.snapshot import Snapshot
 from marin.report.claims import Claim, Grade, StoreClaims, Subject
+from marin.report.contents import TEXT
 from marin.report.decontamination import DECONTAMINATE, undecontaminated
+from marin.report.words import grouped
 from marin.store.files.verify import Checked
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output, output_of, read_lineage
 from marin.store.lookup import outputs_named
@@ -36,7 +38,6 @@ PARTLY = {
     Checked.SAMPLE: "only some of its files were compared with its manifest before it was read",
 }
 UNDECIDED = (Subject.ALIAS, Subject.MIRRORED)  # good to know of one output; nobody decided it
-TEXT = ("documents", "tokens")  # kinds of artifacts that hold training data
 
 
 @dataclass(frozen=True)
@@ -75,19 +76,18 @@ class Audit:
 
     def names(self, claim: Claim) -> list[str]:
         """Results first."""
-        names = {*self.steps.get(claim, ()), *map(self.lineage.name_of, self.claims[claim])}
+        names = {*self.steps[claim], *map(self.lineage.name_of, self.claims[claim])}
         results = {result.step for result in self.results}
         return sorted(names, key=lambda name: (name not in results, name))
 
     def about(self, result: Result) -> list[Claim]:
         """What is to be known of a result, worst first: of itself, or of anything that it rests on."""
-        order = list(Grade)
         found = [
             claim
             for claim, outputs in self.claims.items()
-            if not result.rests_on.isdisjoint(outputs) or result.step in self.steps.get(claim, ())
+            if not result.rests_on.isdisjoint(outputs) or result.step in self.steps[claim]
         ]
-        return sorted(found, key=lambda claim: (order.index(claim.grade), claim.subject))
+        return sorted(found, key=lambda claim: (list(Grade).index(claim.grade), claim.subject))
 
     def add(self, claim: Claim, outputs: Iterable[Output], steps: Iterable[str] = ()) -> None:
         known = self.claims.setdefault(claim, [])
@@ -123,14 +123,14 @@ def audit_record(store: Store, lineage: Lineage, record: Record, days: int = DAY
 def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
-    results: list[Result] = []
-    scope: set[Output] = set()
-    for plan in plans:
-        for decision in plan.decisions:
-            scope |= _rests_on(lineage, decision)
-        for name, step in plan.experiment.results.items():
-            results.append(Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step))))
-    return _looked(store, Audit(lineage, frozenset(scope), results), days, plans)
+    results = [
+        Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step)))
+        for plan in plans
+        for name, step in plan.experiment.results.items()
+    ]
+    made = [record for plan in plans for each in plan.decisions if (record := each.record or each.alias_target)]
+    scope = {output_of(record) for record in made}
+    return _looked(store, Audit(lineage, frozenset([*scope, *lineage.up(scope)]), results), days, plans)
 
 
 def _rests_on(lineage: Lineage, decision: Decision) -> frozenset[Output]:
@@ -234,11 +234,8 @@ def _about_making(record: Record) -> Iterator[Claim]:
 
 def _about_code(store: Store, audit: Audit) -> None:
     """What analysis did not see through, and what the store does not hold."""
-    by_code: dict[str, list[Output]] = {}
-    for output, record in audit.records.items():
-        if record.op not in (ADOPT, PINNED):
-            by_code.setdefault(record.code, []).append(output)
-    for code, outputs in by_code.items():
+    made = ((record.code, output) for output, record in audit.records.items() if record.op not in (ADOPT, PINNED))
+    for code, outputs in grouped(made).items():
         try:
             stored = stored_code(store, code)
             wrong = "the store does not hold the source that made them" if stored is None else ""
@@ -266,8 +263,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
         record, step = decision.record or decision.alias_target, decision.step.name
         outputs, steps = ([], [step]) if record is None else ([output_of(record)], [])
         if decision.action is Action.STOP and decision.trust not in (Trust.REVOKED, Trust.CORRUPT):
-            more = f" and {len(decision.drift) - 1} more" if len(decision.drift) > 1 else ""
-            text = f"{decision.drift[0]}{more}" if decision.drift else decision.reason
+            text = listed(decision.drift, 1) or decision.reason
             audit.add(Claim(Grade.UNTRUSTED, "drifted" if decision.drift else "pin", text), outputs, steps)
         elif decision.action is Action.STOP and not outputs:
             audit.add(Claim(Grade.UNTRUSTED, str(decision.trust), decision.reason), (), steps)
@@ -278,8 +274,7 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
     if missing := [step.name for step in results if plan.of(step).action in (Action.RUN, Action.RECHECK)]:
         text = "not in the store as the experiment has it now; `marin plan` says why"
         audit.add(Claim(Grade.UNTRUSTED, "not made", text), (), missing)
-    trainings = [step for step in plan.experiment.steps() if step.work() is not None]
-    records = {step.label: plan.of(step).record for step in trainings}
+    records = {step.label: plan.of(step).record for step in plan.experiment.steps() if step.work() is not None}
     found = undecontaminated(plan.experiment.steps())
     for source, labels in found.runs.items():
         runs = [output_of(record) for label in labels if (record := records.get(label)) is not None]
@@ -294,34 +289,27 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
 
 def _undecontaminated_records(audit: Audit) -> None:
     """Which token stores reached a checkpoint with some text that passed no decontamination, as far as records say."""
-    records = audit.lineage.records
     for output, record in audit.records.items():
         for each in audit.lineage.inputs(output) if record.kind == "checkpoint" else ():
-            read = records.get(each)
+            read = audit.lineage.records.get(each)
             if read is not None and read.kind == "tokens" and not _is_clean(audit.lineage, each):
                 text = f"{read.label or read.name} reached the tokenizer without decontamination"
                 audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [output])
 
 
 def _is_clean(lineage: Lineage, start: Output) -> bool:
-    """Does every way from text to these tokens pass a decontamination?"""
-    pending, seen = [start], {start}
+    """Does every way from text to these tokens pass a decontamination? What has no record may be text."""
+    pending, seen, records = [start], {start}, lineage.records
     while pending:
         output = pending.pop()
-        record = lineage.records.get(output)
-        if record is not None and record.op == DECONTAMINATE:
+        if output in records and records[output].op == DECONTAMINATE:
             continue
-        text = [each for each in lineage.inputs(output) if _is_text(lineage, each)]
-        if record is None or not text:
+        text = [each for each in lineage.inputs(output) if each not in records or records[each].kind in TEXT]
+        if not text:
             return False
         pending += [each for each in text if each not in seen]
         seen.update(text)
     return True
-
-
-def _is_text(lineage: Lineage, output: Output) -> bool:
-    record = lineage.records.get(output)
-    return record is None or record.kind in TEXT
 
 
 def span(audit: Audit) -> str:

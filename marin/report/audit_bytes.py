@@ -14,7 +14,7 @@ from marin.report.claims import Claim, Grade
 from marin.report.table import byte_bar, open_console, say
 from marin.store.files.verify import Check
 from marin.store.lineage import output_of
-from marin.store.numbers import counted, write_bytes
+from marin.store.numbers import counted, listed, write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
 from marin.store.suspects import Suspects, suspects_of
@@ -38,9 +38,7 @@ class Compared:
         known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
         for record in self.damaged:
             if output_of(record) not in known:
-                first, *more = self.wrong[named(record)]
-                text = f"{first} and {len(more)} more" if more else first
-                audit.add(Claim(Grade.UNTRUSTED, "damaged", text), [output_of(record)])
+                audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(self.wrong[named(record)], 1)), [output_of(record)])
 
 
 def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str, str], check: Check) -> Compared:
@@ -48,11 +46,7 @@ def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str,
 
     unreadable: why records cannot be read, by identity.
     """
-    wrong, damaged, right = (
-        {identity: [error] for identity, error in unreadable.items()},
-        list[Record](),
-        list[Record](),
-    )
+    wrong, damaged = {identity: [error] for identity, error in unreadable.items()}, list[Record]()
     edited = store.disagreements(records)
     with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
         for record in records:
@@ -63,9 +57,8 @@ def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str,
                 found.insert(0, edited[record.identity])
             if found:
                 wrong[named(record)] = found
-            else:
-                right.append(record)
             advance(record.bytes)
+    right = [record for record in records if named(record) not in wrong]
     if check is not Check.SIZES:
         with suppress(BadPrefix, StoreFull):  # who may only read does not note it
             note_verified(store, check, [record.attempt for record in right])

@@ -103,9 +103,8 @@ class StoreClaims:
 
     def _why_collected(self, outputs: Iterable[Output]) -> dict[str, str]:
         """What ``marin gc`` said as it took an output away, by identity."""
-        gone = {output.identity for output in outputs if output.identity not in self.lineage.current}
-        names = {lease_name(identity): identity for identity in gone}
-        found: dict[str, str] = {}
+        gone = {output.identity for output in outputs} - self.lineage.current.keys()
+        names, found = {lease_name(identity): identity for identity in gone}, dict[str, str]()
         for name, content in self.store.objects.read_many(sorted(names)).items():
             with suppress(CorruptRecord):
                 if content and (why := parse_lease(content, name).collected):

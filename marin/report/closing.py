@@ -1,23 +1,28 @@
-"""The last words of a run: what happened to how many steps, in what time, and what to type next."""
+"""The last words of a run: results, what happened to how many steps, in what time, and what to type next."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from marin.executor.run_results import Run, Status, StepResult
+from marin.executor.run_results import Run, Status
 from marin.plan.observed import unseen
-from marin.report.table import say
-from marin.report.terminal import print_unseen
+from marin.report.page.sections import sections
+from marin.report.plan_table import print_unseen
+from marin.report.section import Finding, Page, Section
+from marin.report.table import GAP, Column, print_table, say
 from marin.report.typed import marin, same_command
-from marin.report.words import styled
+from marin.report.words import describe_facts, styled
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import parse_attempt
-from marin.store.layout import slug
-from marin.store.numbers import listed, write_duration
+from marin.store.layout import LOG, slug
+from marin.store.numbers import counted, listed, write_duration
 from marin.store.store import Store
 
 SAID = {  # in this order
@@ -31,6 +36,81 @@ SAID = {  # in this order
 }
 MOST = 6  # names; of failures, that are told with their logs
 SHORT = 12  # digits of an identity
+REMOVERS = 5  # steps that took text out
+# As marin.data.dropped logs it: bytes are nearer to what is trained on, where they are known.
+TOOK_OUT = re.compile(r"took out (?P<documents>[\d,]+ of [\d,]+) documents(, (?P<bytes>[\d,]+ of [\d,]+) bytes)?: .*")
+RESULTS = 40  # lines; more are for the page
+
+
+def print_results(console: Console, run: Run) -> None:
+    """Metrics of every result side by side, headlines of reports."""
+    scores: dict[str, dict[str, float]] = {}
+    results = run.plan.experiment.results
+    headlines = list(_answers(run))
+    for name, step in results.items():
+        if (record := run.results[step].record) is not None and record.kind == "scores":
+            scores[name] = record.facts["metrics"]
+        elif record is not None and record.kind != "report":
+            facts = describe_facts(record.facts)
+            headlines.append(f"{name}: {facts}" if facts else name)
+    if scores:
+        _print_scores(console, scores)
+    for line in _removed(run):
+        console.print(Text(line), style="dim")
+    for line in headlines[:RESULTS]:
+        console.print(Text(f"• {line}"))
+    if len(headlines) > RESULTS:
+        console.print(f"… and {len(headlines) - RESULTS} more: they are on the page", highlight=False)
+
+
+def _answers(run: Run) -> Iterator[str]:
+    """What the page says first: answers, then what speaks against them, then what else was found."""
+    found = [each for each in sections(run, Page(arms=(), store=run.plan.store.prefix)) if isinstance(each, Section)]
+    yield from (line for each in found if each.answer for line in (each.answer, *each.more))
+    yield from (doubt for each in found for doubt in each.doubts)
+    for kind in Finding:
+        for each in found:
+            if each.finding is kind and not each.answer:
+                yield f"{each.title.partition(':')[0]}, {kind.value}: {each.first_sentence}"
+
+
+def _removed(run: Run) -> list[str]:
+    """What each step of this run took out of the text, as its log has it: first who took the largest share."""
+    logs = {
+        f"{result.record.attempt}/{LOG}": result.step.name
+        for result in run.having(Status.RAN)
+        if result.record is not None and result.record.kind == "documents"
+    }
+    found: list[tuple[float, str]] = []
+    for name, content in run.plan.store.objects.read_many(list(logs)).items():
+        if said := TOOK_OUT.search(content.decode(errors="replace")):
+            gone, of = (int(amount.replace(",", "")) for amount in (said["bytes"] or said["documents"]).split(" of "))
+            found.append((gone / of, f"{logs[name]} {said[0]}"))
+    lines = [line for _, line in sorted(found, key=lambda each: -each[0])]
+    if (more := len(lines) - REMOVERS) > 0:
+        lines[REMOVERS:] = [f"{counted(more, 'more step')} took text out: see their logs"]
+    return lines
+
+
+def _print_scores(console: Console, scores: Mapping[str, Mapping[str, float]]) -> None:
+    """A row a metric, a column a result; of more columns than the terminal has room for, below each other."""
+    metrics = list(dict.fromkeys(metric for values in scores.values() for metric in values))
+    room = max(console.width - max(map(cell_len, metrics)), 0)
+    blocks, left = list[list[str]](), 0
+    for name in scores:
+        width = max(cell_len(name), 8) + GAP
+        if not blocks or width > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(name)
+        left -= width
+    for block in blocks:
+        columns = [Column("metric"), *(Column(name, right=True) for name in block)]
+        rows = [
+            [metric, *(f"{scores[name][metric]:.4f}" if metric in scores[name] else "–" for name in block)]
+            for metric in metrics
+        ]
+        print_table(console, columns, rows)
 
 
 def print_closing(console: Console, run: Run) -> None:
@@ -47,10 +127,8 @@ def print_closing(console: Console, run: Run) -> None:
         names = listed([result.step.name for result in skipped], MOST)
         _say(console, Status.SKIPPED, f": {len(skipped)} step(s) that need what failed: {names}")
     planned = {note for decision in run.plan.decisions for note in decision.notes}
-    notes: Counter[str] = Counter()
-    for result in run.having(Status.RAN):
-        if result.record is not None:
-            notes.update(unseen(result.record.observed, run.plan.today[result.step].code))
+    ran = [(each.step, each.record) for each in run.having(Status.RAN) if each.record is not None]
+    notes = Counter(note for step, made in ran for note in unseen(made.observed, run.plan.today[step].code))
     print_unseen(console, {note: count for note, count in notes.items() if note not in planned})
     counts = {status: len(run.having(status)) for status in SAID}
     parts = [styled(status, f"{count:,} {SAID[status]}") for status, count in counts.items() if count]
@@ -59,7 +137,7 @@ def print_closing(console: Console, run: Run) -> None:
 
 def print_next(console: Console, run: Run) -> None:
     """What to type now."""
-    for command in _next(run, run.having(Status.FAILED)):
+    for command in _next(run):
         say(console, f"next: {command}", "dim")
 
 
@@ -67,8 +145,8 @@ def _say(console: Console, status: Status, text: str) -> None:
     console.print(Text.assemble(styled(status, SAID[status]), text), soft_wrap=True)
 
 
-def _next(run: Run, failed: list[StepResult]) -> list[str]:
-    store = run.plan.store
+def _next(run: Run) -> list[str]:
+    store, failed = run.plan.store, run.having(Status.FAILED)
     if store.prefix.startswith("memory://"):
         return []  # it ends with this process
     if failed:

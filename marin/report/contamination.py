@@ -6,6 +6,7 @@ experiment has today, and what they hold is followed down to the checkpoints by 
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from marin.errors import BadField, MarinError
-from marin.report.cached_text import KINDS, cached_text
+from marin.report.contents import TEXT, cached_text
+from marin.report.words import grouped
 from marin.store.files.directory import Directory
 from marin.store.files.verify import Check
 from marin.store.inventory import Inventory
@@ -55,8 +57,10 @@ class Looked:
     is_gone: bool = False  # its bytes are not there any more
 
     @property
-    def holds(self) -> bool:
-        return self.searched.holding > 0
+    def state(self) -> State:
+        if self.searched.holding:
+            return State.HOLDS
+        return State.UNKNOWN if self.problem else State.CLEAN
 
 
 class Reading(NamedTuple):
@@ -84,17 +88,15 @@ def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
 
     suites: dict[str, Suite] = {}
     for name in names:
-        file = _file(name, inventory.store.prefix)
-        if file is not None:
+        if (file := _file(name, inventory.store.prefix)) is not None:
             if not is_suite(file[1]):
                 raise BadField(f"{name} is no suite: wanted JSON, JSON lines, CSV or Parquet, by its ending")
             items = read_suite(*file)
         else:
             record = output_called(inventory, name)
             if record.kind != "items":
-                raise BadField(
-                    f"{record.name} holds {record.kind}, wanted items: an output of ReadSuite or ReadItems, or a file"
-                )
+                wanted = "items: an output of ReadSuite or ReadItems, or a file"
+                raise BadField(f"{record.name} holds {record.kind}, wanted {wanted}")
             items = read_items(inventory.store.output(record))
         index = OverlapIndex(items, Overlap())
         suites[name] = Suite(index, check_control(index))
@@ -102,8 +104,6 @@ def read_suites(inventory: Inventory, names: Iterable[str]) -> dict[str, Suite]:
 
 
 def _file(name: str, prefix: str) -> tuple[Directory, str] | None:
-    import os.path
-
     if os.path.isfile(name):
         return Directory(os.path.dirname(os.path.abspath(name))), os.path.basename(name)
     if "://" in name and not name.startswith(f"{prefix}/"):
@@ -115,7 +115,7 @@ def _file(name: str, prefix: str) -> tuple[Directory, str] | None:
 def texts(lineage: Lineage, outputs: Iterable[Output] | None = None) -> list[Record]:
     """Of these outputs, or of all that the store knows of, those that hold text; one of several that share bytes."""
     wanted = lineage.records if outputs is None else outputs
-    records = {lineage.records[each].attempt: lineage.records[each] for each in wanted if is_text(lineage, each)}
+    records = {record.attempt: record for each in wanted if (record := text_of(lineage, each)) is not None}
     return [record for _, record in sorted(records.items())]
 
 
@@ -136,8 +136,10 @@ def audit_contamination(
     return Contamination(lineage, looked)
 
 
-def is_text(lineage: Lineage, output: Output) -> bool:
-    return output in lineage.records and lineage.records[output].kind in KINDS
+def text_of(lineage: Lineage, output: Output) -> Record | None:
+    """Its record, if it holds text."""
+    record = lineage.records.get(output)
+    return record if record is not None and record.kind in TEXT else None
 
 
 def _look(inventory: Inventory, record: Record, suites: Mapping[str, OverlapIndex], every: int) -> Looked:
@@ -163,7 +165,8 @@ class Contamination:
         self.lineage, self.looked = lineage, looked
         self.states = self._states()
         self._removed = removed = self._removed_later()
-        far = {each.record.attempt: len(lineage.up([output_of(each.record)])) for each in looked.values() if each.holds}
+        held = [each.record for each in looked.values() if each.state is State.HOLDS]
+        far = {record.attempt: len(lineage.up([output_of(record)])) for record in held}
         holding = [looked[attempt] for attempt in sorted(far, key=lambda attempt: (far[attempt], attempt))]
         # What was made from others comes after them.
         self.contaminated = [each for each in holding if each.record.attempt not in removed]
@@ -232,17 +235,15 @@ class Contamination:
 
     def _may_be_text(self, output: Output) -> bool:
         """What an output without a record held, nobody knows."""
-        return output not in self.lineage.records or is_text(self.lineage, output)
+        return output not in self.lineage.records or text_of(self.lineage, output) is not None
 
     def _states(self) -> dict[Output, State]:
         """Of all text. What was not looked through is clean if all that it was made from is."""
         states: dict[Output, State] = {}
         for output, record in self.lineage.records.items():
-            if record.kind in KINDS:
+            if record.kind in TEXT:
                 looked = self.looked.get(record.attempt)
-                states[output] = State.UNKNOWN
-                if looked is not None and (looked.holds or not looked.problem):
-                    states[output] = State.HOLDS if looked.holds else State.CLEAN
+                states[output] = State.UNKNOWN if looked is None else looked.state
         made_from = {
             output: [each for each in self.lineage.made_from(output) if self._may_be_text(each)]
             for output, state in states.items()
@@ -260,23 +261,21 @@ class Contamination:
         """Directories of outputs that hold items, all of whose readers are clean text or such outputs themselves: of
         those that were asked about, and of all checkpoints."""
         records = self.lineage.records
-        readers: dict[str, list[Output]] = {}
-        for output, state in self.states.items():
-            if state is State.HOLDS:
-                used_by = [each for each in self.lineage.used_by(output) if each in records]
-                further = [
-                    each
-                    for each in used_by
-                    if records[each].kind == CHECKPOINT
-                    or (records[each].kind in KINDS and records[each].attempt in self.looked)
-                ]
-                readers.setdefault(records[output].attempt, []).extend(further)
+
+        def counts(reader: Output) -> bool:
+            record = records.get(reader)
+            return record is not None and (
+                record.kind == CHECKPOINT or (record.kind in TEXT and record.attempt in self.looked)
+            )
+
+        holding = [output for output, state in self.states.items() if state is State.HOLDS]
+        read = ((records[output].attempt, each) for output in holding for each in self.lineage.used_by(output))
+        readers = grouped((attempt, each) for attempt, each in read if counts(each))
         removed: set[str] = set()
         while added := [
             attempt
             for attempt, further in readers.items()
             if attempt not in removed
-            and further
             and all(self.state(each) is State.CLEAN or records[each].attempt in removed for each in further)
         ]:
             removed.update(added)

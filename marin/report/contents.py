@@ -1,4 +1,7 @@
-"""What an output holds, as entries that a person can read: documents, token stores decoded, items, metrics, files."""
+"""What an output holds, as entries that a person can read: documents, token stores decoded, items, metrics, files.
+
+And all of its text, to be searched.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
+from functools import lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
-from marin.errors import BadField, CorruptOutput, UnknownStep
+from marin.errors import BadField, CorruptOutput, InputError, UnknownStep
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import hint
@@ -19,9 +24,14 @@ from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.training.metrics import METRICS
 
-ITEMS, SCORES, REPORT = "items.jsonl", "scores.json", "report.json"
+if TYPE_CHECKING:
+    from marin.data.tokenizer import LoadedTokenizer
+
+TEXT = ("documents", "tokens")  # kinds of artifacts that hold training text
+ITEMS, REPORT = "items.jsonl", "report.json"
 RECORDS = (".parquet", ".jsonl", ".ndjson")
 COMPRESSED = (".gz", ".zst", ".zstd")
+AT_ONCE = 4096  # documents of a token store that count as a shard of it
 LONG = 4000  # tokens of a document that are decoded where it is not wanted whole
 
 
@@ -70,14 +80,12 @@ def contents(inventory: Inventory, record: Record, *, whole: bool, most: int | N
     if record.kind == "scores":
         return _rows([{"metric": name, "value": value} for name, value in facts["metrics"].items()])
     if record.kind == "tokenizer":
-        return _rows(_vocabulary(directory))
-    paths = [entry.path for entry in inventory.store.manifest(record)]
-    for name in (METRICS, REPORT):
-        if name in paths:
-            return contents_of_file(inventory, record, name, most)
-    if len(paths) == 1:
-        return contents_of_file(inventory, record, paths[0], most)
+        known: dict[str, int] = cast(Any, _loaded(directory).tokenizer).get_vocab(with_added_tokens=True)
+        return _rows([{"id": number, "token": token} for token, number in sorted(known.items(), key=itemgetter(1))])
     entries = inventory.store.manifest(record)
+    paths = [entry.path for entry in entries]
+    if telling := [name for name in (METRICS, REPORT) if name in paths] or (paths if len(paths) == 1 else []):
+        return contents_of_file(inventory, record, telling[0], most)
     return _rows([{"file": entry.path, "bytes": entry.size, "sha256": entry.sha256} for entry in entries])
 
 
@@ -119,11 +127,7 @@ def _token_documents(directory: Directory, tokenizer: Directory | None, first: i
     from marin.data.token_store import TokenStore
 
     store = TokenStore.open(directory)
-    decode = None
-    if tokenizer is not None:
-        from marin.data.tokenizer import load_tokenizer
-
-        decode = load_tokenizer(tokenizer).decode
+    decode = None if tokenizer is None else _loaded(tokenizer).decode
     for number in range(first, store.meta.documents):
         start, end = int(store.offsets[number]), int(store.offsets[number + 1])
         cut = end if whole else min(end, start + LONG)
@@ -151,14 +155,6 @@ def _items(directory: Directory) -> Iterator[Entry]:
         item: Mapping[str, Any] = entry.data
         text = f"{item.get('question', '')}\n→ {item.get('answer', '')}"
         yield Entry(item, f"item {number} · {item.get('id', '')} · final {item.get('final', '')}", text)
-
-
-def _vocabulary(directory: Directory) -> list[dict[str, Any]]:
-    from marin.data.tokenizer import load_tokenizer
-
-    tokenizer: Any = load_tokenizer(directory).tokenizer
-    known: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
-    return [{"id": number, "token": token} for token, number in sorted(known.items(), key=lambda pair: pair[1])]
 
 
 def _records(directory: Directory, path: str) -> Iterator[Entry]:
@@ -191,3 +187,45 @@ def _lines(directory: Directory, path: str, most: int | None) -> Iterator[Entry]
         return
     for line in content.decode(errors="replace").split("\n"):
         yield Entry(line, text=line)
+
+
+def cached_text(inventory: Inventory, record: Record, every: int = 1) -> Iterator[tuple[str, str]]:
+    """(where it stands, text) of each document. every: only of one shard in so many. Memory: a row group of documents.
+
+    Raises a MarinError or OSError for what cannot be read: damaged, or tokens of which the tokenizer is not there.
+    """
+    output = inventory.store.output(record)
+    if record.kind == "tokens":
+        yield from _decoded(inventory, record, output, every)
+        return
+    from marin.data.documents import read_shard, shard_names
+
+    for name in shard_names(output)[::every]:
+        for row, document in enumerate(read_shard(output, name)):
+            yield f"{name} row {row}", document.text
+
+
+def _decoded(inventory: Inventory, record: Record, output: Directory, every: int) -> Iterator[tuple[str, str]]:
+    from marin.data.token_store import TokenStore
+    from marin.data.tokenizer import check_digest
+
+    digest, folder = record.facts["tokenizer"], tokenizer_of(inventory, record)
+    if folder is None:
+        raise InputError(
+            f"its tokenizer is not in this store, nor another of the digest {digest[:12]}; make it here, with "
+            "PretrainedTokenizer or FolderTokenizer for one that came from elsewhere"
+        )
+    tokenizer = _loaded(folder)
+    check_digest(tokenizer, digest, folder)
+    store = TokenStore.open(output)
+    for first in range(0, store.meta.documents, AT_ONCE * every):
+        for number in range(first, min(first + AT_ONCE, store.meta.documents)):
+            start, end = int(store.offsets[number]), int(store.offsets[number + 1])
+            yield f"document {number}", tokenizer.decode(store.tokens[start:end].tolist())
+
+
+@lru_cache(maxsize=1)  # the stores of one experiment share it
+def _loaded(folder: Directory) -> LoadedTokenizer:
+    from marin.data.tokenizer import load_tokenizer
+
+    return load_tokenizer(folder)

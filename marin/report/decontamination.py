@@ -12,6 +12,7 @@ from typing import Any, cast
 from marin.data.artifacts import Documents, Items, RawFiles, Tokens
 from marin.data.mixture import Stages, source_name
 from marin.plan.pinned_kind import kinds_read
+from marin.report.words import grouped
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed
 
@@ -40,12 +41,9 @@ class Undecontaminated:
     def _missed(self) -> str:
         if not self.missed:
             return ""
-        tests: dict[tuple[str, ...], list[str]] = {}
-        for test, sources in self.missed.items():
-            tests.setdefault(tuple(sources), []).append(test)
         told = [
             f"{listed(names, NAMED)} ({counted(len(sources), 'source')}: {listed(sources, FEW)})"
-            for sources, names in tests.items()
+            for sources, names in grouped((tuple(sources), test) for test, sources in self.missed.items()).items()
         ]
         return (
             f"It did not look for all that the model is evaluated on: {'; '.join(told)}. Those scores may be of items "
@@ -60,9 +58,8 @@ class Undecontaminated:
             return f"{every} trained on passed through decontamination."
         named = "; ".join(f"{name} ({', '.join(labels)})" for name, labels in list(self.runs.items())[:NAMED])
         more = f"; and {len(self.runs) - NAMED} more" if len(self.runs) > NAMED else ""
-        reached = (
-            "It reached the tokenizer as it was" if len(self.runs) == 1 else "They reached the tokenizer as they were"
-        )
+        reached = "It reached the tokenizer as it was"
+        reached = reached if len(self.runs) == 1 else "They reached the tokenizer as they were"
         rest = self.sources - len(self.runs)
         others = f"the other {rest} sources that were trained on" if rest else "no source"
         return f"Not decontaminated: {named}{more}. {reached}; {others} passed through decontamination."
@@ -76,7 +73,8 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
     tested: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}
     every: set[ExecutorStep[Any]] = set()
     for step in steps:
-        drawn = _drawn(step) if step.work() is not None else set[ExecutorStep[Any]]()
+        stages = [cast("Stages[Any]", field) for field in vars(step).values() if isinstance(field, Stages)]
+        drawn = {source for each in stages if step.work() is not None for source in each.sources}
         every |= drawn
         for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
             runs.setdefault(name, []).append(step.label)
@@ -93,11 +91,6 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
     return Undecontaminated(dict(sorted(runs.items())), len(every), named, bool(tested))
 
 
-def _drawn(training: ExecutorStep[Any]) -> set[ExecutorStep[Any]]:
-    stages = [cast("Stages[Any]", field) for field in vars(training).values() if isinstance(field, Stages)]
-    return {source for each in stages for source in each.sources}
-
-
 def _is_clean(
     step: ExecutorStep[Any], known: dict[ExecutorStep[Any], bool], wanted: set[ExecutorStep[Any]] | None = None
 ) -> bool:
@@ -106,17 +99,11 @@ def _is_clean(
     wanted: by one that looks for these items; None for any.
     """
     if step not in known:
-        if step.op == DECONTAMINATE and (wanted is None or _looks_for(step, wanted)):
-            known[step] = True
-        else:
-            text = [each for each in step.dependencies if _is_text(step, each)]
-            known[step] = bool(text) and all(_is_clean(each, known, wanted) for each in text)
+        text = [each for each in step.dependencies if _is_text(step, each)]
+        against = [each for each in step.dependencies if each not in text]
+        looks = step.op == DECONTAMINATE and (wanted is None or any(wanted & _items_behind(each) for each in against))
+        known[step] = looks or (bool(text) and all(_is_clean(each, known, wanted) for each in text))
     return known[step]
-
-
-def _looks_for(decontaminate: ExecutorStep[Any], wanted: set[ExecutorStep[Any]]) -> bool:
-    against = (each for each in decontaminate.dependencies if not _is_text(decontaminate, each))
-    return any(wanted & _items_behind(each) for each in against)
 
 
 def _items_behind(items: ExecutorStep[Any]) -> set[ExecutorStep[Any]]:

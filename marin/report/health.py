@@ -29,10 +29,11 @@ class Metrics:
     about: str
     rows: list[dict[str, Any]]
 
-    def findings(self) -> list[Finding]:
-        from marin.training.health.findings import findings  # numpy
 
-        return findings(self.rows)
+def findings_of(rows: Sequence[dict[str, Any]]) -> list[Finding]:
+    from marin.training.health.findings import findings  # numpy
+
+    return findings(rows)
 
 
 def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:

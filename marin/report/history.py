@@ -14,7 +14,7 @@ from rich.text import Text
 
 from marin.errors import CorruptRecord, UnknownStep
 from marin.report.table import columns_of, print_table, say
-from marin.report.words import folded, styled
+from marin.report.words import folded, grouped, styled
 from marin.steps.step import ExecutorStep
 from marin.store.attempts import Standing, parse_attempt
 from marin.store.documents import BadDocument, parse_json
@@ -177,12 +177,12 @@ def _left_out_since(store: Store, failed: list[str]) -> set[str]:
     """Those that the last run of their experiment, of all of it, did not need any more."""
     runs = sorted((run for run in read_runs(store) if run.needs.experiment), key=_moment)
     last = {run.needs.experiment: _moment(run) for run in runs if run.needs.whole}  # whole run, by experiment
-    over: set[str] = set()
-    for identity in failed:
-        needed = [run for run in runs if identity[:SHORT] in run.needs.identities]
-        if needed and all(last.get(run.needs.experiment, "") > _moment(needed[-1]) for run in needed):
-            over.add(identity)
-    return over
+    needed = {identity: [run for run in runs if identity[:SHORT] in run.needs.identities] for identity in failed}
+    return {
+        identity
+        for identity, by in needed.items()
+        if by and all(last.get(run.needs.experiment, "") > _moment(by[-1]) for run in by)
+    }
 
 
 def _moment(run: Run) -> str:
@@ -268,12 +268,13 @@ class _Found:
 
 def print_steps(console: Console, steps: list[StepStatus], *, every: bool, identities: bool = False) -> None:
     """By status; like steps that nobody need look at in one line unless ``every``. identities: also in a column."""
-    groups: dict[tuple[Standing, str], list[StepStatus]] = {}
-    for number, step in enumerate(sorted(steps, key=lambda step: list(Standing).index(step.status))):
-        folds = step.status in UNREMARKABLE and not every
-        groups.setdefault((step.status, step.step.split("/")[0] if folds else str(number)), []).append(step)
+
+    def likeness(step: StepStatus) -> tuple[Standing, str]:
+        return step.status, step.step.split("/")[0] if step.status in UNREMARKABLE and not every else step.identity
+
+    ordered = sorted(steps, key=lambda step: list(Standing).index(step.status))
     rows: list[list[Text | str]] = []
-    for first, *more in folded(groups.values()):
+    for first, *more in folded(grouped((likeness(step), step) for step in ordered).values()):
         name, detail = first.step, first.detail
         if more:
             name = f"{name.split('/')[0]}/… × {1 + len(more)}"
@@ -287,12 +288,13 @@ def print_runs(console: Console, runs: list[PastRun]) -> None:
     """Newest first."""
     rows: list[list[Text | str]] = []
     for run in reversed(runs):
-        left = run.todo - sum(run.steps.values())
-        done = [f"{count} {status}" for status, count in run.steps.items()]
-        steps = ", ".join([*done, *([f"{left} to go"] if left > 0 else []), *([run.about] if run.about else [])])
+        steps = [f"{count} {status}" for status, count in run.steps.items()]
+        if (left := run.todo - sum(run.steps.values())) > 0:
+            steps.append(f"{left} to go")
+        about = ", ".join(filter(None, [*steps, run.about]))
         took = "" if run.seconds is None else f"{run.seconds:,.0f}"
         who = run.who.partition(" ")[0]
-        rows.append([run.name, run.scale, run.began[:16], who, styled(run.outcome), took, steps])
+        rows.append([run.name, run.scale, run.began[:16], who, styled(run.outcome), took, about])
     print_table(console, columns_of("run | scale ?4 | began ?1 | by ?2 | outcome | >seconds ?3 | steps"), rows)
 
 
@@ -302,9 +304,7 @@ def print_events(console: Console, run: PastRun) -> None:
     say(console, f"{run.who}  git {run.git[:12] or 'none'}  {run.command}", "dim")
     say(console, f"{run.outcome} {run.about}".rstrip(), "dim")
     rows: list[list[Text | str]] = []
-    for event in run.events:
-        if "step" not in event:
-            continue
+    for event in (event for event in run.events if "step" in event):
         status = str(event.get("status", "")) if event.get("event") == "ended" else str(event.get("event", ""))
         seconds = f"{event.get('seconds', 0.0):,.1f}" if status == "ran" else ""
         detail = str(event.get("error") or event.get("reason", ""))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from marin.data.order_spec import Training, order_of
 from marin.errors import ExperimentError, UnknownStep
@@ -16,6 +15,9 @@ from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import hint
 from marin.store.record import Record
+
+if TYPE_CHECKING:
+    from marin.data.inspection import Inspection
 
 HELD_OUT_BYTES = 2_000_000  # of each set
 
@@ -29,15 +31,11 @@ class Scoring(Protocol):
     domains: Mapping[str, Step]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Looked:
-    """A training that was looked at. report, headline: as marin.data.inspection has them. missing: held-out sets that
-    the store does not hold."""
+class Looked(NamedTuple):
+    """A training that was looked at. missing: held-out sets that the store does not hold."""
 
     name: str
-    wrong: int
-    headline: list[str]
-    report: dict[str, Any]
+    found: Inspection
     missing: list[str]
 
 
@@ -68,13 +66,7 @@ def look_at(
         raise UnknownStep(f"the store holds no tokenizer of the tokens that {step.name} reads; make it first")
     texts, missing = _held_out(experiment, inventory)
     found = inspect_order(spec, stores, load_tokenizer(made), texts, batches=batches, seed=seed, bos=bos)
-    return Looked(
-        name=step.name,
-        wrong=len(found.findings),
-        headline=found.headline,
-        report=found.report,
-        missing=missing,
-    )
+    return Looked(step.name, found, missing)
 
 
 def _record(inventory: Inventory, source: Step, step: Step) -> Record:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import asdict
 
 from marin.report.claims import StoreClaims
-from marin.report.words import folded
+from marin.report.words import folded, grouped
 from marin.store.lineage import PINNED, Lineage, Output
 from marin.store.lookup import origin
 from marin.store.numbers import counted, listed
@@ -75,10 +75,8 @@ class LineageTree:
             self.found = {each: min(one[each] for one in above if each in one) for one in above for each in one}
             self.found = {each: far for each, far in self.found.items() if each not in starts}
         self._walked = dict.fromkeys([*self.starts, *self.found])
-        self.aliases: dict[Output, list[Output]] = {}
-        for output in self._walked:
-            if (original := self.original(output)) != output:
-                self.aliases.setdefault(original, []).append(output)
+        originals = ((self.original(output), output) for output in self._walked)
+        self.aliases = grouped((original, output) for original, output in originals if original != output)
         self.claims = claims.of(self._walked | dict.fromkeys(self.aliases))
 
     def original(self, output: Output) -> Output:
@@ -113,11 +111,8 @@ class LineageTree:
         kinds = Counter(record.kind if record is not None else "without a record" for record in records)
         parts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
         bad = sum(any(claim.is_bad for claim in self.claims[output]) for output in originals)
-        return (
-            counted(len(originals), "output")
-            + (f": {parts}" if parts else "")
-            + (f"; {bad} not to be trusted" if bad else "")
-        )
+        tally = counted(len(originals), "output") + (f": {parts}" if parts else "")
+        return f"{tally}; {bad} not to be trusted" if bad else tally
 
     def tree(self, *, depth: int, every: bool) -> tuple[list[Node], int]:
         """(from the starts, how many outputs are further away). depth: levels. every: fold nothing.
@@ -148,18 +143,18 @@ class LineageTree:
         aliases = sum(len(self.aliases.get(each, ())) for each in node.outputs)
         further = f" · {counted(aliases, 'alias', 'aliases')}" if aliases else ""
         further += f" · and {node.nearer} shown nearer to the start" if node.nearer else ""
-        lines: list[tuple[str, str]] = []
+        lines = [
+            (f"{claim.subject}: {claim.text}", claim.subject)
+            if all(claim in self.claims[each] for each in node.outputs)
+            else (f"all of them {claim.subject}", claim.subject)
+            for claim in claims
+        ]
         if len(node.outputs) > 1:
             op = record.op if record is not None else lineage.name_of(output)
             labels = list(dict.fromkeys(lineage.name_of(each).removeprefix(f"{op}/") for each in node.outputs))
             name, text = f"{op}/… × {len(node.outputs)}", f"{kind}{listed(labels, NAMES)}{further}"
-            for claim in claims:
-                shared = all(claim in self.claims[each] for each in node.outputs)
-                text_of = f"{claim.subject}: {claim.text}" if shared else f"all of them {claim.subject}"
-                lines.append((text_of, claim.subject))
         else:
             name, text = lineage.name_of(output), f"{output.identity[:12]}  {kind}{self._made(output)}{further}"
-            lines += [(f"{claim.subject}: {claim.text}", claim.subject) for claim in claims]
         return About(name, text, [*lines, *((same, "") for same in self.same_bytes(node.outputs))])
 
     def same_bytes(self, outputs: list[Output]) -> list[str]:
@@ -189,30 +184,24 @@ class LineageTree:
     def _node(self, output: Output, distance: int) -> dict[str, Any]:
         record = self.lineage.records.get(output)
         marks = [{"kind": claim.subject, "text": claim.text} for claim in self.claims[output]]
-        about = {"distance": distance, "marks": marks}
-        node = {"step": self.lineage.name_of(output), **output._asdict(), **about}
+        node = {"step": self.lineage.name_of(output), **output._asdict(), "distance": distance, "marks": marks}
         return node if record is None else node | described(record)
 
     def _folded(self, outputs: Iterable[Output], every: bool) -> list[list[Output]]:
         """Like outputs together; order of first appearance."""
-        groups: dict[tuple[str, str, tuple[str, ...]], list[Output]] = {}
-        for output in outputs:
+
+        def likeness(output: Output) -> tuple[str, str, tuple[str, ...]]:
             record = self.lineage.records.get(output)
             op, kind = (record.op, record.kind) if record is not None else (self.lineage.name_of(output), "")
-            groups.setdefault((op, kind, tuple(claim.subject for claim in self.claims[output])), []).append(output)
-        return list(folded(groups.values(), every=every))
+            return op, kind, tuple(claim.subject for claim in self.claims[output])
+
+        return list(folded(grouped((likeness(output), output) for output in outputs).values(), every=every))
 
 
 def described(record: Record) -> dict[str, Any]:
     """What every ``--json`` tells of an output."""
-    about = {name: getattr(record, name) for name in DESCRIBED}
-    return {
-        "step": record.name,
-        **about,
-        "output": record.attempt,
-        **asdict(record.provenance),
-        "ended": record.provenance.ended,
-    }
+    about = {"step": record.name, **{name: getattr(record, name) for name in DESCRIBED}, "output": record.attempt}
+    return {**about, **asdict(record.provenance), "ended": record.provenance.ended}
 
 
 def _by(record: Record) -> tuple[str, str]:

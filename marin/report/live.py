@@ -19,7 +19,7 @@ from rich.text import Text
 from marin.executor.run_results import Event, Status, StepResult
 from marin.plan.plan import Action, Plan
 from marin.report.running import RunningStep, whole_seconds
-from marin.report.words import MARKS, describe_facts, styled
+from marin.report.words import MARKS, describe_facts, grouped, styled
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed, write_duration
 
@@ -123,10 +123,8 @@ class Progress:
             self._say(Text.assemble(("· ", "green"), f"{result.step.op}: {operator.total}", (took, "dim")))
 
     def _line(self, result: StepResult, after: str, style: str) -> Text:
-        count = f"[{self._ended}/{self._total}]"
-        return Text.assemble(
-            styled(result.status, MARKS[result.status]), f" {count} {result.step.name}  ", (after, style)
-        )
+        about = f" [{self._ended}/{self._total}] {result.step.name}  "
+        return Text.assemble(styled(result.status, MARKS[result.status]), about, (after, style))
 
     def _say(self, line: Text) -> None:
         """A line that stays."""
@@ -145,8 +143,12 @@ class Progress:
             if self._is_live:
                 self._live.refresh()
             else:
+                told = [(each.step.name, each.how_far(), each.measured()) for each in self._shown()]
+                long = [" ".join(filter(None, parts)) for parts in told]
                 with suppress(ValueError, OSError):  # whoever read it has gone
-                    self._say(Text(self._summary()))
+                    self._say(
+                        Text(" · ".join([f"{time.strftime('%H:%M:%S')} {self._tally()}", *long, *self._counts()]))
+                    )
 
     def _shown(self) -> list[RunningStep]:
         """Running steps with a line of their own, trainings first."""
@@ -166,11 +168,6 @@ class Progress:
         failed = f", {self._failed} failed" if self._failed else ""
         return f"{self._ended}/{self._total} steps, {whole_seconds(time.monotonic() - self._began)}{failed}"
 
-    def _summary(self) -> str:
-        """All of it on one line."""
-        long = [" ".join(filter(None, (each.step.name, each.how_far(), each.measured()))) for each in self._shown()]
-        return " · ".join([f"{time.strftime('%H:%M:%S')} {self._tally()}", *long, *self._counts()])
-
     def _render(self) -> Group:
         shown, lines = self._shown(), list[Text]()
         room = max(self._console.height - BESIDE, 4)
@@ -189,13 +186,10 @@ class Progress:
         )
 
     def _waits(self) -> list[Text]:
-        lines = list[Text]()
-        queued: dict[str, list[str]] = {}  # names by what they wait for
-        for event, result in list(self._waiting.values()):
-            if event is Event.HELD:
-                lines.append(Text(f"… {result.step.name} waits: {result.reason}", style="yellow"))
-            else:
-                queued.setdefault(result.wants, []).append(result.step.name)
+        waiting = list(self._waiting.values())
+        held = [result for event, result in waiting if event is Event.HELD]
+        lines = [Text(f"… {result.step.name} waits: {result.reason}", style="yellow") for result in held]
+        queued = grouped((result.wants, result.step.name) for event, result in waiting if event is not Event.HELD)
         for wants, names in queued.items():
             who = listed(names, FEW) if len(names) <= FEW else f"{len(names)} steps"
             lines.append(Text(f"… {who}: waiting for {wants}{' each' if len(names) > 1 else ''}", style="dim"))

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, Protocol, runtime_checkable
 
+from rich.console import Console
+
 from marin.data.by_step import active_within
-from marin.data.draw_table import DrawTable
+from marin.data.draw_table import DrawRow, DrawTable
 from marin.data.mixture import BatchSchedule, Mix, Stages
 from marin.errors import ExperimentError
 from marin.plan.cost.sizes import Sizes, declared_sizes
 from marin.plan.draws import draws_of
 from marin.plan.forks import GoesOn, changes_between
 from marin.report.running import BARS
+from marin.report.table import columns_of, print_table, say
 from marin.steps.experiment import Experiment
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted, write_count
 from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
+
+NAMED = 4  # sources of a mixture; --json has all
+DRAWN = 6  # sources of a mixture
+WIDEST, LABEL = 72, 44  # of a drawn line; beside it
+TRAININGS = columns_of("training | >steps | >tokens | learning rate | >batch | machines")
+DRAWS = columns_of("source | >share | >available | >drawn | >epochs | >epochs by then | >in a block")
 
 
 @runtime_checkable
@@ -93,13 +103,10 @@ def lines_of(phases: Iterable[Phase]) -> list[list[Phase]]:
     by_name = {phase.name: phase for phase in phases}
     ends = {name: phase.end for name, phase in by_name.items()}
     continued = {phase.after for phase in by_name.values() if phase.counts_on and phase.first == ends.get(phase.after)}
-    found: list[list[Phase]] = []
-    for phase in by_name.values():
-        if phase.name not in continued:
-            way = [phase]
-            while way[0].counts_on and way[0].after in by_name:
-                way.insert(0, by_name[way[0].after].until(way[0].first))
-            found.append(way)
+    found = [[phase] for phase in by_name.values() if phase.name not in continued]
+    for way in found:
+        while way[0].counts_on and way[0].after in by_name:
+            way.insert(0, by_name[way[0].after].until(way[0].first))
     return found
 
 
@@ -149,10 +156,9 @@ def largest(shares: Mapping[str, float], names: Sequence[str], most: int) -> str
 
 def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
     """A training as its fields say it; None for what is none. sizes: of what it reads, where somebody knows them."""
-    return _phase(step, step, sizes) if isinstance(step, TrainingRun) else None
-
-
-def _phase(step: ExecutorStep[Any], run: TrainingRun, sizes: Sizes) -> Phase:
+    run: object = step
+    if not isinstance(run, TrainingRun):
+        return None
     first, end, recipe = run.first_step, run.end_step, run.optimizer
     batches = active_within(run.batch.at, first, end)
     ramps = run.schedule.ramps()
@@ -197,3 +203,95 @@ def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
     if not tokens.keys() >= Stages({0: mix}).counted:
         return {}
     return dict(sorted(mix.resolved(tokens).by_name().items(), key=lambda share: -share[1]))
+
+
+def print_phases(console: Console, phases: list[Phase]) -> None:
+    rows: list[list[str]] = []
+    for phase in phases:
+        rates = " → ".join(rate for rate, _ in groupby(f"{rate:.3g}" for _, rate in phase.rates))
+        batches = " → ".join(f"{size:,}" for _, size in phase.batches)
+        steps = f"{phase.first:,} … {phase.end:,}"
+        rows.append([phase.name, steps, write_count(phase.tokens), rates, batches, phase.machines])
+    print_table(console, TRAININGS, rows)
+    by_name = {phase.name: phase for phase in phases}
+    for phase in phases:
+        say(console, "")
+        say(console, f"{phase.name}{f', after {phase.after}' if phase.after else ''}", "bold")
+        before = by_name.get(phase.after)
+        if before is not None and not phase.counts_on:
+            say(console, "  begins with its weights, and counts steps and tokens of its own")
+        for change in phase.changed:
+            say(console, f"  changed: {change}")
+        left = None if before is None else before.until(phase.first) if phase.counts_on else before
+        for at, shares in phase.stages:
+            if left is not None and at == phase.first and shares == left.stages[-1][1]:
+                say(console, "  data as before")
+                continue
+            if not shares:
+                say(console, f"  data from step {at:,}: by tokens that nobody has counted yet")
+                continue
+            over = f", gone over to in {phase.over[at]:,} steps" if at in phase.over else ""
+            say(console, f"  data from step {at:,}: {largest(shares, list(shares), NAMED)}{over}")
+    for way in lines_of(phases):
+        _draw(console, way)
+
+
+def _draw(console: Console, way: list[Phase]) -> None:
+    """Learning rate, batch, tokens and the share of each source over the steps of a run from its beginning."""
+    end, width = way[-1].end, min(console.width - LABEL, WIDEST)
+    rates = [point for phase in way for point in phase.rates]
+    batches = [(at, float(size)) for phase in way for at, size in phase.batches]
+    read = [(at, float(count)) for phase in way for at, count in phase.read]
+    shares = shares_over(way)
+    lines = [
+        (rates, f"learning rate, at most {max(rate for _, rate in rates):.3g}"),
+        (_held(batches), f"batch, at most {max(size for _, size in batches):,.0f} sequences"),
+        (read, f"tokens, {write_count(read[-1][1])} at the end"),
+        *(
+            (_held(of_one), f"{name}, at most {max(share for _, share in of_one):.1%}")
+            for name, of_one in list(shares.items())[:DRAWN]
+        ),
+    ]
+    say(console, "")
+    tokens = write_count(sum(phase.tokens for phase in way))
+    say(console, f"{way[-1].name} from its beginning: {end:,} steps, {tokens} tokens", "bold")
+    for points, label in lines:
+        say(console, f"  {drawn(points, end, width)}  {label}")
+    if (more := len(shares) - DRAWN) > 0:
+        say(console, f"  {' ' * width}  {counted(more, 'more source')}")
+
+
+def print_draws(console: Console, phases: list[Phase]) -> None:
+    """Tokens available and drawn, epochs, and sequences in a block: of each stage, and of all of them."""
+    for phase in phases:
+        say(console, "")
+        if phase.draws is None:
+            say(console, f"{phase.name}: what it draws is not known before its sources are counted", "bold")
+            continue
+        for first, end, rows in phase.draws.stages:
+            _print_rows(console, f"{phase.name} draws from step {first:,} to {end:,}", rows)
+        if len(phase.draws.stages) > 1:
+            _print_rows(console, f"{phase.name} draws in all", phase.draws.total)
+
+
+def _print_rows(console: Console, heading: str, rows: tuple[DrawRow, ...]) -> None:
+    say(console, heading, "bold")
+    shown = [
+        [
+            row.name,
+            f"{row.share:.2%}",
+            "not counted" if row.available is None else write_count(row.available),
+            write_count(row.drawn),
+            "" if row.epochs is None else f"{row.epochs:.2f}",
+            "" if row.epochs_by_end is None else f"{row.epochs_by_end:.2f}",
+            f"{row.per_block:.1f}",
+        ]
+        for row in rows
+    ]
+    print_table(console, DRAWS, shown)
+
+
+def _held(batches: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """A batch holds until the next one: points for straight lines."""
+    kept = [(at, size) for earlier, (step, _) in pairwise(batches) for at, size in (earlier, (step - 1, earlier[1]))]
+    return [*kept, batches[-1]]

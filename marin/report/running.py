@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from marin.errors import MarinError
+from marin.report.health import findings_of
 from marin.steps.step import ExecutorStep
 from marin.store.layout import state_name
 from marin.store.lease import read_lease
@@ -102,9 +103,7 @@ class RunningStep:
         """What a training suffers from since the last time that somebody asked; each once."""
         if len(self._rows) < BETWEEN or time.monotonic() < self._judged + JUDGED_EVERY:
             return []
-        from marin.training.health.findings import findings  # numpy
-
-        found = [each for each in findings(list(self._rows)) if each.ill]
+        found = [each for each in findings_of(list(self._rows)) if each.ill]
         new = [each for each in found if not any(each.is_like(told) for told in self._told)]
         self._told += new
         self._judged = time.monotonic()

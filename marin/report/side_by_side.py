@@ -14,6 +14,7 @@ from marin.evaluation.published_models import MODELS, published_model
 from marin.evaluation.results import RESULTS_FILE, read_results
 from marin.evaluation.samples import Sample, read_logged
 from marin.evaluation.side_by_side import Side
+from marin.report.words import grouped
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import ambiguous, hint, outputs_called, unknown
@@ -133,13 +134,11 @@ def _named(inventory: Inventory | None, name: str, *, latest: bool) -> Compared:
         if inventory is not None and inventory.damage:
             raise unknown(name, records, prefix, inventory.damage.values())
         raise unknown_model(name, {each.name for each in records} | {*MODELS}, prefix)
-    of_kind = [record for record in outputs if record.kind == SCORES] or [
-        record for record in outputs if record.kind == CHECKPOINT
-    ]
+    by_kind = grouped((record.kind, record) for record in outputs)
+    of_kind = by_kind.get(SCORES) or by_kind.get(CHECKPOINT)
     if not of_kind:
-        raise BadField(
-            f"{name} is {outputs[0].kind} ({outputs[0].name}); wanted a checkpoint, its scores, or a published model"
-        )
+        found = f"{name} is {outputs[0].kind} ({outputs[0].name})"
+        raise BadField(f"{found}; wanted a checkpoint, its scores, or a published model")
     if len({record.root for record in of_kind}) > 1 and not latest:
         lines = [f"{record.name}  {record.identity[:12]}  {record.provenance.ended}" for record in of_kind]
         raise ambiguous(name, lines, "newest first; give the identity, or --latest")
@@ -154,13 +153,14 @@ def unknown_model(name: str, known: Iterable[str], prefix: str) -> UnknownStep:
 def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Record]) -> Compared:
     store = inventory.store
     if record.kind == SCORES:
-        scores, checkpoint = record, _input_of(inventory, record)
+        inputs = (inventory.records.get(each.identity) for each in record.inputs)
+        scores, checkpoint = record, next((each for each in inputs if each and each.kind == CHECKPOINT), None)
     else:
         made = [each for each in records if each.kind == SCORES and record.root in [one.root for one in each.inputs]]
         scores, checkpoint = made[0] if made else None, record
+    checkpoints = [checkpoint] if checkpoint is not None else []
     if scores is None:
         about = f"{record.name} {record.identity[:12]}, which nothing evaluated: Evaluate(checkpoint=…) would"
-        checkpoints = [checkpoint] if checkpoint is not None else []
         return Compared(side=Side(name=name), about=about, checkpoints=checkpoints, prefix=store.prefix)
     directory = Directory(f"{store.prefix}/{scores.attempt}")
     logged = read_logged(directory)
@@ -177,15 +177,10 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         side=side,
         about=about,
         scores=[scores],
-        checkpoints=[checkpoint] if checkpoint is not None else [],
+        checkpoints=checkpoints,
         samples=logged.samples,
         prefix=store.prefix,
     )
-
-
-def _input_of(inventory: Inventory, scores: Record) -> Record | None:
-    inputs = (inventory.records.get(each.identity) for each in scores.inputs)
-    return next((each for each in inputs if each is not None and each.kind == CHECKPOINT), None)
 
 
 def _read(store: Store, scores: Record, records: Sequence[Record]) -> dict[str, str]:

@@ -18,7 +18,10 @@ def marin(*arguments: str, prefix: str = "", folder: str = ".") -> str:
     typed.
     """
     at = ["--prefix", prefix] if prefix and prefix != os.path.abspath(PREFIX) else []
-    return shlex.join([*_marin(folder), *arguments, *at])
+    beside = os.path.join(os.path.dirname(sys.executable), "marin")
+    module = [short(sys.executable, "python", folder=folder), "-m", "marin"]
+    program = [short(beside, "marin", folder=folder)] if os.path.exists(beside) else module
+    return shlex.join([*program, *arguments, *at])
 
 
 def same_command() -> str:
@@ -29,13 +32,6 @@ def same_command() -> str:
     if os.path.basename(program) in ("marin", "__main__.py"):
         return redacted(marin(*arguments))
     return redacted(shlex.join([short(sys.executable, "python", "python3"), program, *arguments]))
-
-
-def _marin(folder: str) -> list[str]:
-    beside = os.path.join(os.path.dirname(sys.executable), "marin")
-    if os.path.exists(beside):
-        return [short(beside, "marin", folder=folder)]
-    return [short(sys.executable, "python", folder=folder), "-m", "marin"]
 
 
 def short(program: str, *names: str, folder: str = ".") -> str:

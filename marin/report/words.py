@@ -31,6 +31,14 @@ def folded[T](groups: Iterable[list[T]], *, every: bool = False) -> Iterator[lis
         yield from [group] if len(group) >= FOLD_FROM and not every else [[one] for one in group]
 
 
+def grouped[K, T](pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """What stands beside each key, in the order of the first ones."""
+    found: dict[K, list[T]] = {}
+    for key, each in pairs:
+        found.setdefault(key, []).append(each)
+    return found
+
+
 def escaped(text: str) -> str:
     """For Markdown: a label with an underscore or a star in it is no emphasis."""
     return "".join(f"\\{letter}" if letter in r"\`*_<>|~" else letter for letter in text)

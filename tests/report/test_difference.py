@@ -14,9 +14,9 @@ from marin import Checkpoint, Context, ExecutorStep, execution
 from marin.data.mixture import Mixture, Stages, mixture
 from marin.report.diff.describe import describe_step
 from marin.report.diff.difference import Difference, StepChange, compare_sides, to_run, trained_anew, training_sum
-from marin.report.diff.experiments import DescribedExperiment
 from marin.report.diff.field_changes import NOTHING
 from marin.report.diff.markdown import report
+from marin.report.diff.sides import DescribedExperiment
 from marin.steps.resources import Accelerator, Resources, Work
 from tests.support.toy import Blob, Join, Write, experiment
 

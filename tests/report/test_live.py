@@ -21,9 +21,9 @@ from marin import Context, ExecutorStep, Scores, execution
 from marin.executor.backends.inline import InlineBackend
 from marin.executor.scheduler import Scheduler
 from marin.report import live
+from marin.report.closing import print_results
 from marin.report.live import Progress
 from marin.report.running import MOST_BYTES, RunningStep, sparkline
-from marin.report.terminal import print_results
 from marin.steps.resources import Work
 from marin.store.layout import state_name
 from marin.store.store import Store

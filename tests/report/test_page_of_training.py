@@ -8,7 +8,8 @@ from pathlib import Path
 
 from infra.hardware import gpu
 from marin import BatchSchedule, ByTokens, Checkpoint, Context, ExecutorStep, Mixture, Stages, Tokens
-from marin.report.page.collect import describe, render
+from marin.report.page.collect import describe
+from marin.report.page.render import render
 from marin.report.section import Bold
 from marin.steps.resources import Work
 from marin.steps.scale import Scale
@@ -85,7 +86,7 @@ def test_fields_speed_and_sources_of_runs_are_shown(tmp_path: Path) -> None:
     assert ["seq len", "8"] in common.rows
     assert common.folded
     assert not any("data" in str(row) for row in common.rows)
-    reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
+    reading = Reading(render(describe(done, Path(__file__), Scale.REHEARSAL, "once")))
     assert reading.row("optimizer.peak lr")[1:] == ["0.0001", "0.001"]
     # Of both arms: 40 sequences of 8 of the 160 tokens of web are two epochs; 20 of the 1,600 of code a tenth of one.
     read = [row for row in page.mixtures[-1].rows if isinstance(row, list)]
@@ -103,7 +104,7 @@ def test_what_was_planned_stands_over_what_happened(tmp_path: Path) -> None:
     guarded = replace(plain, label="guarded", optimizer=Adam(peak_lr=1e-4), resources=gpu("h100", count=8))
     run(str(tmp_path / "store"), plain=plain, guarded=replace(guarded, resources=plain.resources))
     done = run(str(tmp_path / "store"), plain=plain, guarded=guarded)
-    rows = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode()).rows
+    rows = Reading(render(describe(done, Path(__file__), Scale.REHEARSAL, "once"))).rows
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
     begin = cells.index(["guarded"])
     heads = next(row for row in reversed(cells[:begin]) if "steps" in row)[1:]
@@ -148,7 +149,7 @@ class Fails(Learn, op="page-fails"):
 
 def test_what_a_training_planned_that_failed_is_there(tmp_path: Path) -> None:
     done = run(str(tmp_path / "store"), **arms_of(Fails, arm=1e-3))
-    reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
+    reading = Reading(render(describe(done, Path(__file__), Scale.REHEARSAL, "once")))
     assert reading.row("planned")[1:5] == ["0–39", "480", "1 → 2", "0 → 0.001"]
     assert not any(reading.row("happened")[1:])
 
@@ -164,7 +165,7 @@ class Spiky(Learn, op="page-spiky"):
 
 def test_what_its_metrics_show_is_said(tmp_path: Path) -> None:
     done = run(str(tmp_path / "store"), **arms_of(Spiky, arm=1e-3))
-    reading = Reading(render(done, Path(__file__), Scale.REHEARSAL, "once", "").decode())
+    reading = Reading(render(describe(done, Path(__file__), Scale.REHEARSAL, "once")))
     text = " ".join(reading.text.split())
     [drawn] = [data for data in reading.data if "phases" in data]
     assert {"step": 300, "text": "spike", "bad": True} in drawn["marks"]

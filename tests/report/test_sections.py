@@ -65,4 +65,4 @@ def test_a_section_that_fails_is_a_warning_and_no_failed_run(study: Path) -> Non
     module.write_text("import nothing_of_that_name\n")
     assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in Reading(page_of(study)).text
     (study / "study/pages/__init__.py").write_text("1 / 0\n")
-    assert "ZeroDivisionError: division by zero (of drop-short/kept)" in Reading(page_of(study)).text
+    assert "ZeroDivisionError: division by zero (study.pages.drop_short)" in Reading(page_of(study)).text

@@ -13,7 +13,7 @@ from marin.data.mixture import Stages
 from marin.evaluation.harness_task import HarnessTask
 from marin.report.audit import audit_plans
 from marin.report.decontamination import Undecontaminated, undecontaminated
-from marin.report.terminal import print_plan
+from marin.report.plan_table import print_plan
 from marin.steps.scale import Scale
 from marin.text.presets import PROSE
 from operators.decontaminate import Decontaminate

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from marin.executor.run_results import Run
-from marin.report.terminal import print_results
+from marin.report.closing import print_results
 from marin.text.quality import LineWords, Quality, WordCount
 from operators.exact_dedup import ExactDedup
 from operators.filter import Filter

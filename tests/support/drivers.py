@@ -26,7 +26,7 @@ SERVER = """
 import json, os, signal, sys
 import gcsfs, s3fs
 import marin.cli.run, marin.executor.backends.inline
-import marin.report.page.write, marin.report.terminal, marin.store.objects.remote
+import marin.report.page.write, marin.report.closing, marin.store.objects.remote
 from marin.fingerprint.of_step import code_fingerprint
 from tests.support.drivers import become
 from tests.support.faults.server import driven

@@ -16,9 +16,9 @@ from typing import Any
 import marin.cli.commands
 import marin.executor.backends.inline
 import marin.plan.cost.plan_cost
+import marin.report.closing
 import marin.report.page.render
 import marin.report.page.write
-import marin.report.terminal
 from marin.fingerprint.of_step import code_fingerprint
 from tests.support.faults.server import driven, exit_code
 from tests.support.toy import Join, Write

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from marin.fingerprint.fingerprint import HARMLESS, compare
-from marin.report.diff.experiments import DescribedExperiment, Step
 from marin.report.diff.field_changes import Change, FieldChange, MixtureChange, compare_fields
+from marin.report.diff.sides import DescribedExperiment, Step
+from marin.report.words import grouped
 
 # Share of equal fields from which two steps are one that changed: of different labels, and where there is none.
 RENAMED, UNNAMED = 0.6, 0.5
@@ -103,14 +104,12 @@ class Difference:
 def compare_sides(old: DescribedExperiment, new: DescribedExperiment) -> Difference:
     pairs = _paired(old.steps, new.steps)
     names = {before.short: after.name for before, after in pairs}  # of the old side's steps, as the new side says
-    steps: list[StepDifference] = []
-    before_of = {after.identity: before for before, after in pairs}
-    for after in new.steps:
-        before = before_of.get(after.identity)
-        new_step = StepDifference(StepChange.NEW, None, after)
-        steps.append(compare_steps(before, after, names) if before else new_step)
+    compared = {after.identity: compare_steps(before, after, names) for before, after in pairs}
     kept = {before.identity for before, _ in pairs}
-    steps += [StepDifference(StepChange.GONE, step, None) for step in old.steps if step.identity not in kept]
+    steps = [
+        *(compared.get(step.identity, StepDifference(StepChange.NEW, None, step)) for step in new.steps),
+        *(StepDifference(StepChange.GONE, step, None) for step in old.steps if step.identity not in kept),
+    ]
     return Difference(old, new, steps, _code_changes(old, new))
 
 
@@ -128,7 +127,7 @@ def compare_steps(old: Step, new: Step, names: Mapping[str, str]) -> StepDiffere
 def goes_on_from(side: DescribedExperiment, step: Step) -> Step | None:
     """The training whose checkpoint a training begins with; None for one from scratch."""
     by_identity = {each.identity: each for each in side.steps}
-    read = [by_identity[identity] for identity in step.inputs if identity in by_identity]
+    read = [by_identity[identity] for identity in step.inputs]
     sources = [*read, *(by_identity[behind] for each in read if each.op == MILESTONE for behind in each.inputs)]
     return next((each for each in sources if each.work is not None), None)
 
@@ -167,21 +166,20 @@ def _likeness(old: Step, new: Step, names: Mapping[str, str]) -> float:
 def _code_changes(old: DescribedExperiment, new: DescribedExperiment) -> list[CodeChange]:
     """Of steps on both sides by name or identity; a new operator's code is no news beside the step itself."""
     before = {step.identity: step for step in old.steps} | {step.name: step for step in old.steps if step.label}
-    builds: dict[tuple[str, str], list[tuple[Step, bool]]] = {}  # and whether that is drift
+    both = [(was, step) for step in new.steps if (was := before.get(step.identity) or before.get(step.name))]
 
     @functools.cache
     def changes(was: str, now: str) -> list[tuple[str, str]]:
         return [(change.name, change.kind) for change in compare(old.fingerprint(was), new.fingerprint(now))]
 
-    for step in new.steps:
-        was = before.get(step.identity) or before.get(step.name)
-        if was is None or was.code == step.code:
-            continue
-        for unit, how in changes(was.code, step.code):
-            drifts = was.identity == step.identity and how not in HARMLESS
-            builds.setdefault((unit, how), []).append((step, drifts))
+    builds = grouped((change, (was, now)) for was, now in both for change in changes(was.code, now.code))
     return [
-        CodeChange(unit, how, tuple(step for step, _ in built), tuple(step for step, drifts in built if drifts))
+        CodeChange(
+            unit,
+            how,
+            builds=tuple(now for _, now in built),
+            drifts=tuple(now for was, now in built if was.identity == now.identity and how not in HARMLESS),
+        )
         for (unit, how), built in builds.items()
     ]
 
@@ -198,13 +196,13 @@ class TrainingSum:
 
 
 def training_sum(steps: Iterable[Step]) -> TrainingSum:
-    trained = [(step, step.work) for step in steps if step.work is not None]
+    trained = [(step.work, step.chip_hours or 0.0) for step in steps if step.work is not None]
     return TrainingSum(
         runs=len(trained),
-        steps=sum(work.steps for _, work in trained),
-        tokens=sum(work.tokens for _, work in trained),
-        flops=sum(work.flops for _, work in trained),
-        chip_hours=sum(step.chip_hours or 0.0 for step, _ in trained),
+        steps=sum(work.steps for work, _ in trained),
+        tokens=sum(work.tokens for work, _ in trained),
+        flops=sum(work.flops for work, _ in trained),
+        chip_hours=sum(hours for _, hours in trained),
     )
 
 
@@ -225,14 +223,10 @@ class ToRun:
 
 def to_run(side: DescribedExperiment, committed: Collection[str]) -> ToRun:
     """committed: identities in the store. What lies behind a committed output is not needed."""
-    by_identity = {step.identity: step for step in side.steps}
-    needed: set[str] = set()
-    pending = list(side.results.values())
-    while pending:
-        identity = pending.pop()
-        if identity not in needed and identity not in committed:
-            needed.add(identity)
-            pending += by_identity[identity].inputs
+    needed = set(side.results.values()) - set(committed)
+    for step in reversed(side.steps):  # what it reads comes before it
+        if step.identity in needed:
+            needed.update(set(step.inputs) - set(committed))
     missing = [step for step in side.steps if step.identity in needed]
     return ToRun(
         committed=sum(step.identity in committed for step in side.steps),

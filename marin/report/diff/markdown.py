@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from marin.report.diff.difference import (
-    CodeChange,
     Difference,
     StepChange,
     StepDifference,
@@ -18,7 +17,7 @@ from marin.report.diff.difference import (
     training_sum,
 )
 from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
-from marin.report.words import escaped
+from marin.report.words import escaped, grouped
 from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
 NAMES = 8  # of steps in one line
@@ -115,11 +114,8 @@ def _summary(difference: Difference) -> Iterator[str]:
 def _changed(difference: Difference, every: bool) -> Iterator[str]:
     """Steps that changed alike together; what is shown of one is not shown of its readers again."""
     changed = sorted(difference.having(StepChange.CHANGED), key=lambda step: step.step.work is None)
-    groups: dict[frozenset[str], list[StepDifference]] = {}
-    for step in changed:
-        groups.setdefault(frozenset(map(signature, step.field_changes)), []).append(step)
     shown_of: dict[str, str] = {}
-    for group in groups.values():
+    for group in grouped((frozenset(map(signature, step.field_changes)), step) for step in changed).values():
         first = group[0]
         marks = [signature(change) for change in first.field_changes]
         before = list(dict.fromkeys(shown_of[mark] for mark in marks if mark in shown_of))
@@ -194,13 +190,8 @@ def apart(step: StepDifference, every: bool) -> Iterator[str]:
 
 def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
     """ "megamath/qa, megamath/web: download, filter, tokenize": sources pass the same stages."""
-    operators: dict[str, list[str]] = {}
-    for step in [each.step for each in differences]:
-        operators.setdefault(step.label or step.name, []).append(step.op)
-    labels: dict[tuple[str, ...], list[str]] = {}
-    for label, stages in operators.items():
-        labels.setdefault(tuple(stages), []).append(label)
-    for (first, *more), names in labels.items():
+    operators = grouped((each.step.label or each.name, each.step.op) for each in differences)
+    for (first, *more), names in grouped((tuple(stages), label) for label, stages in operators.items()).items():
         if more:
             yield line(f"{_names(names, every)}: {', '.join([first, *more])}")
         else:
@@ -209,9 +200,7 @@ def _by_label(differences: list[StepDifference], every: bool) -> Iterator[str]:
 
 def _code(difference: Difference, every: bool) -> Iterator[str]:
     drifting = {step.identity for change in difference.code for step in change.drifts}
-    alike: dict[tuple[str, frozenset[str]], list[CodeChange]] = {}
-    for change in difference.code:
-        alike.setdefault((change.how, frozenset(step.identity for step in change.builds)), []).append(change)
+    alike = grouped(((each.how, frozenset(step.identity for step in each.builds)), each) for each in difference.code)
     for changes in alike.values():
         change = changes[0]
         kept = "all" if len(change.drifts) == len(change.builds) else f"{len(change.drifts)} of them"
@@ -228,11 +217,8 @@ def _code(difference: Difference, every: bool) -> Iterator[str]:
 
 def _execution(difference: Difference, every: bool) -> Iterator[str]:
     """Where and how fast; what is made stays the same."""
-    alike: dict[str, list[str]] = {}
-    for step in difference.steps:
-        for change in step.execution_changes:
-            alike.setdefault(str(change), []).append(step.name)
-    for change, names in alike.items():
+    changes = ((str(change), step.name) for step in difference.steps for change in step.execution_changes)
+    for change, names in grouped(changes).items():
         yield line(f"{_names(names, every)}: {change}")
     if renamed := [f"{step.renamed} → {step.name}" for step in difference.having(StepChange.REUSED) if step.renamed]:
         yield line(f"renamed: {_names(renamed, every)}")

@@ -56,7 +56,9 @@ def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
 def _account(of: Training) -> tuple[dict[str, str], dict[str, str]]:
     """(planned, happened); cells by column, without those that nobody knows."""
     planned = {**(_planned(of.phase) if of.phase is not None else {}), **_machines(of.step)}
-    return _known(planned), _known(_happened(of.phase, of.rows)) if of.rows else {}
+    happened = _happened(of.phase, of.rows) if of.rows else {}
+    known, as_it_went = ({name: text for name, text in each.items() if text} for each in (planned, happened))
+    return known, as_it_went
 
 
 def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], column: str) -> Cell:
@@ -70,9 +72,9 @@ def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], colu
 def settings(trainings: Iterable[Training]) -> Iterator[Table]:
     """Fields of the runs but their data, which the mixtures show: those in which they differ, then the rest."""
     found: dict[str, dict[str, str]] = {}
-    runs: list[str] = []
-    for step in (each.step for each in trainings):
-        runs.append(step.label)
+    steps = [each.step for each in trainings]
+    runs = [step.label for step in steps]
+    for step in steps:
         data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
         for name, value in describe_fields(step).items():
             for part, text in _flat(name, value) if name not in data else ():
@@ -81,11 +83,8 @@ def settings(trainings: Iterable[Training]) -> Iterator[Table]:
     values = {name: of_runs for name, of_runs in found.items() if name not in whole}
     apart = {name: each for name, each in values.items() if len({each.get(run, "") for run in runs}) > 1}
     if apart:
-        yield Table(
-            title="What the runs differ in",
-            columns=[Column("field"), *(Column(run) for run in runs)],
-            rows=[[name, *(each.get(run, "") or "—" for run in runs)] for name, each in apart.items()],
-        )
+        rows = [[name, *(each.get(run, "") or "—" for run in runs)] for name, each in apart.items()]
+        yield Table(title="What the runs differ in", columns=[Column(name) for name in ("field", *runs)], rows=rows)
     if alike := {name: next(iter(each.values())) for name, each in values.items() if name not in apart}:
         yield Table(
             title=f"{counted(len(alike), 'field')} that {'they share' if apart else 'are set'}",
@@ -106,9 +105,9 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def _planned(phase: Phase) -> dict[str, str]:
     return {
-        "steps": _steps(phase.first, phase.end - 1),
+        "steps": f"{phase.first:,}–{phase.end - 1:,}",
         "tokens": write_count(phase.tokens),
-        "learning rate": _then(_rate(rate) for _, rate in phase.rates),
+        "learning rate": _then(f"{rate:.3g}" for _, rate in phase.rates),
         "batch": _then(f"{size:,}" for _, size in phase.batches),
         "data": "; ".join(_mixture(at, shares, list(shares), phase.first) for at, shares in phase.stages),
         "guards": ", ".join(phase.guards),
@@ -136,9 +135,9 @@ def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
     sizes = [sum(row["sources"].values()) for row in rows if "sources" in row]
     rates = [row["learning_rate"] for row in rows if "learning_rate" in row]
     found = {
-        "steps": _steps(min(by_step), max(by_step)),
+        "steps": f"{min(by_step):,}–{max(by_step):,}",
         "batch": _then(f"{size:,}" for size, _ in groupby(sizes)),
-        "learning rate": _then(_rate(rate) for rate in (rates[:1] + rates[-1:])),
+        "learning rate": _then(f"{rate:.3g}" for rate in (rates[:1] + rates[-1:])),
         "machines": _ran_on(rows),
         "tokens/s": _rounded(median(speeds)) if speeds else "",
         "MFU": f"{median(utilisation):.1%}" if utilisation else "",
@@ -151,7 +150,7 @@ def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
         return found
     if rates:  # where the plan turns, so that the two can be compared
         turns = [by_step[at]["learning_rate"] for at, _ in phase.rates if at in by_step]
-        found["learning rate"] = _then(_rate(rate) for rate in turns)
+        found["learning rate"] = _then(f"{rate:.3g}" for rate in turns)
     if sizes:
         found["tokens"] = write_count(sum(sizes) * phase.seq_len)
         found["data"] = "; ".join(_read(phase, rows))
@@ -184,28 +183,18 @@ def _mixture(at: int, shares: dict[str, float], names: list[str], first: int) ->
 def _ran_on(rows: Sequence[Row]) -> str:
     """The devices of each process that made rows; the first by itself, later ones with the step they went on from."""
     begun = [(row["step"], row["process"]) for row in rows if "process" in row]
-    if not begun:
+    devices = [(step, f"{process.get('devices', 1):,} × {process['device']}") for step, process in begun]
+    if not devices:
         return ""
-    devices = [f"{process.get('devices', 1):,} × {process['device']}" for _, process in begun]
-    resumed = [
-        f"{step:,}{f' on {now}' if now != devices[0] else ''}" for (step, _), now in zip(begun, devices, strict=True)
-    ]
-    return devices[0] + (f", resumed at {', '.join(resumed[1:])}" if len(begun) > 1 else "")
+    (_, first), *later = devices
+    resumed = [f"{step:,}{f' on {now}' if now != first else ''}" for step, now in later]
+    return f"{first}, resumed at {', '.join(resumed)}" if resumed else first
 
 
 def _caught(rows: Sequence[Row]) -> str:
     """What the guards that were on did."""
     there = [name for name in ("clipped", "skipped") if any(name in row for row in rows)]
-    counts = {name: sum(bool(row.get(name)) for row in rows) for name in there}
-    return ", ".join(f"{counted(count, 'update')} {name}" for name, count in counts.items())
-
-
-def _steps(first: int, last: int) -> str:
-    return f"{first:,}–{last:,}"
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:.3g}"
+    return ", ".join(f"{counted(sum(bool(row.get(name)) for row in rows), 'update')} {name}" for name in there)
 
 
 def _then(texts: Iterable[str]) -> str:
@@ -221,7 +210,3 @@ def _rounded(number: float) -> str:
 def _column(rows: Sequence[Row], name: str) -> list[float]:
     """What was measured; null is NaN or infinite."""
     return [row[name] for row in rows if row.get(name) is not None]
-
-
-def _known(cells: dict[str, str]) -> dict[str, str]:
-    return {name: text for name, text in cells.items() if text}

@@ -17,18 +17,12 @@ from marin.report.page import accounts, mixtures, model, trainings
 from marin.report.page.sections import sections
 from marin.report.page.taken_out import where_text_went
 from marin.report.section import Column, Page, Section, Table
-from marin.report.terminal import describe_facts
 from marin.report.units import fixed
+from marin.report.words import describe_facts
 from marin.steps.scale import Scale
 from marin.store.layout import LOG
 from marin.store.numbers import counted
-
-
-def render(run: Run, source: Path, scale: Scale, command: str, head: str) -> bytes:
-    """The page as HTML. head: what else goes into its head."""
-    from marin.report.page.render import render as rendered  # templates
-
-    return rendered(describe(run, source, scale, command), head).encode(errors="backslashreplace")
+from marin.store.record import Record
 
 
 def describe(run: Run, source: Path, scale: Scale, command: str) -> model.ExperimentPage:
@@ -87,9 +81,8 @@ def _next_steps(run: Run, scale: Scale, command: str) -> list[str]:
 
 def _uncompared(run: Run) -> list[str]:
     """What the results say of themselves, where all of them are there and no report compares them."""
-    records = {name: run.results[step].record for name, step in run.plan.experiment.results.items()}
-    there = {name: record for name, record in records.items() if record is not None}
-    if len(there) < len(records):
+    there = _results(run)
+    if len(there) < len(run.plan.experiment.results):
         return []
     told = {name: describe_facts(record.facts) for name, record in there.items() if record.kind != "report"}
     return [
@@ -100,8 +93,7 @@ def _uncompared(run: Run) -> list[str]:
 
 def _scores(run: Run) -> Iterator[Section]:
     """The metrics of results that are scores, side by side."""
-    records = {name: run.results[step].record for name, step in run.plan.experiment.results.items()}
-    scores = {name: record.facts["metrics"] for name, record in records.items() if record and record.kind == "scores"}
+    scores = {name: record.facts["metrics"] for name, record in _results(run).items() if record.kind == "scores"}
     names = dict.fromkeys(metric for metrics in scores.values() for metric in metrics)
     if names:
         columns = [Column("metric"), *(Column(name) for name in scores)]
@@ -109,6 +101,12 @@ def _scores(run: Run) -> Iterator[Section]:
         first, *more = _uncompared(run) or [""]
         table = Table(title="Every metric by result", columns=columns, rows=rows)
         yield Section(title="Evaluation", answer=first, more=more, blocks=[table])
+
+
+def _results(run: Run) -> dict[str, Record]:
+    """Records of the results that are there."""
+    steps = run.plan.experiment.results.items()
+    return {name: record for name, step in steps if (record := run.results[step].record) is not None}
 
 
 def _claims(run: Run, result: StepResult) -> Iterator[Claim]:

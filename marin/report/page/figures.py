@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 from markupsafe import Markup
 
 from marin.report.page.model import Phase, TrainingCurve
 from marin.report.section import Curves, Mark
+from marin.report.words import grouped
 from marin.store.redaction import redacted
 
 LEVEL = 6  # of compression; 9 takes six times as long for 1 % less
@@ -163,40 +164,26 @@ def _hours(runs: Sequence[TrainingCurve]) -> list[list[float]]:
     """When each step of each run was done, from the beginning of the first run that it goes on from."""
     found: list[list[float]] = []
     for run in runs:
-        before = [
-            taken[-1]
-            for other, taken in zip(runs, found, strict=False)
-            if taken and not other.arm and other.step[-1] < run.step[0]
+        earlier = [
+            taken for other, taken in zip(runs, found, strict=False) if not other.arm and other.step[-1] < run.step[0]
         ]
-        total, taken = max(before, default=0.0), list[float]()
-        for seconds in run.seconds:
-            total += seconds / 3600 if math.isfinite(seconds) else 0.0
-            taken.append(total)
-        found.append(taken)
+        before = max((taken[-1] for taken in earlier if taken), default=0.0)
+        hours = [seconds / 3600 if math.isfinite(seconds) else 0.0 for seconds in run.seconds]
+        found.append(list(accumulate(hours, initial=before))[1:])
     return found
 
 
 def _marks(runs: Sequence[TrainingCurve], more: Sequence[Mark]) -> list[dict[str, Any]]:
     """Each once; what not all arms have begins with those that do."""
-    said: dict[tuple[int, str, bool], dict[str, None]] = {}
     of = {run.name: run.arm for run in runs}
-    for run in runs:
-        for event in run.events:
-            said.setdefault((event.step, event.text, event.bad), {})[run.arm] = None
-    for mark in more:
-        if mark.run in of:
-            said.setdefault((mark.step, mark.text, mark.bad), {})[of[mark.run]] = None
-    arms = set(of.values()) - {""}
-    return [
-        {"step": step, "text": _whose(list(who), arms) + text, "bad": bad}
-        for (step, text, bad), who in sorted(said.items(), key=lambda item: item[0][0])
-    ]
-
-
-def _whose(who: Sequence[str], arms: set[str]) -> str:
-    if not all(who) or set(who) == arms:
-        return ""
-    return f"{', '.join(who) if len(who) <= NAMED else f'{len(who)} of {len(arms)} runs'}: "
+    said = [((event.step, event.text, event.bad), run.arm) for run in runs for event in run.events]
+    said += [((mark.step, mark.text, mark.bad), of[mark.run]) for mark in more if mark.run in of]
+    arms, found = set(of.values()) - {""}, list[dict[str, Any]]()
+    for (step, text, bad), whose in sorted(grouped(said).items(), key=lambda item: item[0][0]):
+        who = list(dict.fromkeys(whose))
+        named = ", ".join(who) if len(who) <= NAMED else f"{len(who)} of {len(arms)} runs"
+        found.append({"step": step, "text": f"{named}: {text}" if all(who) and set(who) != arms else text, "bad": bad})
+    return found
 
 
 def lines(block: Curves, arms: Sequence[str]) -> dict[str, Any]:
@@ -207,11 +194,12 @@ def lines(block: Curves, arms: Sequence[str]) -> dict[str, Any]:
         key = one.arm if one.arm in named else one.name
         colour = named.index(key) if key in named else None
         run = {"name": one.name, "colour": colour, "x": {block.x: one.x}, "y": {block.y: one.y}}
-        drawn.append(run | ({"low": one.low, "high": one.high} if one.low and one.high else {}))
+        if len(one.x):
+            drawn.append(run | ({"low": one.low, "high": one.high} if one.low and one.high else {}))
     return {
         "axes": [block.x],
         "panels": [block.y],
-        "runs": [run for run in drawn if len(run["x"][block.x])],
+        "runs": drawn,
         "ticks": list(block.ticks.items()),
         "line": block.line,
     }

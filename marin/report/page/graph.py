@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from marin.executor.run_results import Status
 from marin.report.page.model import StepRow
+from marin.report.words import grouped
 from marin.store.numbers import listed
 
 FEW = 4  # steps of an operator that have a box each
@@ -54,7 +55,9 @@ def draw(steps: Sequence[StepRow]) -> Picture:
     number = {step.name: at for at, step in enumerate(steps)}
     inputs = [[n for name in step.inputs if (n := number.get(name, at)) < at] for at, step in enumerate(steps)]
     boxes = _boxes(steps, inputs)
-    titles = [(listed(sorted({steps[at].op for at in box}), 2), _name(steps, box)) for box in boxes]
+    titles = [
+        (_operators(steps, box), steps[box[0]].label if len(box) == 1 else f"{len(box):,} steps") for box in boxes
+    ]
     box_of = {at: index for index, box in enumerate(boxes) for at in box}
     edges = {(box_of[read], box_of[at]) for at, found in enumerate(inputs) for read in found}
     taken = [_seconds(steps, box) for box in boxes]
@@ -63,14 +66,14 @@ def draw(steps: Sequence[StepRow]) -> Picture:
         [*title, box[0], worst([steps[at] for at in box]).value, seconds, int(seconds > least)]
         for box, title, seconds in zip(boxes, titles, taken, strict=True)
     ]
-    table = _Table(steps, inputs, boxes, box_of)
+    columns, rows_by_reader, sources = _table(steps, inputs, boxes, box_of)
     readers = [f"{name} of {op}" if name.endswith(" steps") else f"{op}/{name}" for op, name in titles]
-    groups = [(listed([readers[box] for box in found], 4), rows) for found, rows in table.groups()]
-    return Picture({"boxes": drawn, "edges": _reduced(edges)}, table.names, groups, len(table.rows))
+    groups = [(listed([readers[box] for box in found], 4), rows) for found, rows in rows_by_reader]
+    return Picture({"boxes": drawn, "edges": _reduced(edges)}, columns, groups, sources)
 
 
-def _name(steps: Sequence[StepRow], box: Sequence[int]) -> str:
-    return steps[box[0]].label if len(box) == 1 else f"{len(box):,} steps"
+def _operators(steps: Sequence[StepRow], box: Sequence[int]) -> str:
+    return listed(sorted({steps[at].op for at in box}), 2)
 
 
 def _seconds(steps: Sequence[StepRow], of: Sequence[int]) -> float:
@@ -79,13 +82,9 @@ def _seconds(steps: Sequence[StepRow], of: Sequence[int]) -> float:
 
 def _folded[T](items: Sequence[T], keys: Sequence[Callable[[T], Hashable]], most: int) -> list[list[T]]:
     """Items with equal keys together, by the first of the keys that leaves so many groups; else by the last."""
-    found: dict[Hashable, list[T]] = {}
-    for key in keys:
-        found = {}
-        for item in items:
-            found.setdefault(key(item), []).append(item)
-        if len(found) <= most:
-            break
+    groups = (grouped((key(item), item) for item in items) for key in keys[:-1])
+    last = keys[-1]
+    found = next((each for each in groups if len(each) <= most), None) or grouped((last(item), item) for item in items)
     return list(found.values())
 
 
@@ -123,58 +122,48 @@ def _reduced(edges: set[tuple[int, int]]) -> list[tuple[int, int]]:
     return sorted((start, end) for start, ends in after.items() for end in ends)
 
 
-class _Table:
-    """Columns are boxes of several steps, those that begin the graph one together; rows are labels."""
+def _table(
+    steps: Sequence[StepRow], inputs: Sequence[Sequence[int]], boxes: Sequence[list[int]], of: dict[int, int]
+) -> tuple[list[str], list[tuple[tuple[int, ...], list[Row]]], int]:
+    """(columns, rows by the boxes that read them, how many labels there are).
 
-    def __init__(
-        self, steps: Sequence[StepRow], inputs: Sequence[Sequence[int]], boxes: Sequence[list[int]], of: dict[int, int]
-    ) -> None:
-        self.steps = steps
-        depth: list[int] = []
-        for read in inputs:
-            depth.append(1 + max((depth[at] for at in read), default=0))
-        many = sorted((box for box in boxes if len(box) > 1), key=lambda box: fmean(depth[at] for at in box))
-        roots = [box for box in many if all(depth[at] == 1 for at in box)]
-        columns = [roots] * (len(roots) > 1) + [[box] for box in many if len(roots) < 2 or box not in roots]
-        self.names = [
-            "source" if len(held) > 1 else listed(sorted({steps[at].op for at in held[0]}), 2) for held in columns
-        ]
-        self.rows: dict[str, dict[int, list[int]]] = {}  # steps by column, by label
-        for column, held in enumerate(columns):
-            for at in (at for box in held for at in box):
-                self.rows.setdefault(steps[at].label, {}).setdefault(column, []).append(at)
-        self.readers: dict[str, set[int]] = defaultdict(set)  # boxes
-        for at, read in enumerate(inputs):
-            for label in {steps[each].label for each in read} - {steps[at].label}:
-                self.readers[label].add(of[at])
+    Columns are boxes of several steps, those that begin the graph one together; rows are labels.
+    """
+    depth: list[int] = []
+    for read in inputs:
+        depth.append(1 + max((depth[at] for at in read), default=0))
+    many = sorted((box for box in boxes if len(box) > 1), key=lambda box: fmean(depth[at] for at in box))
+    roots = [box for box in many if all(depth[at] == 1 for at in box)]
+    columns = [roots] * (len(roots) > 1) + [[box] for box in many if len(roots) < 2 or box not in roots]
+    names = ["source" if len(held) > 1 else _operators(steps, held[0]) for held in columns]
+    places = ((steps[at].label, (column, at)) for column, held in enumerate(columns) for box in held for at in box)
+    rows = {label: grouped(found) for label, found in grouped(places).items()}  # steps by column, by label
+    readers: dict[str, set[int]] = defaultdict(set)  # boxes
+    for at, read in enumerate(inputs):
+        for label in {steps[each].label for each in read} - {steps[at].label}:
+            readers[label].add(of[at])
 
-    def groups(self) -> list[tuple[tuple[int, ...], list[Row]]]:
-        def read_by(label: str) -> tuple[int, ...]:
-            return tuple(sorted(self.readers[label]))
+    def read_by(label: str) -> tuple[int, ...]:
+        return tuple(sorted(readers[label]))
 
-        def look(label: str) -> Hashable:
-            cells = self.rows[label].items()
-            return read_by(label), tuple((at, worst([self.steps[n] for n in found])) for at, found in cells)
+    def look(label: str) -> Hashable:
+        return read_by(label), tuple((at, worst([steps[n] for n in found])) for at, found in rows[label].items())
 
-        rows = self.rows.values()
-        passed = Counter(at for row in rows for at in range(min(row), max(row) + 1))
-        held = Counter(at for row in rows for at in row)
-        usual = [median(_seconds(self.steps, row[at]) for row in rows if at in row) for at in range(len(self.names))]
-        found: dict[tuple[int, ...], list[Row]] = {}
-        for labels in _folded(list(self.rows), [str, look, read_by, lambda _: None], MOST_ROWS):
-            cells: dict[int, list[int]] = defaultdict(list)
-            for label in labels:
-                for at, members in self.rows[label].items():
-                    cells[at] += members
-            drawn: list[Cell | None] = []
-            for at, median_seconds in enumerate(usual):
-                if at in cells:
-                    seconds = _seconds(self.steps, cells[at])
-                    is_long = seconds > max(LONG, OF_COLUMN * median_seconds * len(labels))
-                    drawn.append(Cell(cells[at], worst([self.steps[n] for n in cells[at]]), seconds, is_long))
-                else:
-                    is_gap = min(cells) < at < max(cells) and held[at] >= USUAL * passed[at]
-                    drawn.append(Cell(()) if is_gap else None)
-            name = labels[0] if len(labels) == 1 else f"{len(labels):,} × {labels[0]} …"
-            found.setdefault(read_by(labels[0]), []).append((name, drawn))
-        return sorted(found.items())
+    passed = Counter(at for row in rows.values() for at in range(min(row), max(row) + 1))
+    held = Counter(at for row in rows.values() for at in row)
+    usual = [median(_seconds(steps, row[at]) for row in rows.values() if at in row) for at in range(len(names))]
+    found: list[tuple[tuple[int, ...], Row]] = []
+    for labels in _folded(list(rows), [str, look, read_by, lambda _: None], MOST_ROWS):
+        cells = grouped((at, n) for label in labels for at, members in rows[label].items() for n in members)
+        drawn: list[Cell | None] = []
+        for at, median_seconds in enumerate(usual):
+            if at in cells:
+                seconds = _seconds(steps, cells[at])
+                is_long = seconds > max(LONG, OF_COLUMN * median_seconds * len(labels))
+                drawn.append(Cell(cells[at], worst([steps[n] for n in cells[at]]), seconds, is_long))
+            else:
+                is_gap = min(cells) < at < max(cells) and held[at] >= USUAL * passed[at]
+                drawn.append(Cell(()) if is_gap else None)
+        name = labels[0] if len(labels) == 1 else f"{len(labels):,} × {labels[0]} …"
+        found.append((read_by(labels[0]), (name, drawn)))
+    return names, sorted(grouped(found).items()), len(rows)

@@ -10,6 +10,7 @@ from marin.report.page.model import Strip
 from marin.report.page.trainings import Training
 from marin.report.section import Bold, Cell, Column, Difference, Share, Table
 from marin.report.units import fixed
+from marin.report.words import grouped
 from marin.store.numbers import counted, write_count
 
 LEAST = 0.2  # points that two arms differ by in a source, to have a row above the fold
@@ -41,40 +42,28 @@ def stages(trainings: Iterable[Training]) -> list[Stage]:
     for arm, by_step in of_arms.items():
         for first, of_stage in by_step.items():
             common = len(of_arms) > 1 and all(other.get(first) == of_stage for other in of_arms.values())
-            stage = Stage("" if common else arm, first, of_stage)
-            if stage not in found:
+            if (stage := Stage("" if common else arm, first, of_stage)) not in found:
                 found.append(stage)
     return found
 
 
 def strips(found: Sequence[Stage]) -> list[Strip]:
     """Each stage as a bar of families of sources: what their names have before the first slash."""
-    totals = dict[str, float]()
-    for stage in found:
-        for source, share in stage.shares.items():
-            family = _family(source)
-            totals[family] = totals.get(family, 0.0) + share
+    every = [(source.partition("/")[0], share) for stage in found for source, share in stage.shares.items()]
+    totals = {family: sum(shares) for family, shares in grouped(every).items()}
     named = sorted(totals, key=lambda family: -totals[family])[:FAMILIES]
     made: list[Strip] = []
     for stage in found:
-        parts = dict[str, float]()
-        for source, share in stage.shares.items():
-            family = _family(source) if _family(source) in named else "others"
-            parts[family] = parts.get(family, 0.0) + share
-        made.append(Strip(stage.name, [(name, parts[name]) for name in (*named, "others") if name in parts]))
+        families = ((source.partition("/")[0], share) for source, share in stage.shares.items())
+        parts = grouped((family if family in named else "others", share) for family, share in families)
+        made.append(Strip(stage.name, [(name, sum(parts[name])) for name in (*named, "others") if name in parts]))
     return made
-
-
-def _family(source: str) -> str:
-    return source.partition("/")[0]
 
 
 def tables(found: Sequence[Stage], trainings: Iterable[Training]) -> Iterator[Table]:
     """Shares by source, those first in which the last two arms differ most; then what was read."""
     yield from shares_of(found)
-    used = {each.step.label: _use(each) for each in trainings}
-    used = {label: use for label, use in used.items() if use}
-    if used:
+    if used := {each.step.label: use for each in trainings if (use := _use(each))}:
         yield _read(used)
 
 
@@ -82,10 +71,8 @@ def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
     """Those sources first, and open, in which the last stages of two arms differ."""
     last = {stage.arm: stage for stage in found if stage.arm}  # of each arm, its last stage
     pair = list(last.values()) if len(last) == 2 else []
-    sources: dict[str, float] = {}
-    for stage in found:
-        for source in sorted(stage.shares, key=lambda each, stage=stage: (-stage.shares[each], each)):
-            sources.setdefault(source, 0.0)
+    shares = (sorted(stage.shares.items(), key=lambda each: (-each[1], each[0])) for stage in found)
+    sources = dict.fromkeys((source for of_stage in shares for source, _ in of_stage), 0.0)
     if pair:
         sources = {name: 100 * (pair[1].shares.get(name, 0.0) - pair[0].shares.get(name, 0.0)) for name in sources}
     apart = sorted((name for name in sources if abs(sources[name]) >= LEAST), key=lambda name: -abs(sources[name]))
@@ -102,19 +89,12 @@ def shares_of(found: Sequence[Stage]) -> Iterator[Table]:
         return [name, *shares, *([Difference(value=sources[name], arm=ahead)] if pair else [])]
 
     if apart:
-        yield Table(
-            title="Shares in which the arms differ, in percent of sequences",
-            columns=columns,
-            rows=[row(name) for name in apart],
-        )
+        title = "Shares in which the arms differ, in percent of sequences"
+        yield Table(title=title, columns=columns, rows=[row(name) for name in apart])
     if alike:
         less = f"{counted(len(alike), 'source')} that differ by less than {LEAST} points"
-        yield Table(
-            title=less if apart else "Shares, in percent of sequences",
-            columns=columns,
-            rows=[row(name) for name in alike],
-            folded=bool(apart),
-        )
+        title = less if apart else "Shares, in percent of sequences"
+        yield Table(title=title, columns=columns, rows=[row(name) for name in alike], folded=bool(apart))
 
 
 def _use(of: Training) -> dict[str, tuple[int, float]]:
@@ -130,9 +110,8 @@ def _use(of: Training) -> dict[str, tuple[int, float]]:
 
 
 def _read(used: Mapping[str, Mapping[str, tuple[int, float]]]) -> Table:
-    names = dict.fromkeys(
-        name for use in used.values() for name in sorted(use, key=lambda each, use=use: -use[each][0])
-    )
+    reads = (sorted(use.items(), key=lambda each: -each[1][0]) for use in used.values())
+    names = dict.fromkeys(name for of_one in reads for name, _ in of_one)
 
     def cells(use: Mapping[str, tuple[int, float]], name: str) -> list[Cell]:
         if name not in use:
@@ -142,10 +121,7 @@ def _read(used: Mapping[str, Mapping[str, tuple[int, float]]]) -> Table:
 
     return Table(
         title="What was read: sequences, and how often each source was gone over",
-        columns=[
-            Column("source"),
-            *(each for name in used for each in (Column(f"{name}, sequences"), Column("epochs"))),
-        ],
+        columns=[Column("source"), *(Column(text) for name in used for text in (f"{name}, sequences", "epochs"))],
         rows=[[name, *(cell for use in used.values() for cell in cells(use, name))] for name in names],
         note="Bold: more than one epoch.",
         folded=True,

@@ -13,10 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from marin.executor.run_results import Status
-from marin.report.page import alike, figures, graph, steps
+from marin.report.page import figures, graph, steps
 from marin.report.page.blocks import drawn_table, image_source
 from marin.report.page.model import ExperimentPage, Trouble
-from marin.report.section import Block, Finding, Section
+from marin.report.section import Finding, Section
 from marin.store.layout import slug
 from marin.store.numbers import counted, write_count, write_duration
 
@@ -39,6 +39,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
     place = _places([*first, *others])
     doubts = _doubts(page, made, found)
     subjects = [dict.fromkeys(claim.subject for claim in of_step) for of_step in page.claims.values()]
+    families = dict.fromkeys(name for strip in page.strips for name, _ in strip.parts if name != "others")
     return (
         _templates()
         .get_template("experiment.html")
@@ -61,25 +62,20 @@ def render(page: ExperimentPage, head: str = "") -> str:
             others=others,
             place=place,
             id=id,
-            families=[
-                name
-                for name in dict.fromkeys(name for strip in page.strips for name, _ in strip.parts)
-                if name != "others"
-            ],
+            families=list(families),
             drawn=drawn_table,
             image=image_source,
-            kind_of=_kind_of,
             tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
             contents=_contents(page, place, first, others, training=bool(training or page.trainings)),
             failed=counts[Status.FAILED],
-            errors=alike.same_errors(page.steps),
+            errors=steps.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
-            trust=alike.shared(page.claims, page.steps),
-            named=partial(alike.named, steps=page.steps),
+            trust=steps.shared(page.claims, page.steps),
+            named=partial(steps.named, steps=page.steps),
             trusted_less=sum(map(bool, page.claims.values())),
             trust_kinds=list(Counter(subject for each in subjects for subject in each).items()),
-            room=alike.ROOM,
-            cut=alike.cut,
+            room=steps.ROOM,
+            cut=steps.cut,
             training=training,
             thinned=any("mean" in run for run in training.get("runs", ())),
             most_points=figures.MOST_POINTS,
@@ -89,7 +85,6 @@ def render(page: ExperimentPage, head: str = "") -> str:
             figure_style=Markup(figures.style()),
             picture=graph.draw(page.steps),
             columns=steps.columns(page.steps, page.claims, page.prefix),
-            below=partial(_below, prefix=page.prefix),
             provenance=_provenance(page),
         )
     )
@@ -119,20 +114,28 @@ def _paragraphs(text: str) -> list[str]:
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 
-def _cost(page: ExperimentPage) -> list[str]:
-    """What the answer took, in a few words."""
-    hours = page.chip_hours or 0.0
-    return [
-        *([f"{write_count(page.tokens)} tokens trained on"] if page.tokens else []),
-        *([f"{page.flops:.1e} training FLOPs"] if page.flops else []),
-        *([f"{hours:,.{0 if hours >= 100 else 2}f} chip-hours"] if page.chip_hours is not None else []),
-        *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
-    ]
+def _breakable(name: str) -> Markup:
+    """A step's name, escaped, that may wrap after each slash."""
+    return Markup("/<wbr>").join(name.split("/"))
 
 
 def _arm_class(arm: str, arms: Sequence[str]) -> str:
     """The CSS class that gives an arm its colour; "" for what is not an arm."""
     return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
+
+
+def _cost(page: ExperimentPage) -> list[str]:
+    """What the answer took, in a few words."""
+    return [
+        *([f"{write_count(page.tokens)} tokens trained on"] if page.tokens else []),
+        *([f"{page.flops:.1e} training FLOPs"] if page.flops else []),
+        *([f"{_hours(page.chip_hours)} chip-hours"] if page.chip_hours is not None else []),
+        *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
+    ]
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.{0 if hours >= 100 else 2}f}"
 
 
 def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
@@ -144,34 +147,19 @@ def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
     }
 
 
-def _kind_of(block: Block) -> str:
-    return type(block).__name__
-
-
 def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Section]) -> list[str]:
     """Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done."""
-    told = [line for each in made for line in each.doubts]
-    told += [
-        f"{each.title.partition(':')[0]}: found" for each in made if each.finding is Finding.FOUND and not each.answer
+    apart = Counter(steps.subjects_apart(page.claims).values())
+    return [
+        *(line for each in made for line in each.doubts),
+        *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
+        *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
     ]
-    apart = alike.subjects_apart(page.claims)
-    told += [f"{counted(count, 'output')}: {subject}" for subject, count in Counter(apart.values()).items()]
-    return told
 
 
 def _file_link(path: str) -> str:
     """A link to a file on this machine; "" to one in a remote store."""
     return f"file://{quote(path, errors='surrogateescape')}" if path.startswith("/") else ""
-
-
-def _below(path: str, prefix: str) -> str:
-    """The path relative to the store prefix, if it lies below it."""
-    return path.removeprefix(prefix.rstrip("/") + "/") if prefix else path
-
-
-def _breakable(name: str) -> Markup:
-    """A step's name, escaped, that may wrap after each slash."""
-    return Markup("/<wbr>").join(name.split("/"))
 
 
 def _contents(
@@ -201,7 +189,6 @@ def _contents(
 
 def _provenance(page: ExperimentPage) -> list[tuple[str, str]]:
     dirty = " with uncommitted changes" if page.git_dirty else ""
-    hours = page.chip_hours or 0.0
     entries = [
         ("command", page.command),
         ("store", page.prefix),
@@ -211,7 +198,7 @@ def _provenance(page: ExperimentPage) -> list[tuple[str, str]]:
         ("scale", page.scale),
         ("tokens trained on", "" if page.tokens is None else write_count(page.tokens)),
         ("training FLOPs", "" if page.flops is None else f"{page.flops:.2e}"),
-        ("chip-hours", "" if page.chip_hours is None else f"{hours:,.{0 if hours >= 100 else 2}f}"),
+        ("chip-hours", "" if page.chip_hours is None else _hours(page.chip_hours)),
         ("wall time", "" if page.wall_seconds is None else write_duration(page.wall_seconds)),
     ]
     return [(name, value) for name, value in entries if value]

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
-from marin.store.layout import PAGES, REVOCATIONS
+from marin.store.layout import PAGES
 from marin.store.lineage import read_lineage
+from marin.store.numbers import counted, listed
 from marin.store.revocation import revoked
 from marin.store.store import Store
 from marin.store.trust import Taint
@@ -79,12 +80,6 @@ def stamp_pages(store: Store, names: Iterable[str] | None = None) -> list[str]:
     return list(changed)
 
 
-def stamp_new_page(store: Store, name: str) -> None:
-    """Of a run during which something was revoked."""
-    if store.objects.list(REVOCATIONS):
-        stamp_pages(store, [name])
-
-
 def _stamp(store: Store, name: str, taint: Taint) -> bool:
     while True:
         page = store.objects.read(name)
@@ -119,16 +114,14 @@ def _banner(shown: dict[str, Any], taint: Taint) -> str:
 
 def _html(by_reason: dict[str, list[str]], results: list[str], of: int, outputs: int) -> str:
     if results:
-        title = f"Revoked: {len(results)} of {of} result{'' if of == 1 else 's'} must not be relied on"
-        about = (
-            f"<b>{escape(', '.join(results))}</b> {'rest' if len(results) > 1 else 'rests'} on what was declared bad"
-        )
+        title = f"Revoked: {len(results)} of {counted(of, 'result')} must not be relied on"
+        rest = "rest" if len(results) > 1 else "rests"
+        about = f"<b>{escape(', '.join(results))}</b> {rest} on what was declared bad"
     else:
-        title = f"Revoked: {outputs} output{'' if outputs == 1 else 's'} on this page"
+        title = f"Revoked: {counted(outputs, 'output')} on this page"
         about = "No result rests on what was declared bad"
     lines = [
-        f"<li>{escape(reason)}. On this page: {escape(', '.join(names[:NAMED]))}"
-        f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}.</li>"
+        f"<li>{escape(reason)}. On this page: {escape(listed(names, NAMED))}.</li>"
         for reason, names in by_reason.items()
     ]
     return (

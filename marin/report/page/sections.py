@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,26 +40,20 @@ def _shown(run: Run) -> list[Step]:
 def _section(run: Run, result: StepResult, page: Page) -> Iterator[Section | Trouble]:
     step, record = result.step, result.record
     assert record is not None
-    module = f"of {step.name}"
     try:
-        module = module_of(type(step))
-        brought = importlib.import_module(module) if module else None
-        make = getattr(brought, "section", None)
-        if make is not None:
+        if (make := _brought(type(step), "section")) is not None:
             made = make(step, run.plan.store.output(record), page)
             yield from () if made is None else (made,)
         elif record.kind == REPORT and step in run.plan.experiment.results.values():
             first, *more = record.facts.get("headline") or [""]
             yield Section(title=step.label or step.op, answer=first, more=more, blocks=[Text(text) for text in more])
     except Exception as error:  # a picture that fails must not take the others with it
-        yield Trouble(step.name, f"{type(error).__name__}: {error} ({module})")
+        yield Trouble(step.name, f"{type(error).__name__}: {error} ({_pages(type(step))})")
 
 
 def _together(run: Run, cls: type[Step], page: Page) -> Iterator[Section | Trouble]:
     try:
-        module = module_of(cls)
-        make = getattr(importlib.import_module(module), "together", None) if module else None
-        if make is None:
+        if (make := _brought(cls, "together")) is None:
             return
         made: dict[str, Made | None] = {}
         for step, result in run.results.items():
@@ -71,15 +65,23 @@ def _together(run: Run, cls: type[Step], page: Page) -> Iterator[Section | Troub
         found = make(made, page)
         yield from () if found is None else (found,)
     except Exception as error:
-        yield Trouble(cls.op, f"{type(error).__name__}: {error} (pages of {cls.__module__})")
+        yield Trouble(cls.op, f"{type(error).__name__}: {error} ({_pages(cls)})")
+
+
+def _brought(cls: type[Step], name: str) -> Callable[..., Section | None] | None:
+    module = module_of(cls)
+    return getattr(importlib.import_module(module), name, None) if module else None
+
+
+def _pages(cls: type[Step]) -> str:
+    package, dot, name = cls.__module__.rpartition(".")
+    return f"{package}{dot}pages.{name}"
 
 
 def module_of(cls: type[Step]) -> str:
     """Full name of the module that draws what this operator makes; "" if there is none."""
-    package, _, name = cls.__module__.rpartition(".")
-    pages = f"{package}.pages" if package else "pages"
     try:
-        return f"{pages}.{name}" if find_spec(f"{pages}.{name}") is not None else ""
+        return _pages(cls) if find_spec(_pages(cls)) is not None else ""
     except ModuleNotFoundError:  # no package of pages
         return ""
 

@@ -1,17 +1,22 @@
-"""The steps of a page as columns, which its script lists; texts that steps share stand once."""
+"""The steps of a page as columns, which its script lists; and what a page says once of several: errors, claims."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from marin.executor.run_results import Status
 from marin.report import units
 from marin.report.claims import Claim
-from marin.report.page import alike
 from marin.report.page.graph import ORDER
 from marin.report.page.model import StepRow
+from marin.report.words import grouped
 
+FEW = 2  # claims of one subject that a step repeats
+GENERAL = ("other package version", "not wholly observed", "note")  # said of any number of steps: none stands apart
+MOST_NAMED = 12
 SHORT = 12  # digits of an identity
 INLINE = 5  # inputs; longer lists stand once for all steps that read the same
 MOST_INPUTS = 2_000  # of a step
@@ -19,6 +24,53 @@ ERROR = 2_000  # letters, of at most
 MOST_ERRORS = 100  # different errors; of more, the rest is in the logs
 FACTS = 300  # letters of a fact
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+ROOM = {"kinds": 50, "error": 2000}  # of errors and of claims; letters of an error. Logs have all.
+
+
+def cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+class Names(NamedTuple):
+    """Of steps. whole: operators all of whose steps these are, with how many; rest: the others by name."""
+
+    whole: Sequence[tuple[str, int]]
+    rest: Sequence[str]
+
+
+def shared(claims: Mapping[str, Sequence[Claim]], steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
+    """Each claim once, with the steps that it is of, in order of their first."""
+    alike = grouped((claim, step) for step, of_step in claims.items() for claim in dict.fromkeys(of_step))
+    return [(claim, named(names, steps)) for claim, names in alike.items()]
+
+
+def subjects_apart(claims: Mapping[str, Sequence[Claim]]) -> dict[str, str]:
+    """Of each step that stands apart for a claim, its subject; of several the last."""
+    return {step: each.subject for step, of_step in claims.items() for each in of_step if each.subject not in GENERAL}
+
+
+def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
+    """Few by name; of many, operators whose steps are all among them."""
+    if len(names) <= MOST_NAMED:
+        return Names((), tuple(names))
+    total, of = Counter(step.op for step in steps), {step.name: step.op for step in steps}
+    among = Counter(of[name] for name in names if name in of)
+    whole = {op: count for op, count in among.items() if count == total[op] > 1}
+    return Names(list(whole.items()), [name for name in names if of.get(name) not in whole])
+
+
+def lines(claims: Sequence[Claim]) -> list[str]:
+    """Of one step; of more than FEW claims of one subject, how many."""
+    found: list[str] = []
+    for subject, texts in grouped((claim.subject, claim.text) for claim in claims).items():
+        many = f"{len(texts)} × {subject}: see Trust"
+        found += [f"{subject}: {text}" for text in texts] if len(texts) <= FEW else [many]
+    return found
+
+
+def same_errors(steps: Sequence[StepRow]) -> list[list[StepRow]]:
+    """Failed steps, those with equal errors together."""
+    return list(grouped((step.error, step) for step in steps if step.status is Status.FAILED).values())
 
 
 def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], prefix: str) -> dict[str, Any]:
@@ -34,20 +86,23 @@ def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], pre
         "seconds": [step.seconds for step in steps],
         "identity": [step.identity[:SHORT] for step in steps],
         "inputs": [_inputs(step, at, number, lists) for at, step in enumerate(steps)],
-        "output": [_output(step, prefix) for step in steps],
-        "log": [_log(step, prefix) for step in steps],
-        "facts": [[names[tuple(step.facts)], *(_fact(each) for each in step.facts.values())] for step in steps],
+        "output": [_path(step, step.output, "", prefix) for step in steps],
+        "log": [_path(step, step.log, "/.marin/log.txt", prefix) for step in steps],
+        "facts": [
+            [names[tuple(step.facts)], *(cut(units.fact(each), FACTS) for each in step.facts.values())]
+            for step in steps
+        ],
         "error": {
-            at: texts[alike.cut(step.error, ERROR) if step.error in errors else "its log says how"]
+            at: texts[cut(step.error, ERROR) if step.error in errors else "its log says how"]
             for at, step in enumerate(steps)
             if step.error
         },
         "notes": {
-            number[name]: [texts[line] for line in alike.lines(of_step)]
+            number[name]: [texts[line] for line in lines(of_step)]
             for name, of_step in claims.items()
             if of_step and name in number
         },
-        "apart": sorted(number[name] for name in alike.subjects_apart(claims) if name in number),
+        "apart": sorted(number[name] for name in subjects_apart(claims) if name in number),
         "ops": list(ops),
         "texts": list(texts),
         "fact_names": [[name.replace("_", " ") for name in each] for each in names],
@@ -72,19 +127,7 @@ def _inputs(step: StepRow, at: int, number: dict[str, int], lists: _Table) -> li
     return [at - number[name] if name in number else name for name in step.inputs]
 
 
-def _expected(step: StepRow) -> str:
-    return f"{step.op}/{UNSAFE.sub('-', step.label)}-{step.identity[:SHORT]}.0001"
-
-
-def _output(step: StepRow, prefix: str) -> str | int:
-    path = step.output.removeprefix(prefix.rstrip("/") + "/")
-    return 1 if path == _expected(step) else path
-
-
-def _log(step: StepRow, prefix: str) -> str | int:
-    path = step.log.removeprefix(prefix.rstrip("/") + "/")
-    return 1 if path == f"{_expected(step)}/.marin/log.txt" else path
-
-
-def _fact(value: object) -> str:
-    return "" if value == {} else alike.cut(units.fact(value), FACTS)
+def _path(step: StepRow, path: str, ending: str, prefix: str) -> str | int:
+    expected = f"{step.op}/{UNSAFE.sub('-', step.label)}-{step.identity[:SHORT]}.0001{ending}"
+    below = path.removeprefix(prefix.rstrip("/") + "/")
+    return 1 if below == expected else below

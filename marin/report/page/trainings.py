@@ -7,21 +7,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from marin.executor.run_results import Run, StepResult
 from marin.plan.cost.sizes import Sizes
+from marin.report.health import findings_of
 from marin.report.page import model
 from marin.report.phases import Phase, TrainingRun, phase_of
+from marin.report.words import grouped
 from marin.steps.resources import Size
 from marin.steps.step import ExecutorStep
 from marin.store.record import Record
 from marin.store.store import Store
 from marin.training.metrics import METRICS, parse_metrics
 from marin.training.spec import PROFILE
-
-if TYPE_CHECKING:
-    from marin.training.health.findings import Finding
 
 # How what a training planned begins, as its rows say it: drawn from its fields already.
 PLANNED = ("batch: ", "data: ", "learning rate: ")
@@ -57,12 +56,14 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
     step, store = result.step, run.plan.store
     facts = {read: record.facts for read in step.dependencies if (record := run.results[read].record)}
     tokens = {read: count for read, each in facts.items() if isinstance(count := each.get("tokens"), int)}
+    metrics = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
+    content = store.objects.read(metrics) if metrics else None
     return Training(
         step=step,
         record=result.record,
         arm=step.label if step.label in arms else "",
         phase=phase_of(step, Sizes({read: Size(bytes=0, tokens=count) for read, count in tokens.items()})),
-        rows=_metrics(store, result),
+        rows=[] if content is None else parse_metrics(content, f"{store.prefix}/{metrics}"),
         tokens={read.label: count for read, count in tokens.items()},
     )
 
@@ -76,12 +77,6 @@ def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> b
     )
 
 
-def _metrics(store: Store, result: StepResult) -> list[Row]:
-    name = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
-    content = store.objects.read(name) if name else None
-    return parse_metrics(content, f"{store.prefix}/{name}") if content is not None else []
-
-
 def curve(store: Store, of: Training) -> model.TrainingCurve | None:
     record, rows = of.record, of.rows
     if not rows or record is None:
@@ -93,17 +88,16 @@ def curve(store: Store, of: Training) -> model.TrainingCurve | None:
         return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
 
     batches = of.phase.batches[1:] if of.phase is not None else []
-    events = [model.Event(step=step, text=f"batch {size}") for step, size in batches]
+    events = [model.Event(step, f"batch {size}") for step, size in batches]
     for (_, before), (step, shares) in pairwise(of.stages):
         added = sorted(shares.keys() - before.keys())
-        events.append(model.Event(step=step, text=f"adds {', '.join(added)}" if added else "other shares"))
+        events.append(model.Event(step, f"adds {', '.join(added)}" if added else "other shares"))
     # What it changed where it was resumed; against another run, the table of what runs differ in says it.
     for row in rows[1:]:
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-            text = DIGEST.sub(r"\1", "; ".join(changed[:SHOWN]))
-            events.append(model.Event(step=int(row["step"]), text=text + more))
-    found = _findings(rows)
+            events.append(model.Event(int(row["step"]), DIGEST.sub(r"\1", "; ".join(changed[:SHOWN])) + more))
+    found = findings_of(rows)
     events += [model.Event(each.step, each.kind.value, bad=True) for each in found]
     return model.TrainingCurve(
         name=of.step.label,
@@ -121,21 +115,10 @@ def curve(store: Store, of: Training) -> model.TrainingCurve | None:
     )
 
 
-def _findings(rows: Sequence[Row]) -> list[Finding]:
-    from marin.training.health.findings import findings  # numpy
-
-    return findings(rows)
-
-
 def phases(trainings: Iterable[Training], arms: Sequence[str]) -> list[model.Phase]:
     """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
-    spans: dict[tuple[int, int], list[ExecutorStep[Any]]] = {}
-    for each in trainings:
-        spans.setdefault(each.span, []).append(each.step)
-    return [
-        model.Phase(first=first, end=end, name=_phase_name(runs, first, arms))
-        for (first, end), runs in sorted(spans.items())
-    ]
+    spans = sorted(grouped((each.span, each.step) for each in trainings).items())
+    return [model.Phase(first, end, _phase_name(runs, first, arms)) for (first, end), runs in spans]
 
 
 def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: Sequence[str]) -> str:

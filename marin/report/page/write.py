@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from marin.executor.run_results import Run, Status, StepResult
-from marin.report.page.revocations import shown, stamp_new_page
+from marin.report.page.revocations import shown, stamp_pages
 from marin.report.page.sections import code_digest
 from marin.steps.scale import Scale
-from marin.store.layout import PAGES, slug
+from marin.store.layout import PAGES, REVOCATIONS, slug
 from marin.store.redaction import redacted_bytes
 
 PAGE_VERSION = 16  # one more whenever pages of the same run show something else
@@ -35,10 +35,13 @@ def write_page(run: Run, source: Path, scale: Scale, command: str, only: Sequenc
         there = store.objects.read(name)
         if there is not None and seal.encode() in there[:2000]:
             return WrittenPage(f"{store.prefix}/{name}", False)
-    from marin.report.page.collect import render  # reads metrics and reports
+    from marin.report.page.collect import describe  # reads metrics and reports
+    from marin.report.page.render import render  # templates
 
-    store.objects.write(name, redacted_bytes(render(run, source, scale, command, f"{seal}\n{shown(run)}")))
-    stamp_new_page(store, name)
+    page = render(describe(run, source, scale, command), f"{seal}\n{shown(run)}")
+    store.objects.write(name, redacted_bytes(page.encode(errors="backslashreplace")))
+    if store.objects.list(REVOCATIONS):  # during this run, it may be
+        stamp_pages(store, [name])
     return WrittenPage(f"{store.prefix}/{name}", True)
 
 
@@ -50,15 +53,8 @@ def _seal(run: Run, scale: Scale) -> str:
     that run or before is no difference either.
     """
     experiment = run.plan.experiment
-    parts = [
-        str(PAGE_VERSION),
-        code_digest(run),
-        experiment.question or "",
-        experiment.issue_url,
-        scale.value,
-        run.plan.store.prefix,
-    ]
-    parts += [f"{name} {step.identity}" for name, step in experiment.results.items()]
+    parts = [str(PAGE_VERSION), code_digest(run), experiment.question or "", experiment.issue_url, scale.value]
+    parts += [run.plan.store.prefix, *(f"{name} {step.identity}" for name, step in experiment.results.items())]
     parts += [line for result in run.results.values() for line in _parts_of(run, result)]
     digest = hashlib.sha256("\0".join(parts).encode(errors="backslashreplace"))
     return digest.hexdigest()[:32]

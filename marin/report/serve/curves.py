@@ -15,7 +15,6 @@ from marin.store.attempts import parse_attempt
 from marin.store.layout import state_name
 from marin.store.lease import State
 from marin.store.lineage import output_of
-from marin.store.record import Record
 from marin.training.metrics import METRICS, parse_metrics
 
 CHECKPOINT = "checkpoint"  # kind of the artifacts that may hold metrics
@@ -36,23 +35,6 @@ class Training:
     step: int = 0  # that it reached
 
 
-@dataclass(frozen=True)
-class Drawn:
-    training: Training
-    points: int
-    last: str  # the mean over the last fortieth
-    not_finite: int
-    colour: int
-
-
-@dataclass(frozen=True)
-class CurvesPage:
-    drawn: list[Drawn]
-    metrics: list[str]  # that any of them has
-    figure: dict[str, Any]  # for the script of pages; {} where there is nothing to draw
-    problems: list[str]  # why something chosen is not in it
-
-
 def trainings(looked: Looked) -> list[Training]:
     """What runs first, then committed ones by operator, newest first: that first which reached the latest step, as
     checkpoints in the middle of a run are of another."""
@@ -65,33 +47,23 @@ def trainings(looked: Looked) -> list[Training]:
     running = {each.identity for each in found}
     records = [each for each in inventory.newest_first() if each.kind == CHECKPOINT and each.identity not in running]
     warnings = looked.warnings(records)
-    found += [_committed(record, warnings[output_of(record)]) for record in records]
+    for record in records:
+        loss, step = record.facts.get("loss"), record.facts.get("step")
+        about = f"step {'?' if step is None else step}" + (f", loss {loss:.4g}" if isinstance(loss, float) else "")
+        made, reached = record.provenance.ended, step if isinstance(step, int) else 0
+        known = warnings[output_of(record)]
+        found.append(Training(record.identity, record.name, about, made, record.attempt, known, record.op, reached))
     furthest = {"": math.inf}
     for each in found:
         furthest[each.op] = max(each.step, furthest.get(each.op, 0))
     return sorted(found, key=lambda each: (-furthest[each.op], each.op))
 
 
-def _committed(record: Record, warnings: list[Claim]) -> Training:
-    loss, step = record.facts.get("loss"), record.facts.get("step")
-    return Training(
-        identity=record.identity,
-        name=record.name,
-        about=f"step {'?' if step is None else step}" + (f", loss {loss:.4g}" if isinstance(loss, float) else ""),
-        made=record.provenance.ended,
-        folder=record.attempt,
-        warnings=warnings,
-        op=record.op,
-        step=step if isinstance(step, int) else 0,
-    )
-
-
-def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> CurvesPage:
+def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], metric: str) -> dict[str, Any]:
     """runs: beginnings of identities. Colours go by name: they stay when another training begins."""
     chosen = [each for each in known if any(each.identity.startswith(run) for run in runs if run)]
-    problems = (
-        [f"{len(chosen) - MOST} of them are left out: at most {MOST} fit into a plot"] if len(chosen) > MOST else []
-    )
+    left_out = f"{len(chosen) - MOST} of them are left out: at most {MOST} fit into a plot"
+    problems = [left_out] if len(chosen) > MOST else []
     read: list[tuple[Training, list[dict[str, Any]]]] = []
     for training in sorted(chosen[:MOST], key=lambda each: each.name):
         try:
@@ -105,19 +77,30 @@ def curves_page(looked: Looked, known: Sequence[Training], runs: Sequence[str], 
             problems.append(f"{training.name} has no {metric} by step: {', '.join(_numbers(rows)) or 'nothing'}")
     found = [(training, points) for training, points in found if points]
     values = [[_number(row[metric]) for row in points] for _, points in found]
-    drawn = [
-        Drawn(training, len(y), _last(y), sum(not math.isfinite(value) for value in y), colour)
-        for colour, ((training, _), y) in enumerate(zip(found, values, strict=True))
-    ]
-    return CurvesPage(drawn, metrics, _figure(found, values, metric), problems)
+    return {
+        "drawn": [
+            {
+                "training": training,
+                "points": len(y),
+                "last": _last(y),
+                "not_finite": sum(not math.isfinite(value) for value in y),
+                "colour": colour,
+            }
+            for colour, ((training, _), y) in enumerate(zip(found, values, strict=True))
+        ],
+        "metrics": metrics,  # that any of them has
+        "figure": _figure(found, values, metric),
+        "problems": problems,  # why something chosen is not in it
+    }
 
 
 def _figure(
     found: Sequence[tuple[Training, list[dict[str, Any]]]], values: Sequence[list[float]], metric: str
 ) -> dict[str, Any]:
+    """For the script of pages; {} where there is nothing to draw."""
     if not found:
         return {}
-    axes = ["step", *(axis for axis in ("tokens",) if all(axis in row for _, rows in found for row in rows))]
+    axes = ["step", *(["tokens"] if all("tokens" in row for _, rows in found for row in rows) else [])]
     most = figures.MOST_POINTS // len(found)
     runs = [
         figures.curve(
@@ -129,6 +112,7 @@ def _figure(
 
 
 def _last(values: Sequence[float]) -> str:
+    """The mean over the last fortieth."""
     tail = [value for value in values[-max(len(values) // 40, 1) :] if math.isfinite(value)]
     return f"{sum(tail) / len(tail):.4g}" if tail else "–"
 

@@ -8,13 +8,12 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from marin.errors import MarinError
 from marin.report.contents import contents
 from marin.report.serve.looked import Looked
-from marin.report.serve.texts import Page, Shown, page_of, shown
+from marin.report.serve.texts import page_of, shown
 from marin.store.files.directory import Directory
 from marin.store.lineage import Output
 from marin.store.record import Record
@@ -24,33 +23,13 @@ ITEMS = 3  # of an evaluation that are shown beside a document that holds them
 LOOK_SECONDS = 5.0  # in which the removed texts are looked for in the input
 
 
-@dataclass(frozen=True)
-class DroppedDocument:
-    reason: str
-    detail: str  # JSON, "" for none
-    id: str
-    text: Shown | None  # None: not found, see DroppedPage.missing
-    evidence: list[tuple[str, Shown]]  # what it was removed for, and what that says: the original of a copy, test items
-
-
-@dataclass(frozen=True)
-class DroppedPage:
-    reason: str  # that all of them have; "" for any
-    first: int
-    total: int  # removed for that reason
-    documents: list[DroppedDocument]
-    input: str  # name of the step that it was removed from; "" if none held documents
-    missing: str  # why a text is not shown
-    kept: Page
-
-
 def removed_by_reason(record: Record) -> dict[str, int]:
     """How many documents a stage removed; empty where it removes none."""
     counts: dict[str, int] = record.facts.get("dropped") or {} if record.kind == "documents" else {}
     return counts
 
 
-def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_first: int) -> DroppedPage:
+def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_first: int) -> dict[str, Any]:
     """reason: only what was removed for it. first: so many of those are left out; kept_first: of the kept ones."""
     output = looked.store.output(record)
     rows = list(itertools.islice(_rows(output, reason), first, first + PAIRS))
@@ -65,17 +44,28 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
         except (MarinError, OSError) as error:
             missing = f"{source.name} cannot be read: {error}"
     items = _items(looked, record, details)
-    documents: list[DroppedDocument] = []
+    documents: list[dict[str, Any]] = []
     for (_, identifier, why, detail), facts in zip(rows, details, strict=True):
         original = texts.get(str(facts.get("of")))
         evidence = [("it is a copy of", original)] if original is not None else []
         evidence += [(f"it holds {hit[1]}", items[hit]) for hit in sorted(_hits(facts) & items.keys())[:ITEMS]]
-        text = shown(0, identifier, texts[identifier]) if identifier in texts else None
-        named = [(title, shown(0, title, each)) for title, each in evidence]
-        documents.append(DroppedDocument(why, "" if detail == "{}" else detail, identifier, text, named))
-    total = counts.get(reason, 0) if reason else sum(counts.values())
-    kept = page_of(contents(looked.inventory, record, whole=False), kept_first, most=PAIRS)
-    return DroppedPage(reason, first, total, documents, source.name if source is not None else "", missing, kept)
+        documents.append(
+            {
+                "reason": why,
+                "detail": "" if detail == "{}" else detail,
+                "id": identifier,
+                "text": shown(0, identifier, texts[identifier]) if identifier in texts else None,
+                "evidence": [(title, shown(0, title, each)) for title, each in evidence],
+            }
+        )
+    return {
+        "reason": reason,  # that all of them have; "" for any
+        "first": first,
+        "total": counts.get(reason, 0) if reason else sum(counts.values()),
+        "documents": documents,
+        "missing": missing,  # why a text is not shown
+        "kept": page_of(contents(looked.inventory, record, whole=False), kept_first, most=PAIRS),
+    }
 
 
 def _rows(output: Directory, reason: str) -> Iterator[tuple[str, str, str, str]]:

@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from html import unescape
 from typing import Any
 
-from marin.report.claims import Claim
-from marin.report.history import PastRun, StepStatus, experiment_of, past_runs, run_names, store_statuses
+from marin.report.history import PastRun, experiment_of, past_runs, run_names, store_statuses
 from marin.report.serve.looked import Looked
 from marin.store.layout import PAGES, slug
 from marin.store.lineage import output_of
-from marin.store.record import Record
 from marin.store.store import Store
 
 RUNS, STEPS, OUTPUTS = 20, 500, 100  # of one page
 
 
-@dataclass(frozen=True)
-class ExperimentRow:
-    name: str
-    runs: int
-    last: PastRun | None
-    outputs: int
-    untrusted: int  # of them
-    pages: dict[str, str]  # with the answer that each gives
-
-
-@dataclass(frozen=True)
-class Home:
-    experiments: list[ExperimentRow]
-    pages: list[str]  # of no experiment that is known
-    runs: list[PastRun]  # newest first
-    all_runs: int
-    at_work: list[StepStatus]  # what runs, died or failed
-    kinds: Mapping[str, int]  # outputs of each kind
-
-
-def home(looked: Looked) -> Home:
+def home(looked: Looked) -> dict[str, Any]:
+    """Experiments with their last runs and pages, the latest runs, what is at work, and outputs by kind."""
     names = run_names(looked.store)
     last = {experiment_of(name): name for name in names}
     runs = {run.name: run for run in past_runs(looked.store, sorted({*last.values(), *names[-RUNS:]}))}
@@ -55,20 +32,24 @@ def home(looked: Looked) -> Home:
     pages = pages_of(looked, experiments)
     versions = looked.store.objects.list_versions(PAGES)
     how_often = Counter(map(experiment_of, names))
-    rows = [
-        ExperimentRow(
-            name,
-            how_often[name],
-            runs.get(last.get(name, "")),
-            counts[name],
-            untrusted[name],
-            {page: _answer(looked.store, page, versions[page]) for page in pages[name]},
-        )
-        for name in experiments
-    ]
-    recent = [runs[name] for name in reversed(names[-RUNS:])]
-    kinds = dict(sorted(Counter(record.kind for record in records).items()))
-    return Home(rows, pages[""], recent, len(names), store_statuses(looked.store), kinds)
+    return {
+        "experiments": [
+            {
+                "name": name,
+                "runs": how_often[name],
+                "last": runs.get(last.get(name, "")),
+                "outputs": counts[name],
+                "untrusted": untrusted[name],
+                "pages": {page: _answer(looked.store, page, versions[page]) for page in pages[name]},
+            }
+            for name in experiments
+        ],
+        "pages": pages[""],  # of no experiment that is known
+        "runs": [runs[name] for name in reversed(names[-RUNS:])],
+        "all_runs": len(names),
+        "at_work": store_statuses(looked.store),
+        "kinds": dict(sorted(Counter(record.kind for record in records).items())),
+    }
 
 
 def pages_of(looked: Looked, experiments: list[str]) -> dict[str, list[str]]:
@@ -106,17 +87,8 @@ def events_of(run: PastRun) -> tuple[list[dict[str, Any]], int]:
     return newest[:STEPS], max(len(newest) - STEPS, 0)
 
 
-@dataclass(frozen=True)
-class OutputsPage:
-    rows: list[tuple[Record, list[Claim]]]
-    first: int
-    total: int
-    kinds: list[str]  # of all outputs
-    experiments: list[str]
-
-
-def outputs_page(looked: Looked, words: str, kind: str, experiment: str, first: int) -> OutputsPage:
-    """words: part of a name, or the first digits of an identity."""
+def outputs_page(looked: Looked, words: str, kind: str, experiment: str, first: int) -> dict[str, Any]:
+    """Outputs with their warnings. words: part of a name, or the first digits of an identity."""
     every = looked.inventory.newest_first()
     found = [
         record
@@ -127,10 +99,10 @@ def outputs_page(looked: Looked, words: str, kind: str, experiment: str, first: 
     ]
     shown = found[first : first + OUTPUTS]
     warnings = looked.warnings(shown)
-    return OutputsPage(
-        rows=[(record, warnings[output_of(record)]) for record in shown],
-        first=first,
-        total=len(found),
-        kinds=sorted({record.kind for record in every}),
-        experiments=sorted({record.provenance.experiment for record in every} - {""}),
-    )
+    return {
+        "rows": [(record, warnings[output_of(record)]) for record in shown],
+        "first": first,
+        "total": len(found),
+        "kinds": sorted({record.kind for record in every}),
+        "experiments": sorted({record.provenance.experiment for record in every} - {""}),
+    }

@@ -97,18 +97,3 @@ class Looked:
         if (more := len(found) - SHOWN_FAULTS) > 0:
             found[SHOWN_FAULTS:] = [f"and {more} more such faults; `marin audit --bytes` lists them"]
         yield from (Claim(Grade.UNTRUSTED, "damaged", fault) for fault in found)
-
-
-class Freshly:
-    """Gives a look that is not too old, to any thread."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._looked: Looked | None = None
-        self._lock = threading.Lock()
-
-    def look(self) -> Looked:
-        with self._lock:
-            if self._looked is None or time.monotonic() > self._looked.until:
-                self._looked = Looked(self.store)
-            return self._looked

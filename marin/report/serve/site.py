@@ -6,6 +6,8 @@ import base64
 import hashlib
 import logging
 import re
+import threading
+import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +24,11 @@ from marin.report.contents import Contents, contents, contents_of_file
 from marin.report.history import run_called, run_names
 from marin.report.page import figures
 from marin.report.serve import curves, dropped, listing, step, texts, tokens
-from marin.report.serve.looked import Freshly, Looked
-from marin.report.terminal import describe_facts
+from marin.report.serve.looked import Looked
+from marin.report.words import describe_facts
 from marin.store.layout import PAGES
 from marin.store.lineage import output_of
 from marin.store.numbers import counted, write_bytes, write_duration
-from marin.store.record import Record
 from marin.store.redaction import redacted
 from marin.store.store import Store
 
@@ -71,7 +72,8 @@ class Site:
 
     def __init__(self, store: Store, base: str) -> None:
         self.store, self.base = store, base
-        self._fresh = Freshly(store)
+        self._looked: Looked | None = None
+        self._lock = threading.Lock()
         loader = ChoiceLoader([PackageLoader("marin.report.serve"), PackageLoader(PAGE)])
         self._templates = Environment(
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -100,6 +102,13 @@ class Site:
             text = f"{type(error).__name__}: {error}"
             return self._error(HTTPStatus.INTERNAL_SERVER_ERROR, "This view failed; the others may work", text)
 
+    def _look(self) -> Looked:
+        """At the store: one that is not too old."""
+        with self._lock:
+            if self._looked is None or time.monotonic() > self._looked.until:
+                self._looked = Looked(self.store)
+            return self._looked
+
     def _error(self, status: HTTPStatus, title: str, text: str) -> Answer:
         return self._page("error.html", status=status, title=title, text=redacted(text))
 
@@ -110,7 +119,7 @@ class Site:
     def _answer(self, parts: list[str], query: Query) -> Answer:
         match parts:
             case [] | [""]:
-                looked = self._fresh.look()
+                looked = self._look()
                 return self._page("home.html", look=looked, home=listing.home(looked))
             case ["style.css"]:
                 css = [self._templates.get_template(name).render() for name in ("page.css", "serve.css")]
@@ -118,22 +127,22 @@ class Site:
             case ["page", name]:
                 return self._experiment_page(name)
             case ["runs"]:
-                runs, before = listing.runs_of(self._fresh.look(), query.text("experiment"), query.text("before"))
-                return self._page("runs.html", look=self._fresh.look(), runs=runs, before=before, query=query)
+                runs, before = listing.runs_of(self._look(), query.text("experiment"), query.text("before"))
+                return self._page("runs.html", look=self._look(), runs=runs, before=before, query=query)
             case ["run", name]:
                 if name not in run_names(self.store):
                     raise UnknownStep(f"no run is called {name!r}; the list of runs has those that there are")
                 run = run_called(self.store, name)
                 events, left_out = listing.events_of(run)
-                return self._page("run.html", look=self._fresh.look(), run=run, events=events, left_out=left_out)
+                return self._page("run.html", look=self._look(), run=run, events=events, left_out=left_out)
             case ["outputs"]:
                 asked = query.text("q"), query.text("kind"), query.text("experiment")
-                page = listing.outputs_page(self._fresh.look(), *asked, query.number("from"))
-                return self._page("outputs.html", look=self._fresh.look(), page=page, query=query)
+                page = listing.outputs_page(self._look(), *asked, query.number("from"))
+                return self._page("outputs.html", look=self._look(), page=page, query=query)
             case ["curves"]:
                 return self._curves(query)
             case ["step", identity]:
-                looked = self._fresh.look()
+                looked = self._look()
                 return self._page("step.html", look=looked, step=step.step_page(looked, identity))
             case ["step", identity, view, *path]:
                 return self._step(identity, view, "/".join(path), query)
@@ -142,7 +151,7 @@ class Site:
 
     def _step(self, identity: str, view: str, path: str, query: Query) -> Answer:
         """What a step made, seen in one way or another."""
-        looked = self._fresh.look()
+        looked = self._look()
         whole, record = looked.find(identity)
         if view == "log" and not path:
             log, cut = step.log_text(self.store, step.status_of(self.store, whole).log)
@@ -153,7 +162,7 @@ class Site:
         known: dict[str, Any] = {
             "look": looked,
             "record": record,
-            "warnings": self._warnings(looked, record),
+            "warnings": looked.warnings([record], thorough=True)[output_of(record)],
             "query": query,
         }
         match view, path:
@@ -184,15 +193,12 @@ class Site:
         most = texts.ENTRIES[found.form]
         return self._page("contents.html", **known, path=path, page=page, most=most, seconds=texts.SEARCH_SECONDS)
 
-    def _warnings(self, looked: Looked, record: Record) -> list[Any]:
-        return looked.warnings([record], thorough=True)[output_of(record)]
-
     def _curves(self, query: Query) -> Answer:
-        looked = self._fresh.look()
+        looked = self._look()
         known = curves.trainings(looked)
         metric, runs = query.text("metric") or "loss", query.values.get("run", [])
         page = curves.curves_page(looked, known, runs, metric)
-        policy = f"{POLICY}; script-src {_digest()}" if page.figure else POLICY
+        policy = f"{POLICY}; script-src {_digest()}" if page["figure"] else POLICY
         return self._page(
             "curves.html", policy=policy, look=looked, known=known, metric=metric, page=page, packed=figures.packed,
             groups={op: [each for each in known if each.op == op] for op in dict.fromkeys(each.op for each in known)},
@@ -205,7 +211,7 @@ class Site:
         if name not in self.store.objects.list(PAGES):
             raise UnknownStep(f"no page is called {name!r}; the list of experiments has those that there are")
         page = (self.store.objects.read(f"{PAGES}/{name}") or b"").decode(errors="replace")
-        known = {identity[:12] for identity in self._fresh.look().inventory.records}
+        known = {identity[:12] for identity in self._look().inventory.records}
         page = re.sub(r"(?i)<meta|referrerpolicy", "<x-gone", page)
         page = re.sub(r"<code>([0-9a-f]{12})</code>", lambda code: _linked(code, known), page)
         page = re.sub(r'href="file://[^"]*[-/]([0-9a-f]{12})\.\d+/\.marin/log\.txt"', r'href="../step/\1/log"', page)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import asdict
 
 from marin.errors import MarinError
 from marin.report.audit import audit_record
-from marin.report.claims import Claim
-from marin.report.history import StepStatus, status_of
+from marin.report.history import status_of
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
@@ -35,69 +33,37 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REFERENCE = re.compile(r"#([0-9a-f]{12})\b")  # how a record's fields name another step
 
 
-@dataclass(frozen=True)
-class Branch:
-    """A line of a lineage. identity: "" where the line stands for several."""
-
-    level: int
-    about: About
-    identity: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepPage:
-    """Of a step without an output: only how it stands, and its log."""
-
-    name: str
-    identity: str
-    status: StepStatus
-    log: str
-    record: Record | None = None
-    is_committed: bool = False
-    warnings: Sequence[Claim] = ()
-    notes: Sequence[Claim] = ()  # what else is known of how it came about
-    claims: Sequence[Claim] = ()
-    verified: str = ""  # when `marin audit --bytes` found its bytes right; "" if it never did
-    views: Sequence[tuple[str, str]] = ()  # (address below the step, what is there)
-    fields: Sequence[tuple[str, str, str]] = ()  # name, value, identity of the step that the value names
-    files: Sequence[FileEntry] = ()
-    up: Sequence[Branch] = ()
-    down: Sequence[Branch] = ()
-
-
-def step_page(looked: Looked, identity: str) -> StepPage:
-    """identity: or its first digits. Raises UnknownStep."""
+def step_page(looked: Looked, identity: str) -> dict[str, Any]:
+    """Of a step without an output: only how it stands, and its log. identity: its first digits. Raises UnknownStep."""
     identity, record = looked.find(identity)
     store, status = looked.store, status_of(looked.store, identity)
     log = "\n".join(log_text(store, status.log)[0].splitlines()[-LAST_LINES:])
+    about = {"name": status.step, "identity": identity, "status": status, "log": log, "record": record}
     if record is None:
-        return StepPage(name=status.step, identity=identity, status=status, log=log)
+        return {**about, "is_committed": False, "views": ()}
     output, is_committed = output_of(record), looked.is_committed(record)
     warnings = looked.warnings([record], thorough=True)[output]
     files: list[FileEntry] = []
     with suppress(MarinError):  # a warning says so
         files = store.manifest(record) if is_committed else []
-    return StepPage(
-        name=record.name,
-        identity=identity,
-        status=status,
-        log=log,
-        record=record,
-        is_committed=is_committed,
-        warnings=warnings,
-        notes=[note for note in looked.claims([output])[output] if note not in warnings],
-        claims=audit_record(store, looked.lineage, record),
-        verified=last_verified(store).get(record.attempt, ""),
-        views=_views(record) if is_committed else (),
-        fields=[(name, *_value(value)) for name, value in without_credentials(record.config).items()],
-        files=files,
-        up=_lineage(looked, record, Direction.UP),
-        down=_lineage(looked, record, Direction.DOWN),
-    )
+    return {
+        **about,
+        "name": record.name,
+        "is_committed": is_committed,
+        "warnings": warnings,
+        "notes": [note for note in looked.claims([output])[output] if note not in warnings],  # of how it came about
+        "claims": audit_record(store, looked.lineage, record),
+        "verified": last_verified(store).get(record.attempt, ""),  # when `marin audit --bytes` found its bytes right
+        "views": _views(record) if is_committed else (),
+        "fields": [(name, *_value(value)) for name, value in without_credentials(record.config).items()],
+        "files": files,
+        "up": _lineage(looked, record, Direction.UP),
+        "down": _lineage(looked, record, Direction.DOWN),
+    }
 
 
 def _views(record: Record) -> list[tuple[str, str]]:
-    """What this kind of output can be looked at as."""
+    """(address below the step, what is there): what this kind of output can be looked at as."""
     found = [("contents", {"tokens": "documents, decoded"}.get(record.kind, record.kind))]
     if record.kind == "tokens":
         found.insert(0, ("tokens", "sequences, token by token"))
@@ -109,6 +75,7 @@ def _views(record: Record) -> list[tuple[str, str]]:
 
 
 def _value(value: object) -> tuple[str, str]:
+    """(as text, identity of the step that it names)"""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if len(text) > LINE and not isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False, default=str, indent=1)
@@ -117,18 +84,18 @@ def _value(value: object) -> tuple[str, str]:
     return short, named[1] if named else ""
 
 
-def _lineage(looked: Looked, record: Record, direction: Direction) -> list[Branch]:
+def _lineage(looked: Looked, record: Record, direction: Direction) -> list[tuple[int, About, str]]:
+    """Lines of it: level, what it says, and identity, "" where it stands for several."""
     tree = LineageTree(direction, [output_of(record)], looked.lineage, looked.store_claims())
     roots, further = tree.tree(depth=DEPTH, every=False)
     found = [
-        Branch(level, tree.about(node), node.outputs[0].identity if len(node.outputs) == 1 else "")
+        (level, tree.about(node), node.outputs[0].identity if len(node.outputs) == 1 else "")
         for level, node in walk(roots)
         if level
     ]
-    more = max(len(found) - NODES, 0) + further
-    if more:
+    if more := max(len(found) - NODES, 0) + further:
         command = f"marin lineage {direction} {record.identity[:12]} --depth 99"
-        found[NODES:] = [Branch(1, About(f"and {more:,} more", command, []), "")]
+        found[NODES:] = [(1, About(f"and {more:,} more", command, []), "")]
     return found
 
 

@@ -32,19 +32,7 @@ class Shown:
     cells: Mapping[str, str] = MappingProxyType({})  # of a row
 
 
-@dataclass(frozen=True)
-class Page:
-    form: Form
-    total: int | None  # entries in all; None: only reading would tell
-    first: int
-    entries: list[Shown]
-    looked_through: int  # entries
-    following: int | None  # where the next page begins; None at the end
-    out_of_time: bool
-    columns: list[str]  # of rows
-
-
-def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> Page:
+def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> dict[str, Any]:
     """words: only entries that hold them, in whatever case, with title and metadata; as many as are found in time.
 
     most: entries, where not as many as usual.
@@ -63,7 +51,16 @@ def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> P
             found.append(shown(number, entry.title, text, words, _cells(entry)))
         number += 1
     columns = list(dict.fromkeys(name for row in found for name in row.cells))[:COLUMNS]
-    return Page(contents.form, contents.total, first, found, number - first, following, out_of_time, columns)
+    return {
+        "form": contents.form,
+        "total": contents.total,  # None: only reading would tell
+        "first": first,
+        "entries": found,
+        "looked_through": number - first,
+        "following": following,  # where the next page begins; None at the end
+        "out_of_time": out_of_time,
+        "columns": columns,  # of rows
+    }
 
 
 def entry_at(contents: Contents, number: int, start: int = 0) -> Shown | None:
@@ -90,13 +87,9 @@ def shown(
     found = re.search(re.escape(words), text, re.IGNORECASE) if words else None
     start = max(found.start() - BEFORE, 0) if found is not None and found.end() > CUT else 0
     part = text[start : start + CUT]
-    return Shown(number, title, _marked(part, words), start, len(text) - start - len(part), cells)
-
-
-def _marked(text: str, words: str) -> list[tuple[str, bool]]:
-    """The text in pieces; True for each that is these words, in whatever case."""
-    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE) if words else [text]
-    return [(part, index % 2 == 1) for index, part in enumerate(parts) if part]
+    pieces = re.split(f"({re.escape(words)})", part, flags=re.IGNORECASE) if words else [part]
+    marked = [(piece, index % 2 == 1) for index, piece in enumerate(pieces) if piece]
+    return Shown(number, title, marked, start, len(text) - start - len(part), cells)
 
 
 def _cells(entry: Entry) -> dict[str, str]:

@@ -3,7 +3,6 @@
 # pyright: basic
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from marin.report.contents import tokenizer_of
@@ -14,33 +13,8 @@ SEQUENCES, LENGTH = 4, 256  # of one page; tokens of a sequence, unless somebody
 SHORTEST, LONGEST = 8, 8192
 
 
-@dataclass(frozen=True)
-class Token:
-    """Or the several that make one character together."""
-
-    ids: list[int]
-    text: str
-    ends: int | None  # the document that ends here
-
-
-@dataclass(frozen=True)
-class Sequence:
-    number: int
-    document: int  # that holds its first token,
-    token: int  # which is this one of the document
-    tokens: list[Token]
-
-
-@dataclass(frozen=True)
-class TokensPage:
-    length: int
-    first: int
-    total: int  # sequences
-    sequences: list[Sequence]
-    decoded: bool  # False where the store holds no tokenizer that made them
-
-
-def tokens_page(looked: Looked, record: Record, first: int, length: int) -> TokensPage:
+def tokens_page(looked: Looked, record: Record, first: int, length: int) -> dict[str, Any]:
+    """Some sequences of this length from the first on. Their ids alone if the store holds no tokenizer for them."""
     import numpy as np
     from tokenizers.decoders import DecodeStream
 
@@ -52,35 +26,37 @@ def tokens_page(looked: Looked, record: Record, first: int, length: int) -> Toke
     total = -(-store.meta.tokens // length)  # the last one may be short
     first = min(first, max(total - 1, 0))
     tokenizer = load_tokenizer(folder).tokenizer if folder is not None else None
-    sequences: list[Sequence] = []
+    sequences: list[dict[str, Any]] = []
     for number in range(first, min(first + SEQUENCES, total)):
         start = number * length
         ids = [int(token) for token in store.tokens[start : start + length]]
         document = int(store.document_of(np.array([start]))[0])
-        begun = start - int(store.offsets[document])
-        ends = {int(end) - 1 - start: number for number, end in _ends(store, document, start + length)}
+        behind = enumerate(store.offsets[document + 1 : document + 1 + length], document)
+        ends = {int(end) - 1 - start: number for number, end in behind if end <= start + length}
         stream = DecodeStream(skip_special_tokens=False) if tokenizer is not None else None
-        sequences.append(Sequence(number, document, begun, _tokens(ids, ends, stream, tokenizer)))
-    return TokensPage(length, first, total, sequences, tokenizer is not None)
+        sequences.append(
+            {
+                "number": number,
+                "document": document,  # that holds its first token,
+                "token": start - int(store.offsets[document]),  # which is this one of the document
+                "tokens": _tokens(ids, ends, stream, tokenizer),
+            }
+        )
+    decoded = tokenizer is not None
+    return {"length": length, "first": first, "total": total, "sequences": sequences, "decoded": decoded}
 
 
-def _ends(store: Any, document: int, before: int) -> list[tuple[int, int]]:
-    """(document, position after its last token) of those that end before a position, from one document on."""
-    found = []
-    while document < store.meta.documents and (end := int(store.offsets[document + 1])) <= before:
-        found.append((document, end))
-        document += 1
-    return found
-
-
-def _tokens(ids: list[int], ends: dict[int, int], stream: Any, tokenizer: Any) -> list[Token]:
-    """Text as a reader would stream it: a token that ends inside a character stands with those that complete it."""
-    found: list[Token] = []
+def _tokens(
+    ids: list[int], ends: dict[int, int], stream: Any, tokenizer: Any
+) -> list[tuple[list[int], str, int | None]]:
+    """(ids, text, document that ends there). Text as a reader would stream it: a token that ends inside a character
+    stands with those that complete it."""
+    found: list[tuple[list[int], str, int | None]] = []
     waiting: list[int] = []
     for position, token in enumerate(ids):
         text = f"{token} " if stream is None else stream.step(tokenizer, token)
         waiting.append(token)
         if text is not None or position in ends or position + 1 == len(ids):
-            found.append(Token(waiting, text if text is not None else "\N{REPLACEMENT CHARACTER}", ends.get(position)))
+            found.append((waiting, text if text is not None else "\N{REPLACEMENT CHARACTER}", ends.get(position)))
             waiting = []
     return found
