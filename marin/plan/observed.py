@@ -108,7 +108,8 @@ def describe(
     local = (name.removeprefix("file://") for name in outside if "://" not in name or name[:4] == "file")
     declared = {os.path.normpath(os.path.join(here, name)) for name in local}
     changed = {path for files in given for path, stamp in files.items() if stamp_of(path) != stamp}
-    gone = {path for path in changed if _is_temporary(path, seen.scope)}  # of a program that the step started
+    # Of a program that the step started; what the step itself wrote to is its own.
+    gone = {path for path in changed if _is_temporary(path, seen.scope) or path in whole.updated}
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
     files = [path for path in files if seen.scope.has(path, direct=True)]  # a store of the process is read earlier, too
     changed.intersection_update(files)

@@ -15,7 +15,7 @@ from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
-import ctypes, glob, importlib, io, os, pickle, pkgutil, runpy, subprocess, sys
+import ctypes, glob, importlib, io, os, pickle, pkgutil, runpy, sqlite3, subprocess, sys
 from os.path import dirname
 from pathlib import Path
 
@@ -151,6 +151,20 @@ IDIOMS = {
         "data/argument.txt",
         "data/argument.txt changed",
     ),
+    "program": Idiom(
+        "os.chmod(HERE + '/tool.sh', 0o755)\nreturn subprocess.check_output([HERE + '/tool.sh'])",
+        "tool.sh",
+        "tool.sh changed",
+    ),
+    "memmap": Idiom(
+        "return np.memmap(HERE + '/data/memmap.txt', 'u1').sum()", "data/memmap.txt", "data/memmap.txt changed"
+    ),
+    "database": Idiom(
+        "return sqlite3.connect('file:' + HERE + '/data/base%20one.db?mode=ro', uri=True).close()",
+        "data/base one.db",
+        "data/base one.db changed",
+    ),
+    "expanded": Idiom("return os.path.expandvars('$TOY_EXPANDED')", "", "TOY_EXPANDED changed in the environment"),
 }
 FILES = {
     **{f"data/{name}.txt": "one" for name in ("dirname", "fstring", "cwd", "at_import", "argument")},
@@ -181,6 +195,9 @@ FILES = {
     "by_two.py": "from by_third import g\n\ndef f():\n    return g()\n",
     "by_third.py": "def g():\n    return 1\n",
     "by_path.py": "X = 1\n",
+    "tool.sh": "#!/bin/sh\necho 1\n",
+    "data/memmap.txt": "one",
+    "data/base one.db": "one",
     "child.py": "import sys\nsys.stdout.write('1')\n",
 }
 
@@ -239,7 +256,7 @@ def undone(observed: Project) -> Iterator[Project]:
         place(observed, name).write_text(text)
 
 
-ROUNDS = 7
+ROUNDS = 8
 CHANGED_IN = dict(zip(IDIOMS, itertools.combinations(range(ROUNDS), 3), strict=False))
 
 

@@ -36,8 +36,9 @@ def words_of(arguments: Any) -> list[str]:
 
 
 def files_named(words: list[str], folder: Any) -> Iterator[tuple[str, bool]]:
-    """What each argument is as a file, with whether it is the source of a module that is run with -m."""
-    for before, word in pairwise(words):
+    """What each argument is as a file, with whether it is the source of a module that is run with -m; the program
+    itself where its place is given."""
+    for before, word in pairwise(["", *words] if os.sep in words[0] else words):
         at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
         if before == "-m":
             yield getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py", True

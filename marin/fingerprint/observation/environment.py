@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 
 ANYTHING = "*"  # instead of a name: one that only running the code would tell
@@ -10,6 +11,8 @@ _READS = frozenset({"get", "setdefault", "pop", "__getitem__", "__contains__"})
 _WRITES = frozenset({"setdefault", "pop"})
 _MAPPING = frozenset({"os.environ", "environ", "os.environb"})
 _GETTERS = frozenset({"os.getenv", "getenv"})
+_EXPANDERS = frozenset({"os.path.expandvars", "expandvars"})
+_VARIABLE = re.compile(r"\$\{?(\w+)")
 SET = "="  # before a name that the code itself sets
 
 
@@ -21,6 +24,9 @@ def environment_names(
     known: set[ast.expr] = set()
     for statement in statements:
         for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and node.args and dotted(node.func) in _EXPANDERS:
+                text = text_of(node.args[0])
+                found |= dict.fromkeys([ANYTHING] if text is None else _VARIABLE.findall(text))
             for mapping, name, sets in _uses(node, dotted):
                 known.add(mapping)
                 asked = text_of(name) or ANYTHING

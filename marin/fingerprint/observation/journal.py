@@ -43,6 +43,7 @@ class Journal:
             code=set(islice(code, functions, None)),
             modules=dict(seen.modules),
             own=seen.own - told.own,
+            updated=set(seen.updated),
             programs=seen.programs - told.programs,
         )
         os.write(self._file, json.dumps(line.to_plain()).encode() + b"\n")

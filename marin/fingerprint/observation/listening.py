@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Set
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
+from urllib.parse import unquote
 
 from marin.fingerprint.observation.arguments import absolute, files_named, text_of, words_of
 from marin.fingerprint.observation.callers import COMPILED, Reader, is_of_pool, who_reads, who_runs
@@ -38,8 +39,9 @@ from marin.fingerprint.observation.observation import (
 )
 from marin.fingerprint.origin import Origin, origin_of
 
-_STARTS_ANEW = ("popen_spawn_posix.py", "popen_forkserver.py")  # of multiprocessing: such a child tells nothing
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# Of multiprocessing and joblib: such a child tells nothing.
+_STARTS_ANEW = ("popen_spawn_posix.py", "popen_forkserver.py", "popen_loky_posix.py")
+_WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 _current: Observation | None = None
@@ -223,12 +225,21 @@ def _now() -> list[Reads]:
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if flags & _WRITES:
         _made(path)
-    elif text := text_of(path):
+        return
+    if flags & os.O_RDWR and _current is not None:  # "r+", as numpy.memmap opens what is there
+        _current.updated.add(absolute(path))
+    if text := text_of(path):
         reader = who_reads(inspect.currentframe(), text)
         name = absolute(path) if reader is not None else ""
         for reads in _whose(reader, name):
             if name not in reads.files:
                 reads.files[name] = stamp_of(name)
+
+
+def _connected(database: Any) -> None:
+    """``file:/data/text.db?mode=ro``, too."""
+    text = text_of(database)
+    _opened(unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else database)
 
 
 def _listed(path: Any = None) -> None:
@@ -354,7 +365,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "pathlib.Path.glob": _path_globbed,
     "pathlib.Path.rglob": _path_globbed_below,
     "ctypes.dlopen": _library,
-    "sqlite3.connect": _opened,
+    "sqlite3.connect": _connected,
     "import": _imported,
     "pickle.find_class": _unpickled,
     "exec": _executed,

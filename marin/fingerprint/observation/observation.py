@@ -134,13 +134,14 @@ class Observation(Reads):
     """What is read while something runs, and
 
     code: functions of the project that ran. programs: names of other programs that were started. own: what was written,
-    made or removed meanwhile. earlier: what was read in this process before, by whom, if one of these may have kept it.
+    made or removed meanwhile. updated: what was opened to be read and written. earlier: what was read in this process before, by whom, if one of these may have kept it.
     """
 
     scope: Scope = field(default_factory=Scope)
     code: set[CodePlace] = field(default_factory=set[CodePlace])
     programs: set[str] = field(default_factory=set[str])
     own: set[str] = field(default_factory=set[str])
+    updated: set[str] = field(default_factory=set[str])
     earlier: dict[Stack, Reads] = field(default_factory=dict["Stack", "Reads"])
 
     def join(self, other: Observation) -> None:
@@ -149,6 +150,7 @@ class Observation(Reads):
         self.code |= other.code
         self.programs |= other.programs
         self.own |= other.own
+        self.updated |= other.updated
         for stack, reads in other.earlier.items():
             self.earlier.setdefault(stack, Reads()).take_in(reads)
 

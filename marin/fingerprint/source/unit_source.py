@@ -58,7 +58,7 @@ def analyse(module: Module, name: str) -> UnitSource:
         notes=tuple(dict.fromkeys(reader.notes)),
         methods=frozenset(reader.methods),
         traits=traits_of(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
-        environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text else (),
+        environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text or "expandvars" in text else (),
     )
 
 
