@@ -134,7 +134,8 @@ class Observation(Reads):
     """What is read while something runs, and
 
     code: functions of the project that ran. programs: names of other programs that were started. own: what was written,
-    made or removed meanwhile. updated: what was opened to be read and written. earlier: what was read in this process before, by whom, if one of these may have kept it.
+    made or removed meanwhile. updated: what was opened to be read and written. earlier: what was read in this process
+    before, by whom, if one of these may have kept it.
     """
 
     scope: Scope = field(default_factory=Scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import NamedTuple
 
 from marin.fingerprint.observation.environment import environment_names
@@ -13,6 +14,7 @@ from marin.fingerprint.source.names import Note, Reader, Reference
 from marin.fingerprint.source.normalize import normalise
 from marin.fingerprint.source.traits import Trait, traits_of
 
+_ENVIRONMENT = re.compile("env|expandvars")
 ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
 
@@ -58,7 +60,7 @@ def analyse(module: Module, name: str) -> UnitSource:
         notes=tuple(dict.fromkeys(reader.notes)),
         methods=frozenset(reader.methods),
         traits=traits_of(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
-        environment=environment_names(statements, reader.dotted, reader.text_of) if "env" in text or "expandvars" in text else (),
+        environment=environment_names(statements, reader.dotted, reader.text_of) if _ENVIRONMENT.search(text) else (),
     )
 
 
