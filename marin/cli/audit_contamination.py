@@ -12,10 +12,10 @@ from rich.text import Text
 
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, experiment_in, must_be_of_an_experiment, scale_option
+from marin.cli.options import JSON, ExperimentOptions, echo_json
+from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
-from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
 from marin.store.lineage import Lineage, Output, lineage_of, output_of
 from marin.store.lookup import outputs_named, outputs_of
@@ -35,35 +35,25 @@ SUITES = columns_of("suite | >items | >planted and found | >too short to be foun
 READERS = columns_of("checkpoint | identity | from")
 
 
-@click.command()
-@click.argument("steps", nargs=-1, metavar="[STEP]...", shell_complete=complete_output)
-@click.option(
-    "--against",
-    "suites",
-    multiple=True,
-    required=True,
-    metavar="SUITE",
-    help="Whose items: an output of ReadSuite or ReadItems, or a file as the suite was published. Repeatable.",
-    shell_complete=complete_path,
-)
-@click.option(
-    "--experiment", metavar="FILE", help="The text of this experiment as it is now.", shell_complete=complete_path
-)
-@click.option("--every", type=click.IntRange(min=1), default=1, show_default=True, help="Only one shard in so many.")
-@scale_option()
-@PREFIX
-@SET
-@JSON
-@ends
+@command_line()
 def command(
-    steps: tuple[str, ...],
-    suites: tuple[str, ...],
-    experiment: str | None,
-    every: int,
-    scale: Scale,
-    prefix: str,
-    settings: tuple[str, ...],
-    as_json: bool,
+    steps: tuple[str, ...] = argument(nargs=-1, metavar="[STEP]...", shell_complete=complete_output),
+    suites: tuple[str, ...] = option(
+        "--against",
+        multiple=True,
+        required=True,
+        metavar="SUITE",
+        help="Whose items: an output of ReadSuite or ReadItems, or a file as the suite was published. Repeatable.",
+        shell_complete=complete_path,
+    ),
+    experiment: str | None = option(
+        "--experiment", metavar="FILE", help="The text of this experiment as it is now.", shell_complete=complete_path
+    ),
+    every: int = option(
+        "--every", type=click.IntRange(min=1), default=1, show_default=True, help="Only one shard in so many."
+    ),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    as_json: bool = JSON,
 ) -> int:
     """Look for evaluation items in text that is cached, and name the checkpoints that read it.
 
@@ -73,16 +63,16 @@ def command(
     """
     from marin.report.contamination import audit_contamination, read_suites, texts
 
-    inventory = read_inventory(open_store(prefix))
+    inventory = read_inventory(open_store(options.prefix))
     lineage = lineage_of(inventory)
     not_made: list[str] = []
     if experiment is None:
-        must_be_of_an_experiment(settings)
+        options.must_be_of_an_experiment()
         records = _named(lineage, inventory.store, steps) if steps else texts(lineage)
     elif steps:
         raise click.UsageError("--experiment stands for all text of the experiment; give it, or STEP")
     else:
-        made = experiment_in(experiment, scale, settings).steps()
+        made = options.experiment(experiment).steps()
         not_made = [step.name for step in made if step.identity not in lineage.current]
         records = texts(lineage, outputs_of(lineage, {step.identity: step.name for step in made}))
     ready = read_suites(inventory, suites)

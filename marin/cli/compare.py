@@ -12,7 +12,8 @@ from rich.text import Text
 
 from marin.cli.completions import complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json
+from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import MissingDependency, UnreadableCheckpoint
 from marin.report.table import Column, open_console, print_table, say
 from marin.store.inventory import read_inventory
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
 LETTERS = 400  # of a prompt's end, and of what was written after it
 
 
-@click.command()
-@click.argument("models", nargs=-1, required=True, metavar="A B [C]...", shell_complete=complete_output)
-@click.option("--samples", "count", type=click.IntRange(min=0), default=2, show_default=True, help="Prompts to show.")
-@click.option("--parameters", is_flag=True, help="Read the weights of large models, too; unasked below 1 GiB.")
-@LATEST
-@PREFIX
-@JSON
-@ends
-def command(models: tuple[str, ...], count: int, parameters: bool, latest: bool, prefix: str, as_json: bool) -> int:
+@command_line()
+def command(
+    models: tuple[str, ...] = argument(nargs=-1, required=True, metavar="A B [C]...", shell_complete=complete_output),
+    count: int = option("--samples", type=click.IntRange(min=0), default=2, show_default=True, help="Prompts to show."),
+    parameters: bool = flag("--parameters", "Read the weights of large models, too; unasked below 1 GiB."),
+    latest: bool = LATEST,
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
+) -> int:
     """Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.
 
     Each is a checkpoint or its scores (op/label, label, identity, path), or a model with published numbers, such as

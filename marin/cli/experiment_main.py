@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,21 +18,17 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None, *, backe
     arguments: those of the command, without its name; None for this process's. backend: runs the steps in place of the
     one that ``--backend`` names; ``InlineBackend()`` in this very process, for a profiler say.
     """
-    import sys
-
-    import click
-
-    from marin.cli.exits import guarded
-    from marin.cli.run import Options, run_experiment, run_options
+    from marin.cli.parameters import all_of, command_line
+    from marin.cli.run import RunOptions, run_experiment
     from marin.steps.experiment_file import importable, source_of
 
     source = source_of(build)
 
-    def command(**given: Any) -> None:
-        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given), backend)))
+    @command_line(text=f"Plan and run {source.name}.")
+    def command(options: RunOptions = all_of(RunOptions)) -> int:
+        return run_experiment(importable(build), source, options, backend)
 
-    cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
-    cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
+    command.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
 
 
 def say_errors_plainly() -> None:

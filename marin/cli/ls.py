@@ -12,7 +12,8 @@ from rich.text import Text
 
 from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
+from marin.cli.options import JSON, PREFIX, echo_json
+from marin.cli.parameters import argument, choice, command_line, flag, option
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
 from marin.report.lineage_tree import described
 from marin.report.table import columns_of, open_console, print_table, say
@@ -39,18 +40,22 @@ KEYS: dict[Order, Callable[[Record], Any]] = {
 COLUMNS = columns_of("output | identity | kind ?4 | >size | made ?1 | by ?5 | experiment ?3 | holds ?2")
 
 
-@click.command()
-@click.argument("patterns", metavar="[PATTERN]...", nargs=-1, shell_complete=complete_output)
-@click.option("--op", help="Only this operator's outputs.", shell_complete=complete_field("op"))
-@click.option("--label", help="Only outputs with this label.", shell_complete=complete_field("label"))
-@click.option("--kind", help="Only this kind of artifact: documents, tokens …", shell_complete=complete_field("kind"))
-@click.option("--experiment", help="Only what this experiment made.", shell_complete=complete_field("experiment"))
-@choice("--sort", Order, Order.NAME, "made: newest last.")
-@click.option("--files", is_flag=True, help="List the files of each output too.")
-@PREFIX
-@JSON
-@ends
-def command(patterns: tuple[str, ...], sort: Order, files: bool, prefix: str, as_json: bool, **only: str | None) -> int:
+@command_line()
+def command(
+    patterns: tuple[str, ...] = argument(metavar="[PATTERN]...", nargs=-1, shell_complete=complete_output),
+    op: str | None = option("--op", help="Only this operator's outputs.", shell_complete=complete_field("op")),
+    label: str | None = option("--label", help="Only outputs with this label.", shell_complete=complete_field("label")),
+    kind: str | None = option(
+        "--kind", help="Only this kind of artifact: documents, tokens …", shell_complete=complete_field("kind")
+    ),
+    experiment: str | None = option(
+        "--experiment", help="Only what this experiment made.", shell_complete=complete_field("experiment")
+    ),
+    sort: Order = choice("--sort", Order, "made: newest last.", Order.NAME),
+    files: bool = flag("--files", "List the files of each output too."),
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
+) -> int:
     """Committed outputs of the store, whoever made them.
 
     PATTERN is a step (op/label), an operator, a label, a glob ('tokenize/*'), a part of a name, the first digits of
@@ -58,7 +63,7 @@ def command(patterns: tuple[str, ...], sort: Order, files: bool, prefix: str, as
     """
     inventory = read_inventory(open_store(prefix))
     found = every = inventory.newest_first()
-    for field, wanted in only.items():
+    for field, wanted in (("op", op), ("label", label), ("kind", kind), ("experiment", experiment)):
         if wanted is None:
             continue
         there = {field_of(record, field) for record in every}

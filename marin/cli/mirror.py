@@ -6,13 +6,13 @@ import functools
 import time
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.text import Text
 
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, echo_json, ends
+from marin.cli.options import JSON, echo_json
+from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import StoreError
 from marin.plan.cost.egress import Route
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
@@ -26,15 +26,15 @@ from marin.upkeep.mirror.plan import Mirroring, plan_mirroring
 COLUMNS = columns_of("| output | identity ?2 | >files ?1 | >size")
 
 
-@click.command()
-@click.argument("steps", nargs=-1, required=True, metavar="STEP...", shell_complete=complete_output)
-@click.option("--from", "prefix", default="store", show_default=True, help="The store.", shell_complete=complete_path)
-@click.option("--to", "target", required=True, help="The store to copy to.", shell_complete=complete_path)
-@click.option("--with-inputs", is_flag=True, help="And everything that they were made from.")
-@click.option("--dry-run", is_flag=True, help="Say what would be copied, and how much; copy nothing.")
-@JSON
-@ends
-def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool, dry_run: bool, as_json: bool) -> int:
+@command_line()
+def command(
+    steps: tuple[str, ...] = argument(nargs=-1, required=True, metavar="STEP...", shell_complete=complete_output),
+    prefix: str = option("--from", default="store", show_default=True, help="The store.", shell_complete=complete_path),
+    target: str = option("--to", required=True, help="The store to copy to.", shell_complete=complete_path),
+    with_inputs: bool = flag("--with-inputs", "And everything that they were made from."),
+    dry_run: bool = flag("--dry-run", "Say what would be copied, and how much; copy nothing."),
+    as_json: bool = JSON,
+) -> int:
     """Copy committed outputs to another store and verify every byte; identity, digest and provenance stay.
 
     STEP is op/label, label, operator, identity or path. An experiment on the other store then runs nothing for them.

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from marin.cli.exits import Exit
-from marin.cli.options import ends
+from marin.cli.parameters import argument, command_line, option
 from marin.errors import ExperimentError
 
 FILES = Path(__file__).with_name("project")
@@ -24,11 +24,13 @@ TAKEN = {"experiment", "experiments", "infra", "operators", "store", "tests", "t
 LEGAL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-@click.command()
-@click.argument("words", metavar="PROJECT | experiment NAME", nargs=-1, required=True)
-@click.option("--issue", type=click.IntRange(min=1), help="Of the experiment; the next number without it.")
-@ends
-def command(words: tuple[str, ...], issue: int | None) -> int:
+@command_line()
+def command(
+    words: tuple[str, ...] = argument(metavar="PROJECT | experiment NAME", nargs=-1, required=True),
+    issue: int | None = option(
+        "--issue", type=click.IntRange(min=1), help="Of the experiment; the next number without it."
+    ),
+) -> int:
     """Make a project: an experiment on a folder of text, an operator, its test, a README. Or another experiment in one.
 
     PROJECT is a folder that is not there yet. Nothing is overwritten, and no git repository is touched.
