@@ -7,7 +7,7 @@ from rich.text import Text
 from marin.cli.completions import complete_experiment_and_steps
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json
-from marin.cli.parameters import all_of, argument, command_line, option
+from marin.cli.parameters import all_of, argument, command_line, reason
 from marin.errors import BadField
 from marin.report.table import open_console, say
 from marin.store.numbers import listed
@@ -18,11 +18,9 @@ NAMED = 6  # steps that still stop
 @command_line()
 def command(
     names: tuple[str, ...] = argument(
-        nargs=-1, required=True, metavar="EXPERIMENT STEP...", shell_complete=complete_experiment_and_steps
+        nargs=-1, required=True, metavar="EXPERIMENT STEP...", complete=complete_experiment_and_steps
     ),
-    because: str = option(
-        "--because", default="", metavar="REASON", help="Why the outputs still stand; recorded and shown."
-    ),
+    because: str = reason("--because", "Why the outputs still stand; recorded and shown."),
     options: ExperimentOptions = all_of(ExperimentOptions),
     as_json: bool = JSON,
 ) -> int:

@@ -11,7 +11,7 @@ from rich.text import Text
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, PREFIX, echo_json
-from marin.cli.parameters import argument, command_line, option
+from marin.cli.parameters import argument, command_line, option, reason
 from marin.errors import BadField
 from marin.report.lineage_tree import described
 from marin.report.table import open_console, say
@@ -22,14 +22,12 @@ from marin.store.store import open_store
 
 @command_line()
 def command(
-    source: str = argument(metavar="PATH_OR_URL", shell_complete=complete_path),
-    kind: str = option("--kind", default="", help="documents, tokens, raw_files …, or module:Class."),
-    label: str = option("--label", required=True, help="What to call it: adopt/LABEL."),
-    because: str = option(
-        "--because", default="", metavar="REASON", help="Why it may be relied on; recorded and shown."
-    ),
+    source: str = argument(metavar="PATH_OR_URL", complete=complete_path),
+    kind: str = option("--kind", "documents, tokens, raw_files …, or module:Class.", default=""),
+    label: str = option("--label", "What to call it: adopt/LABEL.", required=True),
+    because: str = reason("--because", "Why it may be relied on; recorded and shown."),
     facts: str = option(
-        "--facts", default="{}", metavar="JSON", help='What the files do not tell: \'{"architecture": "llama"}\'.'
+        "--facts", 'What the files do not tell: \'{"architecture": "llama"}\'.', default="{}", metavar="JSON"
     ),
     prefix: str = PREFIX,
     as_json: bool = JSON,
@@ -52,14 +50,7 @@ def command(
     )
     record, made = adopted.record, adopted.record.provenance
     if as_json:
-        echo_json(
-            {
-                "new": adopted.new,
-                "pin": adopted.pin,
-                "source": adopted.source,
-                **described(record),
-            }
-        )
+        echo_json({"new": adopted.new, "pin": adopted.pin, "source": adopted.source, **described(record)})
         return Exit.OK
     console = open_console()
     verb = "adopted" if adopted.new else "there already, every byte right"

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from marin.cli.completions import complete_file_or_output
+from marin.cli.completions import complete_output, path_or
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json, existing_store
 from marin.cli.parameters import all_of, argument, command_line, flag, option
@@ -34,13 +34,11 @@ COLUMNS = columns_of("result | made by | verdict")
 
 @command_line()
 def command(
-    names: tuple[str, ...] = argument(nargs=-1, metavar="[EXPERIMENT|STEP]...", shell_complete=complete_file_or_output),
+    names: tuple[str, ...] = argument(nargs=-1, metavar="[EXPERIMENT|STEP]...", complete=path_or(complete_output)),
     checksums: bool = flag("--bytes", "Compare files with their manifests."),
     sizes_only: bool = flag("--sizes-only", "So, names and sizes only."),
     every_byte: bool = flag("--every-byte", "So, also where the store has checksums."),
-    days: int = option(
-        "--days", type=click.IntRange(min=1), default=30, show_default=True, help="Verified within so many."
-    ),
+    days: int = option("--days", "Verified within so many.", type=click.IntRange(min=1), default=30),
     options: ExperimentOptions = all_of(ExperimentOptions),
     as_json: bool = JSON,
 ) -> int:
@@ -118,11 +116,7 @@ def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
             for result in audit.results
         ],
         "claims": [
-            {
-                **vars(claim),
-                "steps": audit.names(claim),
-                "outputs": [output._asdict() for output in outputs],
-            }
+            {**vars(claim), "steps": audit.names(claim), "outputs": [output._asdict() for output in outputs]}
             for claim, outputs in audit.claims.items()
         ],
         "bytes": compared

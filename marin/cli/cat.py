@@ -29,20 +29,15 @@ MOST_LINES, MOST_LETTERS = 15, 1500  # of one text, unless --full
 
 @command_line()
 def command(
-    output: str = argument(shell_complete=complete_output),
-    path: str | None = option("--file", metavar="PATH", help="One file of the output.", shell_complete=complete_file),
-    count: int | None = option(
-        "-n", type=click.IntRange(min=1), help="How many entries; 5 texts or 40 rows by default."
-    ),
-    offset: int | None = option(
-        "--offset", type=int, help="Begin at this entry, from 0; negative: so many before the end."
-    ),
+    output: str = argument(complete=complete_output),
+    path: str | None = option("--file", "One file of the output.", metavar="PATH", complete=complete_file),
+    count: int | None = option("-n", "How many entries; 5 texts or 40 rows by default.", type=click.IntRange(min=1)),
+    offset: int | None = option("--offset", "Begin at this entry, from 0; negative: so many before the end.", type=int),
     conditions: tuple[Condition, ...] = option(
         "--where",
+        "Only entries that fit: also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
         multiple=True,
-        type=Parsed("condition", parse_condition),
-        metavar="FIELD=VALUE",
-        help="Only entries that fit: also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
+        type=Parsed("FIELD=VALUE", parse_condition),
     ),
     full: bool = flag("--full", "Long texts to their end."),
     latest: bool = LATEST,

@@ -35,32 +35,28 @@ from marin.store.redaction import redacted
 NOBODY = "no cluster is named: give --address, set RAY_ADDRESS, or start one on this machine with `marin cluster up`"
 ADDRESS = option(
     "--address",
+    "Of a running cluster or its dashboard; without it RAY_ADDRESS, or what `marin cluster up` started here.",
     default="",
-    help="Of a running cluster or its dashboard; without it RAY_ADDRESS, or what `marin cluster up` started here.",
 )
 DEFINITION = argument(
-    required=False,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    shell_complete=complete_path,
+    required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False), complete=complete_path
 )
-FOLLOW = flag("-f", "--follow", "Go on printing until the driver ends, and end with its exit code.")
 KILLED = 128 + 9
 RUNNING = "RUNNING"
 BYTES = {"memory", "object_store_memory"}
 OF_RAY = ("node:", "object_store_memory")  # resources that nobody asks for
-JOBS = columns_of("job | began ?2 | >took ?1 | status | command")
 
 
 @command_line()
 def up(
     definition: Path | None = DEFINITION,
     cpus: int | None = option(
-        "--cpus", type=click.IntRange(min=1), help="How many steps may take together; all without it."
+        "--cpus", "How many steps may take together; all without it.", type=click.IntRange(min=1)
     ),
     dashboard_port: int | None = option(
         "--dashboard-port",
+        f"Where to watch it.  [default: {DASHBOARD_PORT}, or any that is free]",
         type=click.IntRange(1, 65535),
-        help=f"Where to watch it.  [default: {DASHBOARD_PORT}, or any that is free]",
     ),
 ) -> int:
     """Start a Ray cluster on this machine, to be kept: loopback only, with a token.
@@ -149,7 +145,7 @@ def status(address: str = ADDRESS, as_json: bool = JSON) -> int:
 
 @command_line()
 def jobs(
-    stop: str | None = option("--stop", metavar="JOB", help="End this one, as Ctrl-C would; what it committed stays."),
+    stop: str | None = option("--stop", "End this one, as Ctrl-C would; what it committed stays.", metavar="JOB"),
     address: str = ADDRESS,
     as_json: bool = JSON,
 ) -> int:
@@ -169,14 +165,19 @@ def jobs(
     if as_json:
         echo_json(submitted)
     elif submitted:
-        print_table(open_console(), JOBS, [_job_row(job) for job in submitted])
+        columns = columns_of("job | began ?2 | >took ?1 | status | command")
+        print_table(open_console(), columns, [_job_row(job) for job in submitted])
     else:
         say(open_console(), f"nothing was submitted to the {cluster.named}")
     return Exit.OK
 
 
 @command_line()
-def logs(job: str = argument(), follow: bool = FOLLOW, address: str = ADDRESS) -> int:
+def logs(
+    job: str = argument(),
+    follow: bool = flag("-f", "--follow", "Go on printing until the driver ends, and end with its exit code."),
+    address: str = ADDRESS,
+) -> int:
     """What the driver of JOB printed. JOB is its name or the beginning of it. (Logs of steps: `marin logs`.)"""
     cluster = cluster_called(address)
     found = cluster.job(job)

@@ -104,9 +104,7 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"marin.cli.{module_of(cmd_name)}")
         name = cmd_name.removeprefix("cluster ")
-        command: click.Command = module.command if name == cmd_name else getattr(module, name)
-        command.name = cmd_name
-        return command
+        return getattr(module, "command" if name == cmd_name else name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         for earlier, now in EARLIER.items():

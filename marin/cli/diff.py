@@ -35,22 +35,15 @@ from marin.store.store import Store
 @command_line()
 def command(
     experiment: str = EXPERIMENT,
-    other: str | None = argument(required=False, shell_complete=complete_path),
-    old_revision: str | None = option("--from", metavar="REV", help="EXPERIMENT as it was at this git revision."),
-    new_revision: str | None = option(
-        "--to", metavar="REV", help="The other side at this revision; else the working tree."
-    ),
+    other: str | None = argument(required=False, complete=complete_path),
+    old_revision: str | None = option("--from", "EXPERIMENT as it was at this git revision.", metavar="REV"),
+    new_revision: str | None = option("--to", "The other side at this revision; else the working tree.", metavar="REV"),
     scale: Scale = choice("--scale", Scale, SCALE_HELP, Scale.FULL),
     settings: tuple[str, ...] = SET,
     between: tuple[str, str] | None = option(
-        "--between",
-        nargs=2,
-        metavar="OLD NEW",
-        help="Two trainings of EXPERIMENT, by label, instead of two experiments.",
+        "--between", "Two trainings of EXPERIMENT, by label, instead of two experiments.", nargs=2, metavar="OLD NEW"
     ),
-    prefix: str | None = option(
-        "--prefix", help="A store: what of each side it holds already.", shell_complete=complete_path
-    ),
+    prefix: str | None = option("--prefix", "A store: what of each side it holds already.", complete=complete_path),
     every: bool = flag("--all", "Shorten nothing."),
     as_markdown: bool = flag("--markdown", "Markdown, on a terminal too: for a pull request."),
     as_json: bool = JSON,

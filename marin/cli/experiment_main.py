@@ -35,26 +35,20 @@ def say_errors_plainly() -> None:
     """What an experiment file that Python itself runs gets wrong while it is read is said as commands say it."""
     import sys
 
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _say
+    def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        from pathlib import Path
 
+        from marin.cli.exits import guarded
+        from marin.errors import MarinError
+        from marin.steps.experiment_file import explained
 
-def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """``sys.excepthook``: with their exit code, too."""
-    import sys
+        def again() -> int:
+            with explained(Path(getattr(sys.modules["__main__"], "__file__", None) or "-").absolute()):
+                raise error.with_traceback(trace)
 
-    from marin.errors import MarinError
-
-    if not issubclass(kind, MarinError):
+        if issubclass(kind, MarinError):
+            sys.exit(guarded(again))
         sys.__excepthook__(kind, error, trace)
-        return
-    from pathlib import Path
 
-    from marin.cli.exits import guarded
-    from marin.steps.experiment_file import explained
-
-    def again() -> int:
-        with explained(Path(getattr(sys.modules["__main__"], "__file__", None) or "-").absolute()):
-            raise error.with_traceback(trace)
-
-    sys.exit(guarded(again))
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = say

@@ -18,7 +18,6 @@ from marin.store.store import open_store
 SOURCES = columns_of(
     "source | >drawn | >meant | >token ids | >documents | >their tokens: 10 % | >50 % | >90 % | >ends | >encode alike"
 )
-GAPS = columns_of("held out | in | >training | >held out | >apart")
 
 
 @command_line()
@@ -26,9 +25,9 @@ def command(
     experiment: str = EXPERIMENT,
     training: str = argument(required=False, default=""),
     options: ExperimentOptions = all_of(ExperimentOptions),
-    batches: int = option("-n", type=click.IntRange(min=1), default=16, show_default=True, help="How many batches."),
-    seed: int = option("--seed", type=int, default=0, help="Other batches."),
-    bos: str = option("--bos", metavar="TOKEN", default="", help="Special token that every document begins with."),
+    batches: int = option("-n", "How many batches.", type=click.IntRange(min=1), default=16),
+    seed: int = option("--seed", "Other batches.", type=int, default=0),
+    bos: str = option("--bos", "Special token that every document begins with.", metavar="TOKEN", default=""),
     as_json: bool = JSON,
 ) -> int:
     """What TRAINING of EXPERIMENT reads, or each of its trainings: some batches, checked, with samples of their text.
@@ -61,7 +60,7 @@ def _print(console: Console, looked: Looked) -> None:
     ]
     if gaps:
         say(console, "")
-        print_table(console, GAPS, gaps)
+        print_table(console, columns_of("held out | in | >training | >held out | >apart"), gaps)
     for sample in looked.report["samples"]:
         say(console, f"\n— {sample['source']}, step {sample['step']}", "bold cyan")
         click.echo(sample["text"])

@@ -30,27 +30,24 @@ STYLES = {  # by subject; others are yellow
     Subject.SUPERSEDED: "dim",
     Subject.ALIAS: "dim",
 }
-COLUMNS = columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust")
 
 
 @command_line()
 def command(
-    step: str = argument(shell_complete=complete_output),
+    step: str = argument(complete=complete_output),
     down: bool = flag("--down", "What was made from it."),
     kinds: tuple[str, ...] = option(
         "--kind",
+        "List only these: checkpoint, tokens …",
         multiple=True,
         metavar="KIND",
-        help="List only these: checkpoint, tokens …",
-        shell_complete=complete_field("kind"),
+        complete=complete_field("kind"),
     ),
     experiment: str | None = option(
-        "--experiment", metavar="FILE", help="STEP as this experiment has it now.", shell_complete=complete_path
+        "--experiment", "STEP as this experiment has it now.", metavar="FILE", complete=complete_path
     ),
     options: ExperimentOptions = all_of(ExperimentOptions),
-    depth: int = option(
-        "--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="Levels of the tree."
-    ),
+    depth: int = option("--depth", "Levels of the tree.", type=click.IntRange(min=1), default=DEPTH),
     every: bool = flag("--every", "Do not fold like outputs into one line."),
     as_json: bool = flag("--json", "For scripts: every output, whatever --depth."),
     markdown: bool = flag("--markdown", "As a nested list, for an issue or a pull request."),
@@ -105,18 +102,9 @@ def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> 
         trust = [f"{claim.subject}: {claim.text}" for claim in claims] + tree.same_bytes([output])
         style = STYLES.get(claims[0].subject, "yellow") if claims else ""
         made = record.provenance
-        rows.append(
-            [
-                Text(record.name, style="bold"),
-                record.identity[:12],
-                made.ended[:16],
-                made.who,
-                made.experiment,
-                describe_facts(record.facts),
-                Text("; ".join(trust), style=style),
-            ]
-        )
-    print_table(console, COLUMNS, rows)
+        who = [made.ended[:16], made.who, made.experiment, describe_facts(record.facts)]
+        rows.append([Text(record.name, "bold"), record.identity[:12], *who, Text("; ".join(trust), style)])
+    print_table(console, columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust"), rows)
     verb = "it was made from" if tree.direction is Direction.UP else "made from it"
     say(console, f"{verb}: {len(records)} {' or '.join(kinds)}, of {tree.tally()}")
 

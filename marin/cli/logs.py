@@ -21,10 +21,10 @@ LOOK_SECONDS = 0.5
 
 @command_line()
 def command(
-    step: str = argument(shell_complete=complete_attempt),
+    step: str = argument(complete=complete_attempt),
     follow: bool = flag("-f", "--follow", "Go on printing until the attempt ends."),
-    number: int | None = option("--attempt", type=int, metavar="N", help="Not the last attempt, but number N."),
-    lines: int | None = option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N lines."),
+    number: int | None = option("--attempt", "Not the last attempt, but number N.", type=int, metavar="N"),
+    lines: int | None = option("-n", "--lines", "Only the last N lines.", type=click.IntRange(min=0)),
     latest: bool = LATEST,
     prefix: str = PREFIX,
     as_json: bool = JSON,

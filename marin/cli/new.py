@@ -27,9 +27,7 @@ LEGAL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 @command_line()
 def command(
     words: tuple[str, ...] = argument(metavar="PROJECT | experiment NAME", nargs=-1, required=True),
-    issue: int | None = option(
-        "--issue", type=click.IntRange(min=1), help="Of the experiment; the next number without it."
-    ),
+    issue: int | None = option("--issue", "Of the experiment; the next number without it.", type=click.IntRange(min=1)),
 ) -> int:
     """Make a project: an experiment on a folder of text, an operator, its test, a README. Or another experiment in one.
 
@@ -74,7 +72,8 @@ def _new_experiment(name: str, issue: int | None) -> None:
 
     _must_be_legal(name, "experiment")
     package = _package_here()
-    number = issue or 1 + max((int(path.stem[3:].partition("_")[0]) for path in _experiments()), default=0)
+    numbers = [int(found[1]) for path in Path().glob("exp*.py") if (found := re.match(r"exp(\d+)(_|$)", path.stem))]
+    number = issue or 1 + max(numbers, default=0)
     file = Path(f"exp{number}_{name}.py")
     if file.exists():
         raise ExperimentError(f"{file} exists already; nothing was written. Choose another name or --issue")
@@ -119,10 +118,6 @@ def _package_here() -> str:
             "Go to the folder of a project, or make one"
         )
     return packages[0]
-
-
-def _experiments() -> list[Path]:
-    return [path for path in Path().glob("exp*.py") if re.match(r"exp\d+(_|$)", path.stem)]
 
 
 def _example_text() -> Mapping[str, str]:

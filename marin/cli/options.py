@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from marin.cli.completions import complete_path
-from marin.cli.parameters import Parsed, argument, choice, flag, option
+from marin.cli.parameters import Parsed, argument, choice, flag, option, reason
 from marin.errors import BadField
 from marin.plan.cost.amount import parse_size
 from marin.plan.cost.egress import BUDGET, Allowance, Regions
@@ -24,20 +24,16 @@ if TYPE_CHECKING:
     from marin.steps.experiment_file import Build
     from marin.store.store import Store
 
-EXPERIMENT = argument(shell_complete=complete_path)
+EXPERIMENT = argument(complete=complete_path)
 SCALE_HELP = "A laptop rehearsal, or the real thing."
 PREFIX = option(
-    "--prefix",
-    default="store",
-    show_default=True,
-    help="Where the store lives: a path, gs://…, s3://… or memory://…",
-    shell_complete=complete_path,
+    "--prefix", "Where the store lives: a path, gs://…, s3://… or memory://…", default="store", complete=complete_path
 )
 SET = option(
     "--set",
+    "Another value for a field, such as mantis.optimizer.peak_lr=1e-4: other outputs, with a record of it.",
     multiple=True,
     metavar="STEP.FIELD=VALUE",
-    help="Another value for a field, such as mantis.optimizer.peak_lr=1e-4: other outputs, with a record of it.",
 )
 JSON = flag("--json", "For scripts.")
 EVERY_STEP = flag("--every-step", "Do not fold like steps into one line.")
@@ -84,20 +80,17 @@ class PlanOptions(ExperimentOptions):
     """Of every command that plans: what may cross regions, and how the plan is shown."""
 
     region: Region | None = option(
-        "--region", type=REGION, metavar="REGION", help="Where steps run, e.g. gcp/us-central2 or local: counts egress."
+        "--region", "Where steps run, e.g. gcp/us-central2 or local: counts egress.", type=REGION
     )
     store_region: Region | None = option(
-        "--store-region", type=REGION, metavar="REGION", help="Where the store is, instead of asking its bucket."
+        "--store-region", "Where the store is, instead of asking its bucket.", type=REGION
     )
     egress_budget: int | None = option(
         "--egress-budget",
+        f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
         type=Parsed("size", parse_size),
-        metavar="SIZE",
-        help=f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
     )
-    allow_egress: str = option(
-        "--allow-egress", default="", metavar="REASON", help="Go on above that budget, this once; recorded."
-    )
+    allow_egress: str = reason("--allow-egress", "Go on above that budget, this once; recorded.")
     every_step: bool = EVERY_STEP
 
     def priced(self, plan: Plan) -> PricedPlan:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
 import click
 
+from marin.cli.completions import Completer
 from marin.cli.exits import guarded
 from marin.errors import BadField
 
@@ -28,7 +29,7 @@ class Declared:
     """One option or argument."""
 
     kind: Callable[..., click.Parameter]
-    names: tuple[str, ...]
+    names: Sequence[str]
     attributes: Mapping[str, Any]
 
     def parameters(self, name: str) -> list[click.Parameter]:
@@ -52,25 +53,29 @@ class Group:
         return self.group(**{name: given[name] for name in self.fields})
 
 
-def option(*names: str, **attributes: Any) -> Any:
-    """attributes: those of click.Option."""
-    return Declared(click.Option, names, attributes)
+def option(*names_and_help: str, complete: Completer | None = None, **attributes: Any) -> Any:
+    """complete: what Tab offers. attributes: those of click.Option; a default is shown unless it is nothing."""
+    *names, text = names_and_help
+    shown = {"show_default": attributes.get("default") not in (None, "")}
+    return Declared(click.Option, names, {"help": text, "shell_complete": complete, **shown, **attributes})
 
 
 def flag(*names_and_help: str) -> Any:
-    *names, text = names_and_help
-    return option(*names, is_flag=True, help=text)
+    return option(*names_and_help, is_flag=True)
+
+
+def reason(*names_and_help: str) -> Any:
+    return option(*names_and_help, default="", metavar="REASON")
 
 
 def choice[E: Enum](name: str, choices: type[E], text: str, default: E | None = None, **attributes: Any) -> Any:
-    shown = default.name.lower() if default is not None else False
     kind = click.Choice(choices, case_sensitive=False)
-    return option(name, type=kind, default=default, show_default=shown, help=text, **attributes)
+    return option(name, text, type=kind, default=default, show_default=default and default.name.lower(), **attributes)
 
 
-def argument(**attributes: Any) -> Any:
+def argument(complete: Completer | None = None, **attributes: Any) -> Any:
     """attributes: those of click.Argument."""
-    return Declared(click.Argument, (), attributes)
+    return Declared(click.Argument, (), {"shell_complete": complete, **attributes})
 
 
 def all_of(group: type[Any]) -> Any:

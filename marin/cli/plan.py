@@ -24,7 +24,7 @@ from marin.store.numbers import counted
 @command_line()
 def command(
     experiment: str = EXPERIMENT,
-    step: str | None = argument(required=False, metavar="[STEP]", shell_complete=complete_step),
+    step: str | None = argument(required=False, metavar="[STEP]", complete=complete_step),
     options: PlanOptions = all_of(PlanOptions),
     phases: bool = flag("--phases", "Its trainings instead: rate, batch, tokens, data, machines, by phase."),
     data: bool = flag("--data", "And what each training draws of each source; refuse what its run would."),

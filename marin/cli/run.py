@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 
+import click
 from rich.console import Console
 
 from marin.cli.completions import complete_result, complete_step
 from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, PlanOptions
-from marin.cli.parameters import Parsed, all_of, choice, command_line, flag, option
+from marin.cli.parameters import Parsed, all_of, choice, command_line, flag, option, reason
 from marin.cli.priced import PricedPlan
 from marin.errors import BadField, BadPrefix, ClusterLost, MissingDependency, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend, BackendName
@@ -46,13 +46,6 @@ from marin.store.store import Store, open_store
 IN_MEMORY = "memory://"
 
 
-class Tracker(StrEnum):
-    """What shows trainings beside the terminal and the page."""
-
-    WANDB = "wandb"
-    TRACKIO = "trackio"
-
-
 def parse_steps(text: str) -> tuple[int, int]:
     """``10-12`` or ``10``, optimizer steps. Raises BadField."""
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
@@ -67,49 +60,41 @@ class RunOptions(PlanOptions):
 
     dry_run: bool = flag("--dry-run", "Plan, say what would run and what it costs; change nothing.")
     only: tuple[str, ...] = option(
-        "--only",
-        multiple=True,
-        metavar="RESULT",
-        help="Only this result (repeatable).",
-        shell_complete=complete_result,
+        "--only", "Only this result (repeatable).", multiple=True, metavar="RESULT", complete=complete_result
     )
     rebuild: tuple[str, ...] = option(
         "--rebuild",
+        "Make it again: op/label, op or identity (repeatable).",
         multiple=True,
         metavar="STEP",
-        help="Make it again: op/label, op or identity (repeatable).",
-        shell_complete=complete_step,
+        complete=complete_step,
     )
     on_drift: OnDrift = choice(
         "--on-drift", OnDrift, "Outputs that today's code or inputs would not make.", OnDrift.STOP
     )
-    because: str = option(
-        "--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."
-    )
+    because: str = reason("--because", "Why outputs stand or are made again; recorded.")
     check_inputs: int = option(
         "--check-inputs",
+        "Bytes of each input to compare with its manifest before a step reads it.",
         type=Parsed("all|sizes|SIZE", parse_bound),
         default=EVERY_BYTE,
         metavar="all|sizes|SIZE",
         show_default="all",
-        help="Bytes of each input to compare with its manifest before a step reads it.",
     )
-    track: Tracker | None = choice(
+    track: str | None = option(
         "--track",
-        Tracker,
         "Show trainings in W&B or trackio as well, which read their own variables (WANDB_…, TRACKIO_…).",
+        type=click.Choice(["wandb", "trackio"], case_sensitive=False),
     )
     profile: tuple[int, int] | None = option(
         "--profile",
+        "Trace these optimizer steps of trainings (10-12) for Perfetto; linked from the page.",
         type=Parsed("FIRST-LAST", parse_steps),
         metavar="STEPS",
-        help="Trace these optimizer steps of trainings (10-12) for Perfetto; linked from the page.",
     )
     backend: BackendName = choice("--backend", BackendName, "Where steps run.", BackendName.RAY)
     address: str = option(
-        "--address",
-        default="",
-        help="A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.",
+        "--address", "A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.", default=""
     )
     logs: bool = flag("--logs", "Print what running steps log, each line behind its step's name.")
     command: str = field(default_factory=same_command)
@@ -135,8 +120,8 @@ def run_experiment(build: Build, source: Path, options: RunOptions, backend: Bac
 
     backend: runs the steps, in place of the one that the options name.
     """
-    if options.track is not None and find_spec(options.track.value) is None:
-        raise MissingDependency(f"--track {options.track.value} needs it: pip install 'marin[track]'")
+    if options.track and find_spec(options.track) is None:
+        raise MissingDependency(f"--track {options.track} needs it: pip install 'marin[track]'")
     console = open_console()
     with paused():
         experiment = options.built(build, source)
@@ -225,7 +210,7 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
             on_message = functools.partial(say, console, style="yellow")
             scheduler = Scheduler(
                 plan, backend, listen, source.stem, git, on_message=on_message,
-                check_inputs=options.check_inputs, tracker=options.track.value if options.track else "",
+                check_inputs=options.check_inputs, tracker=options.track or "",
                 profile=options.profile,
             )  # fmt: skip
             run = scheduler.execute()

@@ -18,11 +18,7 @@ PORT = 8642
 @command_line()
 def command(
     port: int = option(
-        "--port",
-        type=click.IntRange(0, 65535),
-        default=PORT,
-        show_default=True,
-        help="Where on this machine; 0 for any that is free.",
+        "--port", "Where on this machine; 0 for any that is free.", type=click.IntRange(0, 65535), default=PORT
     ),
     prefix: str = PREFIX,
 ) -> int:

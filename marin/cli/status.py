@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from marin.cli.completions import complete_file_or_run
+from marin.cli.completions import complete_run, path_or
 from marin.cli.exits import Exit
 from marin.cli.options import EVERY_STEP, JSON, LATEST, ExperimentOptions, echo_json, existing_store
 from marin.cli.parameters import all_of, argument, command_line, flag, option
@@ -31,12 +31,10 @@ from marin.store.store import Store, open_store
 
 @command_line()
 def command(
-    name: str | None = argument(
-        metavar="[EXPERIMENT|RUN|TRAINING]", required=False, shell_complete=complete_file_or_run
-    ),
+    name: str | None = argument(metavar="[EXPERIMENT|RUN|TRAINING]", required=False, complete=path_or(complete_run)),
     options: ExperimentOptions = all_of(ExperimentOptions),
     every_step: bool = EVERY_STEP,
-    count: int = option("-n", type=click.IntRange(min=1), default=RECENT, show_default=True, help="The last N runs."),
+    count: int = option("-n", "The last N runs.", type=click.IntRange(min=1), default=RECENT),
     health: bool = flag("--health", "What is wrong with TRAINING, by its metrics."),
     latest: bool = LATEST,
     as_json: bool = JSON,
@@ -50,11 +48,17 @@ def command(
     identity, path), running or ended, or a folder with a metrics.jsonl. Says nothing of a healthy one, and what changed
     where something happened. Exit code 7 if somebody should act.
     """
+    console = open_console()
     if health:
         if name is None:
             raise click.UsageError("--health is about one training: marin status TRAINING --health")
-        return _show_health(name, options.prefix, latest=latest, as_json=as_json)
-    console = open_console()
+        metrics = metrics_of(name, options.prefix, latest=latest)
+        found = metrics.findings()
+        if as_json:
+            echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
+        else:
+            print_health(console, metrics, found)
+        return Exit.ILL if any(each.ill for each in found) else Exit.OK
     if name is not None and (name.endswith(".py") or Path(name).is_file()):
         store = open_store(options.prefix)
         steps = statuses(store, options.experiment(name).steps())
@@ -90,16 +94,6 @@ def command(
     _print_dashboards(console, store)
     say(console, f"{len(store.identities()):,} outputs — store {store.prefix}", "bold")
     return Exit.OK
-
-
-def _show_health(training: str, prefix: str, *, latest: bool, as_json: bool) -> int:
-    metrics = metrics_of(training, prefix, latest=latest)
-    found = metrics.findings()
-    if as_json:
-        echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
-    else:
-        print_health(open_console(), metrics, found)
-    return Exit.ILL if any(each.ill for each in found) else Exit.OK
 
 
 def _print_dashboards(console: Console, store: Store, experiment: str = "") -> None:

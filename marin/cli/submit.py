@@ -56,14 +56,12 @@ def command(
     experiment: str = EXPERIMENT,
     folder: Path = option(
         "--folder",
+        "What the job takes along, less what .gitignore names; EXPERIMENT is in it.",
         type=FOLDER,
         default=".",
         show_default="this one",
-        help="What the job takes along, less what .gitignore names; EXPERIMENT is in it.",
     ),
-    python: str = option(
-        "--python", default="python", show_default=True, metavar="PATH", help="Python with marin, over there."
-    ),
+    python: str = option("--python", "Python with marin, over there.", default="python", metavar="PATH"),
     detach: bool = flag("--detach", "Do not follow what it prints."),
     options: RunOptions = all_of(RunOptions),
 ) -> int:
