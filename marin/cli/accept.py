@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import click
 from rich.text import Text
 
 from marin.cli.completions import complete_experiment_and_steps
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, plan_of, scale_option
+from marin.cli.options import JSON, ExperimentOptions, echo_json
+from marin.cli.parameters import all_of, argument, command_line, reason
 from marin.errors import BadField
 from marin.report.table import open_console, say
-from marin.steps.scale import Scale
 from marin.store.numbers import listed
 
 NAMED = 6  # steps that still stop
 
 
-@click.command()
-@click.argument(
-    "names", nargs=-1, required=True, metavar="EXPERIMENT STEP...", shell_complete=complete_experiment_and_steps
-)
-@click.option("--because", default="", metavar="REASON", help="Why the outputs still stand; recorded and shown.")
-@scale_option()
-@PREFIX
-@SET
-@JSON
-@ends
+@command_line()
 def command(
-    names: tuple[str, ...], because: str, scale: Scale, prefix: str, settings: tuple[str, ...], as_json: bool
+    names: tuple[str, ...] = argument(
+        nargs=-1, required=True, metavar="EXPERIMENT STEP...", complete=complete_experiment_and_steps
+    ),
+    because: str = reason("--because", "Why the outputs still stand; recorded and shown."),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    as_json: bool = JSON,
 ) -> int:
     """Let STEPs of EXPERIMENT stand although what would make them has changed, and say why. Runs nothing.
 
@@ -45,7 +40,7 @@ def command(
     named = [name for name in names if name != experiment]
     if not named:
         raise BadField(f"name the steps of {experiment} to accept; `marin plan {experiment}` lists what stops")
-    plan = plan_of(experiment, scale, prefix, settings)
+    plan = options.plan(experiment)
     steps = sorted(resolve_names(named, plan.experiment.steps()), key=lambda step: step.name)
     accepted = accept_named(plan, steps, because)
     if as_json:

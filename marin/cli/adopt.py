@@ -10,7 +10,8 @@ from rich.text import Text
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends
+from marin.cli.options import JSON, PREFIX, echo_json
+from marin.cli.parameters import argument, command_line, option, reason
 from marin.errors import BadField
 from marin.report.lineage_tree import described
 from marin.report.table import open_console, say
@@ -19,18 +20,18 @@ from marin.store.numbers import counted, write_bytes
 from marin.store.store import open_store
 
 
-@click.command()
-@click.argument("source", metavar="PATH_OR_URL", shell_complete=complete_path)
-@click.option("--kind", default="", help="documents, tokens, raw_files …, or module:Class.")
-@click.option("--label", required=True, help="What to call it: adopt/LABEL.")
-@click.option("--because", default="", metavar="REASON", help="Why it may be relied on; recorded and shown.")
-@click.option(
-    "--facts", default="{}", metavar="JSON", help='What the files do not tell: \'{"architecture": "llama"}\'.'
-)
-@PREFIX
-@JSON
-@ends
-def command(source: str, kind: str, label: str, because: str, facts: str, prefix: str, as_json: bool) -> int:
+@command_line()
+def command(
+    source: str = argument(metavar="PATH_OR_URL", complete=complete_path),
+    kind: str = option("--kind", "documents, tokens, raw_files …, or module:Class.", default=""),
+    label: str = option("--label", "What to call it: adopt/LABEL.", required=True),
+    because: str = reason("--because", "Why it may be relied on; recorded and shown."),
+    facts: str = option(
+        "--facts", 'What the files do not tell: \'{"architecture": "llama"}\'.', default="{}", metavar="JSON"
+    ),
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
+) -> int:
     """Copy outside data into the store as a committed output, and print the line that pins it.
 
     A file or folder, or gs://, s3://. Every file is read as the KIND that it is said to be. The same bytes are adopted
@@ -49,14 +50,7 @@ def command(source: str, kind: str, label: str, because: str, facts: str, prefix
     )
     record, made = adopted.record, adopted.record.provenance
     if as_json:
-        echo_json(
-            {
-                "new": adopted.new,
-                "pin": adopted.pin,
-                "source": adopted.source,
-                **described(record),
-            }
-        )
+        echo_json({"new": adopted.new, "pin": adopted.pin, "source": adopted.source, **described(record)})
         return Exit.OK
     console = open_console()
     verb = "adopted" if adopted.new else "there already, every byte right"

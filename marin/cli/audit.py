@@ -9,23 +9,13 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from marin.cli.completions import complete_file_or_output
+from marin.cli.completions import complete_output, path_or
 from marin.cli.exits import Exit
-from marin.cli.options import (
-    JSON,
-    PREFIX,
-    SET,
-    echo_json,
-    ends,
-    existing_store,
-    must_be_of_an_experiment,
-    plan_of,
-    scale_option,
-)
+from marin.cli.options import JSON, ExperimentOptions, echo_json, existing_store
+from marin.cli.parameters import all_of, argument, command_line, flag, option
 from marin.report.claims import Grade
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.words import STYLES, styled
-from marin.steps.scale import Scale
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
 from marin.store.lookup import outputs_called, unknown
@@ -42,27 +32,15 @@ CLAIMS = 12  # of one grade
 COLUMNS = columns_of("result | made by | verdict")
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[EXPERIMENT|STEP]...", shell_complete=complete_file_or_output)
-@click.option("--bytes", "check", type=Check, flag_value=Check.CHECKSUMS, help="Compare files with their manifests.")
-@click.option("--sizes-only", "check", type=Check, flag_value=Check.SIZES, help="So, names and sizes only.")
-@click.option(
-    "--every-byte", "check", type=Check, flag_value=Check.BYTES, help="So, also where the store has checksums."
-)
-@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True, help="Verified within so many.")
-@scale_option()
-@PREFIX
-@SET
-@JSON
-@ends
+@command_line()
 def command(
-    names: tuple[str, ...],
-    check: Check | None,
-    days: int,
-    scale: Scale,
-    prefix: str,
-    settings: tuple[str, ...],
-    as_json: bool,
+    names: tuple[str, ...] = argument(nargs=-1, metavar="[EXPERIMENT|STEP]...", complete=path_or(complete_output)),
+    checksums: bool = flag("--bytes", "Compare files with their manifests."),
+    sizes_only: bool = flag("--sizes-only", "So, names and sizes only."),
+    every_byte: bool = flag("--every-byte", "So, also where the store has checksums."),
+    days: int = option("--days", "Verified within so many.", type=click.IntRange(min=1), default=30),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    as_json: bool = JSON,
 ) -> int:
     """One page for whoever is to rely on results: what is wrong, what is doubtful, what somebody decided.
 
@@ -78,14 +56,15 @@ def command(
     from marin.report.audit import audit_outputs, audit_plans, audit_store
     from marin.report.audit_bytes import print_compared
 
-    store = existing_store(prefix)
+    store = existing_store(options.prefix)
     files = [name for name in names if name.endswith(".py") or Path(name).is_file()]
     steps = [name for name in names if name not in files]
     if files and steps:
         raise click.UsageError(f"{files[0]} is an experiment and {steps[0]} an output; audit one kind at a time")
     if not files:
-        must_be_of_an_experiment(settings)
-    plans = [plan_of(each, scale, prefix, settings) for each in files]
+        options.must_be_of_an_experiment()
+    plans = [options.plan(each) for each in files]
+    check = Check.BYTES if every_byte else Check.SIZES if sizes_only else Check.CHECKSUMS if checksums else None
     compared = None if check is None else _compare(store, plans, steps, check)
     if plans:
         audit = audit_plans(store, plans, days)
@@ -99,7 +78,7 @@ def command(
         console = open_console()
         if compared is not None:
             print_compared(console, compared, store)
-        _print(console, audit, f"{', '.join(names)}{f' · {scale.value}' if files else ''}", store.prefix)
+        _print(console, audit, f"{', '.join(names)}{f' · {options.scale.value}' if files else ''}", store.prefix)
     if compared is not None and compared.wrong:
         return Exit.STORE
     return Exit.DRIFT if audit.of(Grade.UNTRUSTED) else Exit.OK
@@ -137,11 +116,7 @@ def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
             for result in audit.results
         ],
         "claims": [
-            {
-                **vars(claim),
-                "steps": audit.names(claim),
-                "outputs": [output._asdict() for output in outputs],
-            }
+            {**vars(claim), "steps": audit.names(claim), "outputs": [output._asdict() for output in outputs]}
             for claim, outputs in audit.claims.items()
         ],
         "bytes": compared

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, experiment_in, must_be_of_an_experiment, scale_option
+from marin.cli.options import JSON, ExperimentOptions, echo_json
+from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
-from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
 from marin.store.lineage import Lineage, Output, lineage_of, output_of
 from marin.store.lookup import outputs_named, outputs_of
@@ -31,39 +31,25 @@ SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
 PASSAGES = 2  # of an output
 NAMED = 4  # in a sentence
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # what a terminal might obey
-SUITES = columns_of("suite | >items | >planted and found | >too short to be found")
-READERS = columns_of("checkpoint | identity | from")
 
 
-@click.command()
-@click.argument("steps", nargs=-1, metavar="[STEP]...", shell_complete=complete_output)
-@click.option(
-    "--against",
-    "suites",
-    multiple=True,
-    required=True,
-    metavar="SUITE",
-    help="Whose items: an output of ReadSuite or ReadItems, or a file as the suite was published. Repeatable.",
-    shell_complete=complete_path,
-)
-@click.option(
-    "--experiment", metavar="FILE", help="The text of this experiment as it is now.", shell_complete=complete_path
-)
-@click.option("--every", type=click.IntRange(min=1), default=1, show_default=True, help="Only one shard in so many.")
-@scale_option()
-@PREFIX
-@SET
-@JSON
-@ends
+@command_line()
 def command(
-    steps: tuple[str, ...],
-    suites: tuple[str, ...],
-    experiment: str | None,
-    every: int,
-    scale: Scale,
-    prefix: str,
-    settings: tuple[str, ...],
-    as_json: bool,
+    steps: tuple[str, ...] = argument(nargs=-1, metavar="[STEP]...", complete=complete_output),
+    suites: tuple[str, ...] = option(
+        "--against",
+        "Whose items: an output of ReadSuite or ReadItems, or a file as the suite was published. Repeatable.",
+        multiple=True,
+        required=True,
+        metavar="SUITE",
+        complete=complete_path,
+    ),
+    experiment: str | None = option(
+        "--experiment", "The text of this experiment as it is now.", metavar="FILE", complete=complete_path
+    ),
+    every: int = option("--every", "Only one shard in so many.", type=click.IntRange(min=1), default=1),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    as_json: bool = JSON,
 ) -> int:
     """Look for evaluation items in text that is cached, and name the checkpoints that read it.
 
@@ -73,16 +59,16 @@ def command(
     """
     from marin.report.contamination import audit_contamination, read_suites, texts
 
-    inventory = read_inventory(open_store(prefix))
+    inventory = read_inventory(open_store(options.prefix))
     lineage = lineage_of(inventory)
     not_made: list[str] = []
     if experiment is None:
-        must_be_of_an_experiment(settings)
+        options.must_be_of_an_experiment()
         records = _named(lineage, inventory.store, steps) if steps else texts(lineage)
     elif steps:
         raise click.UsageError("--experiment stands for all text of the experiment; give it, or STEP")
     else:
-        made = experiment_in(experiment, scale, settings).steps()
+        made = options.experiment(experiment).steps()
         not_made = [step.name for step in made if step.identity not in lineage.current]
         records = texts(lineage, outputs_of(lineage, {step.identity: step.name for step in made}))
     ready = read_suites(inventory, suites)
@@ -120,11 +106,12 @@ def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Recor
 def _print(
     console: Console, found: Contamination, suites: Mapping[str, Suite], every: int, not_made: list[str], prefix: str
 ) -> None:
-    rows = [
-        [name, f"{len(suite.index.items):,}", f"{suite.control.found} of {suite.control.planted}", _short(suite)]
-        for name, suite in suites.items()
-    ]
-    print_table(console, SUITES, rows)
+    rows: list[list[str]] = []
+    for name, suite in suites.items():
+        items, short = len(suite.index.items), len(suite.index.unindexed)
+        found_again = f"{suite.control.found} of {suite.control.planted}"
+        rows.append([name, f"{items:,}", found_again, f"{short:,}" if short else ""])
+    print_table(console, columns_of("suite | >items | >planted and found | >too short to be found"), rows)
     searched = [each.searched for each in found.looked.values()]
     size = write_bytes(sum(each.bytes for each in searched))
     texts = counted(sum(each.texts for each in searched), "document")
@@ -143,11 +130,6 @@ def _print(
         say(console, f"\ncontaminated too, and clean in all that was made from it: {names}", "dim")
     _print_untold(console, found, not_made)
     say(console, *_conclusion(found, every, not_made))
-
-
-def _short(suite: Suite) -> str:
-    """Of items that cannot be found in any text."""
-    return f"{len(suite.index.unindexed):,}" if suite.index.unindexed else ""
 
 
 def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], shown: set[str]) -> None:
@@ -193,7 +175,7 @@ def _print_readings(console: Console, found: Contamination) -> None:
             unknown = [f"{lineage.name_of(output)}, which was not looked through" for output in each.unknown]
             output = each.checkpoint
             rows.append([lineage.name_of(output), output.identity[:12], listed([*ways, *unknown], NAMED)])
-        print_table(console, READERS, rows)
+        print_table(console, columns_of("checkpoint | identity | from"), rows)
         _print_rest(console, readings)
 
 

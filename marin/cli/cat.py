@@ -12,7 +12,8 @@ from rich.text import Text
 
 from marin.cli.completions import complete_file, complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import LATEST, PREFIX, Parsed, ends
+from marin.cli.options import LATEST, PREFIX
+from marin.cli.parameters import Parsed, argument, command_line, flag, option
 from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.where import Condition, only, parse_condition
@@ -26,34 +27,22 @@ TEXTS, ROWS, SAMPLED = 5, 40, 20  # entries, unless -n asks for another number
 MOST_LINES, MOST_LETTERS = 15, 1500  # of one text, unless --full
 
 
-@click.command()
-@click.argument("output", shell_complete=complete_output)
-@click.option("--file", "path", metavar="PATH", help="One file of the output.", shell_complete=complete_file)
-@click.option("-n", "count", type=click.IntRange(min=1), help="How many entries; 5 texts or 40 rows by default.")
-@click.option("--offset", type=int, help="Begin at this entry, from 0; negative: so many before the end.")
-@click.option(
-    "--where",
-    "conditions",
-    multiple=True,
-    type=Parsed("condition", parse_condition),
-    metavar="FIELD=VALUE",
-    help="Only entries that fit: also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
-)
-@click.option("--full", is_flag=True, help="Long texts to their end.")
-@LATEST
-@click.option("--json", "as_json", is_flag=True, help="One JSON line an entry, whole; all of them without -n.")
-@PREFIX
-@ends
+@command_line()
 def command(
-    output: str,
-    path: str | None,
-    count: int | None,
-    offset: int | None,
-    conditions: tuple[Condition, ...],
-    full: bool,
-    latest: bool,
-    as_json: bool,
-    prefix: str,
+    output: str = argument(complete=complete_output),
+    path: str | None = option("--file", "One file of the output.", metavar="PATH", complete=complete_file),
+    count: int | None = option("-n", "How many entries; 5 texts or 40 rows by default.", type=click.IntRange(min=1)),
+    offset: int | None = option("--offset", "Begin at this entry, from 0; negative: so many before the end.", type=int),
+    conditions: tuple[Condition, ...] = option(
+        "--where",
+        "Only entries that fit: also !=, <, <=, >, >=, and ~ for a regular expression (text~GSM8K).",
+        multiple=True,
+        type=Parsed("FIELD=VALUE", parse_condition),
+    ),
+    full: bool = flag("--full", "Long texts to their end."),
+    latest: bool = LATEST,
+    as_json: bool = flag("--json", "One JSON line an entry, whole; all of them without -n."),
+    prefix: str = PREFIX,
 ) -> int:
     """What OUTPUT holds, for reading: documents, token stores decoded, items, scores, reports, metrics, files.
 

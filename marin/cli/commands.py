@@ -1,6 +1,6 @@
 """The commands of ``marin``, by section, and how each is found.
 
-One module per command, in this package and named after it, holding a ``command``; of two words, with "_" between them.
+One module per command, in this package and named after it, holding a ``command``; those of a cluster are in one.
 A module is imported when its command is called, so ``marin --help`` and completion load none of them. To add one: a
 file, a line in COMMANDS, a section of docs/commands.md, and rows in tests/cli/test_every_command.py.
 """
@@ -76,7 +76,8 @@ EARLIER = {
 
 
 def module_of(command: str) -> str:
-    return command.replace("-", "_").replace(" ", "_")
+    """Of marin.cli; those of a cluster share one, each under its second word."""
+    return "cluster" if command.startswith("cluster ") else command.replace(" ", "_")
 
 
 class LazyGroup(click.Group):
@@ -102,9 +103,8 @@ class LazyGroup(click.Group):
         if cmd_name not in LINES:
             return None
         module = importlib.import_module(f"marin.cli.{module_of(cmd_name)}")
-        command: click.Command = module.command
-        command.name = cmd_name
-        return command
+        name = cmd_name.removeprefix("cluster ")
+        return getattr(module, "command" if name == cmd_name else name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         for earlier, now in EARLIER.items():

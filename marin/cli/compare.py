@@ -12,10 +12,12 @@ from rich.text import Text
 
 from marin.cli.completions import complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json
+from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import MissingDependency, UnreadableCheckpoint
 from marin.report.table import Column, open_console, print_table, say
 from marin.store.inventory import read_inventory
+from marin.store.layout import OWN
 from marin.store.numbers import write_count
 from marin.store.store import open_store
 
@@ -30,15 +32,15 @@ if TYPE_CHECKING:
 LETTERS = 400  # of a prompt's end, and of what was written after it
 
 
-@click.command()
-@click.argument("models", nargs=-1, required=True, metavar="A B [C]...", shell_complete=complete_output)
-@click.option("--samples", "count", type=click.IntRange(min=0), default=2, show_default=True, help="Prompts to show.")
-@click.option("--parameters", is_flag=True, help="Read the weights of large models, too; unasked below 1 GiB.")
-@LATEST
-@PREFIX
-@JSON
-@ends
-def command(models: tuple[str, ...], count: int, parameters: bool, latest: bool, prefix: str, as_json: bool) -> int:
+@command_line()
+def command(
+    models: tuple[str, ...] = argument(nargs=-1, required=True, metavar="A B [C]...", complete=complete_output),
+    count: int = option("--samples", "Prompts to show.", type=click.IntRange(min=0), default=2),
+    parameters: bool = flag("--parameters", "Read the weights of large models, too; unasked below 1 GiB."),
+    latest: bool = LATEST,
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
+) -> int:
     """Models side by side: tasks, bits per byte, what they wrote, how far their weights are apart.
 
     Each is a checkpoint or its scores (op/label, label, identity, path), or a model with published numbers, such as
@@ -47,12 +49,14 @@ def command(models: tuple[str, ...], count: int, parameters: bool, latest: bool,
     """
     if len(models) < 2:
         raise click.UsageError("compare wants at least two models")
+    from marin.evaluation.published_models import published_model
     from marin.evaluation.samples import common_samples
     from marin.evaluation.side_by_side import side_by_side
     from marin.report.side_by_side import named
 
     store = open_store(prefix)
-    inventory = read_inventory(store) if _is_there(prefix, models) else None
+    is_asked = any(published_model(name) is None for name in models)  # for published models alone it need not exist
+    inventory = read_inventory(store) if is_asked or store.objects.list(OWN) else None
     compared = named(inventory, models, latest=latest)
     rows = side_by_side([each.side for each in compared])
     samples = common_samples({each.side.name: each.samples for each in compared})
@@ -69,14 +73,6 @@ def command(models: tuple[str, ...], count: int, parameters: bool, latest: bool,
     if unread:
         say(console, f"\n{unread}", "dim")
     return Exit.OK
-
-
-def _is_there(prefix: str, models: Sequence[str]) -> bool:
-    """Whether the store is to be read: it need not exist for published models alone."""
-    from marin.evaluation.published_models import published_model
-    from marin.store.layout import OWN
-
-    return bool(open_store(prefix).objects.list(OWN)) or any(published_model(name) is None for name in models)
 
 
 def _parameters(compared: Sequence[Compared], asked: bool) -> tuple[dict[str, list[GroupChange]], str]:
@@ -170,26 +166,18 @@ def _print_parameters(console: Console, first: str, changes: dict[str, list[Grou
     if not changes:
         return
     groups = {each.name: each for found in changes.values() for each in found}
-    by_name = {name: {each.name: each.relative for each in found} for name, found in changes.items()}
     say(console, f"\nweights: norm of the difference to {first}, over the norm of {first}'s", "bold")
-    rows = [
-        [group, write_count(each.parameters), *(_share(by_name[name], group) for name in changes)]
-        for group, each in groups.items()
-    ]
+    rows = [[group, write_count(each.parameters)] for group, each in groups.items()]
+    for found in changes.values():
+        apart = {each.name: f"{each.relative:.2%}" for each in found if each.relative is not None}
+        for row in rows:
+            row.append(apart.get(row[0], "other shape"))
     columns = [Column(), Column("parameters", right=True), *(Column(n, right=True) for n in changes)]
     print_table(console, columns, rows)
 
 
-def _share(found: dict[str, float | None], group: str) -> str:
-    relative = found.get(group)
-    return "other shape" if relative is None else f"{relative:.2%}"
-
-
 def _as_json(
-    compared: Sequence[Compared],
-    rows: Sequence[Row],
-    samples: Samples,
-    changes: dict[str, list[GroupChange]],
+    compared: Sequence[Compared], rows: Sequence[Row], samples: Samples, changes: dict[str, list[GroupChange]]
 ) -> dict[str, Any]:
     return {
         "models": [

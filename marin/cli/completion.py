@@ -15,7 +15,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ZshComplete, split_arg_string
 
 from marin.cli.exits import Exit
-from marin.cli.options import ends
+from marin.cli.parameters import argument, command_line
 
 COMPLETE_VARIABLE = "_MARIN_COMPLETE"  # set by these scripts when somebody presses Tab
 SCRIPT = """\
@@ -64,11 +64,8 @@ INSTALL = {
 }
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(list(SHELLS)), required=False)
-@click.pass_context
-@ends
-def command(ctx: click.Context, shell: str | None) -> int:
+@command_line()
+def command(shell: str | None = argument(type=click.Choice(list(SHELLS)), required=False)) -> int:
     """A script that completes commands, options, steps, results, outputs and runs in SHELL (else that of $SHELL).
 
     On a terminal it says how to install it too.
@@ -77,7 +74,7 @@ def command(ctx: click.Context, shell: str | None) -> int:
     if shell not in SHELLS:
         found = f"$SHELL is {shell}" if shell else "$SHELL is not set"
         raise click.UsageError(f"{found}; name one of {', '.join(SHELLS)}: `marin completion bash`")
-    click.echo(SHELLS[shell](ctx.find_root().command, {}, "marin", COMPLETE_VARIABLE).source())
+    click.echo(SHELLS[shell](click.get_current_context().find_root().command, {}, "marin", COMPLETE_VARIABLE).source())
     if sys.stdout.isatty():
         click.echo(f"# This script completes marin in {shell}. To install it:\n{INSTALL[shell]}", err=True)
     return Exit.OK

@@ -41,7 +41,8 @@ def _experiment(ctx: click.Context) -> Experiment:
     from marin.steps.scale import Scale
 
     # An option whose value is being completed ends the parse before arguments are told apart.
-    file = ctx.params.get("experiment") or next(name for name in ctx.args if name.endswith(".py"))
+    named = [ctx.params.get("experiment") or "", *(ctx.params.get("names") or ()), *ctx.args]
+    file = next(name for name in named if name.endswith(".py"))
     return built_by(*load_build(file), ctx.params.get("scale") or Scale.REHEARSAL)
 
 
@@ -70,11 +71,7 @@ def complete_result(ctx: click.Context) -> Iterable[Named]:
 
 def complete_experiment_and_steps(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
     """First the file, then its steps."""
-    files = [name for name in ctx.params.get(parameter.name or "") or () if name.endswith(".py")]
-    if not files:
-        return complete_path(ctx, parameter, incomplete)
-    ctx.params["experiment"] = files[0]
-    return complete_step(ctx, parameter, incomplete)
+    return (complete_step if ctx.params.get("names") else complete_path)(ctx, parameter, incomplete)
 
 
 @quietly
@@ -128,9 +125,8 @@ def complete_path(ctx: click.Context, parameter: click.Parameter, incomplete: st
     return [CompletionItem(incomplete, type="dir" if parameter.name == "prefix" else "file")]
 
 
-def complete_file_or_run(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-    return [*complete_path(ctx, parameter, incomplete), *complete_run(ctx, parameter, incomplete)]
+def path_or(names: Completer) -> Completer:
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [*complete_path(ctx, parameter, incomplete), *names(ctx, parameter, incomplete)]
 
-
-def complete_file_or_output(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-    return [*complete_path(ctx, parameter, incomplete), *complete_output(ctx, parameter, incomplete)]
+    return complete

@@ -10,7 +10,8 @@ import click
 
 from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, SET, echo_json, ends, existing_store, experiment_argument, scale_option
+from marin.cli.options import EXPERIMENT, JSON, SCALE_HELP, SET, echo_json, existing_store
+from marin.cli.parameters import argument, choice, command_line, flag, option
 from marin.errors import ExperimentError
 from marin.report.diff.difference import (
     Difference,
@@ -30,33 +31,21 @@ from marin.store.inventory import Inventory
 from marin.store.store import Store
 
 
-@click.command()
-@experiment_argument()
-@experiment_argument("other", required=False)
-@click.option("--from", "old_revision", metavar="REV", help="EXPERIMENT as it was at this git revision.")
-@click.option("--to", "new_revision", metavar="REV", help="The other side at this revision; else the working tree.")
-@scale_option(Scale.FULL)
-@SET
-@click.option(
-    "--between", nargs=2, metavar="OLD NEW", help="Two trainings of EXPERIMENT, by label, instead of two experiments."
-)
-@click.option("--prefix", help="A store: what of each side it holds already.", shell_complete=complete_path)
-@click.option("--all", "every", is_flag=True, help="Shorten nothing.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown, on a terminal too: for a pull request.")
-@JSON
-@ends
+@command_line()
 def command(
-    experiment: str,
-    other: str | None,
-    old_revision: str | None,
-    new_revision: str | None,
-    scale: Scale,
-    settings: tuple[str, ...],
-    between: tuple[str, str] | None,
-    prefix: str | None,
-    every: bool,
-    as_markdown: bool,
-    as_json: bool,
+    experiment: str = EXPERIMENT,
+    other: str | None = argument(required=False, complete=complete_path),
+    old_revision: str | None = option("--from", "EXPERIMENT as it was at this git revision.", metavar="REV"),
+    new_revision: str | None = option("--to", "The other side at this revision; else the working tree.", metavar="REV"),
+    scale: Scale = choice("--scale", Scale, SCALE_HELP, Scale.FULL),
+    settings: tuple[str, ...] = SET,
+    between: tuple[str, str] | None = option(
+        "--between", "Two trainings of EXPERIMENT, by label, instead of two experiments.", nargs=2, metavar="OLD NEW"
+    ),
+    prefix: str | None = option("--prefix", "A store: what of each side it holds already.", complete=complete_path),
+    every: bool = flag("--all", "Shorten nothing."),
+    as_markdown: bool = flag("--markdown", "Markdown, on a terminal too: for a pull request."),
+    as_json: bool = JSON,
 ) -> int:
     """What differs between two experiment files, or between two git revisions of one.
 

@@ -30,17 +30,7 @@ def guarded(work: Callable[[], int]) -> int:
     """Exit code of ``work``; marin's own errors become one readable message instead of a traceback."""
     import click
 
-    from marin.errors import (
-        Drift,
-        EgressOverBudget,
-        ExperimentError,
-        MarinError,
-        PlanError,
-        Revoked,
-        StarvedSource,
-        StoreError,
-        TooManyEpochs,
-    )
+    from marin import errors
     from marin.executor.signals import SIGNALS
     from marin.executor.verbosity import log_as_asked
 
@@ -56,15 +46,15 @@ def guarded(work: Callable[[], int]) -> int:
         code = work()
         sys.stdout.flush()  # a reader that left early is noticed here, not in the interpreter's last breath
         return code
-    except MarinError as error:
+    except errors.MarinError as error:
         complain(error)
-        if isinstance(error, Drift | Revoked):
+        if isinstance(error, errors.Drift | errors.Revoked):
             return Exit.DRIFT
-        if isinstance(error, EgressOverBudget):
+        if isinstance(error, errors.EgressOverBudget):
             return Exit.EGRESS
-        if isinstance(error, ExperimentError | PlanError | StarvedSource | TooManyEpochs):  # refused at plan
+        if isinstance(error, errors.ExperimentError | errors.PlanError | errors.StarvedSource | errors.TooManyEpochs):
             return Exit.EXPERIMENT
-        return Exit.STORE if isinstance(error, StoreError) else Exit.FAILED
+        return Exit.STORE if isinstance(error, errors.StoreError) else Exit.FAILED
     except BrokenPipeError:
         # `marin ls | head`: nobody reads on, which is no error worth a word.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -77,10 +67,9 @@ def guarded(work: Callable[[], int]) -> int:
     except Exception as error:  # not ours, or a mistake of ours: all there is to say, as Python would
         import traceback
 
-        from marin.errors import missing_dependency
         from marin.store.redaction import redacted
 
-        if (missing := missing_dependency(error)) is not None:
+        if (missing := errors.missing_dependency(error)) is not None:
             complain(missing)
             return Exit.FAILED
         sys.stderr.write(redacted("".join(traceback.format_exception(error))))
@@ -89,12 +78,13 @@ def guarded(work: Callable[[], int]) -> int:
 
 def complain(error: Exception) -> None:
     """``Kind: message`` on stderr."""
-    from rich.console import Console
+    from rich.text import Text
 
+    from marin.report.table import open_console, say
     from marin.store.redaction import redacted
 
-    console = Console(stderr=True)
-    console.print(f"[red bold]{type(error).__name__}[/]", highlight=False, end=": ")
-    console.print(redacted(str(error)), highlight=False, markup=False, soft_wrap=True)
+    console = open_console(stderr=True)
+    text = Text.assemble((type(error).__name__, "red bold"), f": {redacted(str(error))}")
+    console.print(text, soft_wrap=True)
     for note in getattr(error, "__notes__", ()):
-        console.print(redacted(note), style="dim", highlight=False, markup=False, soft_wrap=True)
+        say(console, redacted(note), "dim")

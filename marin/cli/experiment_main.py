@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,47 +18,37 @@ def executor_main(build: Build, arguments: Sequence[str] | None = None, *, backe
     arguments: those of the command, without its name; None for this process's. backend: runs the steps in place of the
     one that ``--backend`` names; ``InlineBackend()`` in this very process, for a profiler say.
     """
-    import sys
-
-    import click
-
-    from marin.cli.exits import guarded
-    from marin.cli.run import Options, run_experiment, run_options
+    from marin.cli.parameters import all_of, command_line
+    from marin.cli.run import RunOptions, run_experiment
     from marin.steps.experiment_file import importable, source_of
 
     source = source_of(build)
 
-    def command(**given: Any) -> None:
-        sys.exit(guarded(lambda: run_experiment(importable(build), source, Options(**given), backend)))
+    @command_line(text=f"Plan and run {source.name}.")
+    def command(options: RunOptions = all_of(RunOptions)) -> int:
+        return run_experiment(importable(build), source, options, backend)
 
-    cli = click.command(help=f"Plan and run {source.name}.")(run_options(command))
-    cli.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
+    command.main(args=list(arguments) if arguments is not None else None, prog_name=source.name)
 
 
 def say_errors_plainly() -> None:
     """What an experiment file that Python itself runs gets wrong while it is read is said as commands say it."""
     import sys
 
-    if sys.excepthook is sys.__excepthook__:
-        sys.excepthook = _say
+    def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        from pathlib import Path
 
+        from marin.cli.exits import guarded
+        from marin.errors import MarinError
+        from marin.steps.experiment_file import explained
 
-def _say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """``sys.excepthook``: with their exit code, too."""
-    import sys
+        def again() -> int:
+            with explained(Path(getattr(sys.modules["__main__"], "__file__", None) or "-").absolute()):
+                raise error.with_traceback(trace)
 
-    from marin.errors import MarinError
-
-    if not issubclass(kind, MarinError):
+        if issubclass(kind, MarinError):
+            sys.exit(guarded(again))
         sys.__excepthook__(kind, error, trace)
-        return
-    from pathlib import Path
 
-    from marin.cli.exits import guarded
-    from marin.steps.experiment_file import explained
-
-    def again() -> int:
-        with explained(Path(getattr(sys.modules["__main__"], "__file__", None) or "-").absolute()):
-            raise error.with_traceback(trace)
-
-    sys.exit(guarded(again))
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = say

@@ -14,10 +14,12 @@ from rich.text import Text
 
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends, existing_store, experiment_in
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json, existing_store
+from marin.cli.parameters import argument, choice, command_line, flag, option
 from marin.errors import BadField
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.report.typed import marin
+from marin.steps.experiment_file import built_by, load_build
 from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
 from marin.store.lineage import ADOPT
@@ -32,10 +34,7 @@ NAMED = 8  # pieces of a kind, the largest
 READERS = 5  # outputs made from a named one
 HEADINGS = {
     GarbageKind.EXPIRED: ("output whose lifetime is over", "outputs whose lifetime is over"),
-    GarbageKind.UNREACHABLE: (
-        "output that no named experiment reaches",
-        "outputs that no named experiment reaches",
-    ),
+    GarbageKind.UNREACHABLE: ("output that no named experiment reaches", "outputs that no named experiment reaches"),
     GarbageKind.NAMED: ("output that was named", "outputs that were named"),
     GarbageKind.REPLACED: ("attempt whose output was replaced", "attempts whose outputs were replaced"),
     GarbageKind.UNFINISHED: ("attempt that never committed", "attempts that never committed"),
@@ -46,56 +45,33 @@ SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "folders", "obje
 COLUMNS = columns_of("|  ?2 | > |  ?1 |")
 
 
-@click.command()
-@click.argument("steps", metavar="[STEP]...", nargs=-1, shell_complete=complete_output)
-@click.option(
-    "--experiment",
-    "experiments",
-    multiple=True,
-    metavar="FILE",
-    help="Keep its results and what it pins (repeatable).",
-    shell_complete=complete_path,
-)
-@click.option("--unreachable", is_flag=True, help="Also outputs that are no step of any --experiment.")
-@click.option("--scale", type=click.Choice(Scale, case_sensitive=False), help="Of the experiments; else both count.")
-@click.option(
-    "--only",
-    "kinds",
-    multiple=True,
-    type=click.Choice(GarbageKind, case_sensitive=False),
-    help="Only this (repeatable).",
-)
-@click.option(
-    "--older-than",
-    metavar="DAYS",
-    type=click.FloatRange(min=0),
-    default=OLDER_THAN,
-    help=f"Of what has no lifetime of its own, leave what is younger; {OLDER_THAN:g} where it is not given.",
-)
-@click.option(
-    "--now", "at_once", is_flag=True, help="Without waiting any days; work in progress only if it is asked for."
-)
-@click.option("--delete", is_flag=True, help="Do it, having said what goes.")
-@click.option("--every", is_flag=True, help="List every piece, not the largest.")
-@click.option("--even-if-read", is_flag=True, help="STEP also where something that stays was made from it.")
-@LATEST
-@PREFIX
-@JSON
-@ends
+@command_line()
 def command(
-    steps: tuple[str, ...],
-    experiments: tuple[str, ...],
-    unreachable: bool,
-    scale: Scale | None,
-    kinds: tuple[GarbageKind, ...],
-    older_than: float,
-    at_once: bool,
-    delete: bool,
-    every: bool,
-    even_if_read: bool,
-    latest: bool,
-    prefix: str,
-    as_json: bool,
+    steps: tuple[str, ...] = argument(metavar="[STEP]...", nargs=-1, complete=complete_output),
+    experiments: tuple[str, ...] = option(
+        "--experiment",
+        "Keep its results and what it pins (repeatable).",
+        multiple=True,
+        metavar="FILE",
+        complete=complete_path,
+    ),
+    unreachable: bool = flag("--unreachable", "Also outputs that are no step of any --experiment."),
+    scale: Scale | None = choice("--scale", Scale, "Of the experiments; else both count."),
+    kinds: tuple[GarbageKind, ...] = choice("--only", GarbageKind, "Only this (repeatable).", multiple=True),
+    older_than: float = option(
+        "--older-than",
+        "Of what has no lifetime of its own, leave what is younger.",
+        metavar="DAYS",
+        type=click.FloatRange(min=0),
+        default=OLDER_THAN,
+    ),
+    at_once: bool = flag("--now", "Without waiting any days; work in progress only if it is asked for."),
+    delete: bool = flag("--delete", "Do it, having said what goes."),
+    every: bool = flag("--every", "List every piece, not the largest."),
+    even_if_read: bool = flag("--even-if-read", "STEP also where something that stays was made from it."),
+    latest: bool = LATEST,
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
 ) -> int:
     """What nothing needs any more, and what deleting it would free. Deletes only with --delete.
 
@@ -121,7 +97,7 @@ def command(
         raise BadField("--unreachable needs every experiment that is to stay: --experiment FILE, once for each")
     scales = [scale] if scale is not None else list(Scale)
     options = GcOptions(
-        roots=roots_of([experiment_in(file, each) for file in experiments for each in scales]),
+        roots=roots_of(built_by(*load_build(file), each) for file in experiments for each in scales),
         older_than=older_than,
         unreachable=unreachable,
         kinds=frozenset(kinds or GarbageKind),
@@ -142,11 +118,8 @@ def _take_named(
     options = GcOptions(kinds=kinds, at_once=True, named=frozenset(named), though_read=even_if_read)
     code, found = _take_away(inventory.store, options, delete=delete, every=True, as_json=as_json)
     for identity, record in named.items() if not as_json else ():
-        read = (identity, record.root)
-        reading = [
-            each.name for each in inventory.newest_first() if read in ((i.identity, i.root) for i in each.inputs)
-        ]
-        readers = listed(reading, READERS)
+        reads = [(each.name, {(read.identity, read.root) for read in each.inputs}) for each in inventory.newest_first()]
+        readers = listed([name for name, read in reads if (identity, record.root) in read], READERS)
         if identity in found.named:
             reason = found.named[identity]
             way_on = f" ({readers}); --even-if-read" if reason is KeepReason.READ else ""
@@ -229,13 +202,8 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
 
 def _row(piece: Garbage, why: str) -> list[Text | str]:
     identity = piece.identities[0][:12] if len(piece.identities) == 1 else ""
-    return [
-        f"  {piece.name}",
-        Text(identity, style="dim"),
-        write_bytes(piece.bytes),
-        _day(piece),
-        Text(why, style="dim"),
-    ]
+    dim = [Text(text, style="dim") for text in (identity, why)]
+    return [f"  {piece.name}", dim[0], write_bytes(piece.bytes), _day(piece), dim[1]]
 
 
 def _day(piece: Garbage) -> str:

@@ -7,48 +7,35 @@ from typing import Any
 import click
 from rich.console import Console
 
-from marin.cli.completions import complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, SET, echo_json, ends, existing_store, experiment_in, scale_option
+from marin.cli.options import EXPERIMENT, JSON, ExperimentOptions, echo_json
+from marin.cli.parameters import all_of, argument, command_line, option
 from marin.report.inspection import Looked, look_at, trainings
 from marin.report.table import columns_of, open_console, print_table, say
-from marin.steps.scale import Scale
 from marin.store.inventory import read_inventory
+from marin.store.store import open_store
 
 SOURCES = columns_of(
     "source | >drawn | >meant | >token ids | >documents | >their tokens: 10 % | >50 % | >90 % | >ends | >encode alike"
 )
-GAPS = columns_of("held out | in | >training | >held out | >apart")
 
 
-@click.command()
-@click.argument("experiment", shell_complete=complete_path)
-@click.argument("training", required=False, default="")
-@scale_option()
-@SET
-@click.option("-n", "batches", type=click.IntRange(min=1), default=16, show_default=True, help="How many batches.")
-@click.option("--seed", type=int, default=0, help="Other batches.")
-@click.option("--bos", metavar="TOKEN", default="", help="Special token that every document begins with.")
-@PREFIX
-@JSON
-@ends
+@command_line()
 def command(
-    experiment: str,
-    training: str,
-    scale: Scale,
-    settings: tuple[str, ...],
-    batches: int,
-    seed: int,
-    bos: str,
-    prefix: str,
-    as_json: bool,
+    experiment: str = EXPERIMENT,
+    training: str = argument(required=False, default=""),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    batches: int = option("-n", "How many batches.", type=click.IntRange(min=1), default=16),
+    seed: int = option("--seed", "Other batches.", type=int, default=0),
+    bos: str = option("--bos", "Special token that every document begins with.", metavar="TOKEN", default=""),
+    as_json: bool = JSON,
 ) -> int:
     """What TRAINING of EXPERIMENT reads, or each of its trainings: some batches, checked, with samples of their text.
 
     The tokens must be in the store. Exit code 7 if something is wrong.
     """
-    read = experiment_in(experiment, scale, settings)
-    inventory = read_inventory(existing_store(prefix))
+    read = options.experiment(experiment)
+    inventory = read_inventory(open_store(options.prefix))
     found = [look_at(step, read, inventory, batches=batches, seed=seed, bos=bos) for step in trainings(read, training)]
     if as_json:
         echo_json([{"training": each.name, "headline": each.found.headline, **each.found.report} for each in found])
@@ -74,7 +61,7 @@ def _print(console: Console, looked: Looked) -> None:
     ]
     if gaps:
         say(console, "")
-        print_table(console, GAPS, gaps)
+        print_table(console, columns_of("held out | in | >training | >held out | >apart"), gaps)
     for sample in report["samples"]:
         say(console, f"\n— {sample['source']}, step {sample['step']}", "bold cyan")
         click.echo(sample["text"])

@@ -11,22 +11,13 @@ from rich.tree import Tree
 
 from marin.cli.completions import complete_field, complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import (
-    PREFIX,
-    SET,
-    echo_json,
-    ends,
-    existing_store,
-    experiment_in,
-    must_be_of_an_experiment,
-    scale_option,
-)
+from marin.cli.options import ExperimentOptions, echo_json, existing_store
+from marin.cli.parameters import all_of, argument, command_line, flag, option
 from marin.errors import BadField
 from marin.report.claims import StoreClaims, Subject
 from marin.report.lineage_tree import Direction, LineageTree, Node, walk
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.report.words import describe_facts, escaped
-from marin.steps.scale import Scale
 from marin.store.lineage import output_of, read_lineage
 from marin.store.lookup import hint, outputs_named, outputs_of
 from marin.store.revocation import revoked
@@ -39,41 +30,27 @@ STYLES = {  # by subject; others are yellow
     Subject.SUPERSEDED: "dim",
     Subject.ALIAS: "dim",
 }
-COLUMNS = columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust")
 
 
-@click.command()
-@click.argument("step", shell_complete=complete_output)
-@click.option("--down", is_flag=True, help="What was made from it.")
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    metavar="KIND",
-    help="List only these: checkpoint, tokens …",
-    shell_complete=complete_field("kind"),
-)
-@click.option("--experiment", metavar="FILE", help="STEP as this experiment has it now.", shell_complete=complete_path)
-@scale_option()
-@SET
-@click.option("--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="Levels of the tree.")
-@click.option("--every", is_flag=True, help="Do not fold like outputs into one line.")
-@PREFIX
-@click.option("--json", "as_json", is_flag=True, help="For scripts: every output, whatever --depth.")
-@click.option("--markdown", is_flag=True, help="As a nested list, for an issue or a pull request.")
-@ends
+@command_line()
 def command(
-    step: str,
-    down: bool,
-    kinds: tuple[str, ...],
-    experiment: str | None,
-    scale: Scale,
-    settings: tuple[str, ...],
-    depth: int,
-    every: bool,
-    prefix: str,
-    as_json: bool,
-    markdown: bool,
+    step: str = argument(complete=complete_output),
+    down: bool = flag("--down", "What was made from it."),
+    kinds: tuple[str, ...] = option(
+        "--kind",
+        "List only these: checkpoint, tokens …",
+        multiple=True,
+        metavar="KIND",
+        complete=complete_field("kind"),
+    ),
+    experiment: str | None = option(
+        "--experiment", "STEP as this experiment has it now.", metavar="FILE", complete=complete_path
+    ),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    depth: int = option("--depth", "Levels of the tree.", type=click.IntRange(min=1), default=DEPTH),
+    every: bool = flag("--every", "Do not fold like outputs into one line."),
+    as_json: bool = flag("--json", "For scripts: every output, whatever --depth."),
+    markdown: bool = flag("--markdown", "As a nested list, for an issue or a pull request."),
 ) -> int:
     """What STEP was made from; with --down, what was made from it.
 
@@ -82,21 +59,20 @@ def command(
 
     What was trained on this?  marin lineage STEP --down --kind checkpoint
     """
-    store = existing_store(prefix)
+    store = existing_store(options.prefix)
     lineage = read_lineage(store)
     known = {record.kind for record in lineage.records.values()}
     for kind in kinds:
         if kind not in known:
             raise BadField(f"--kind {kind}: this store has no such artifact; {hint(kind, known)}")
     if experiment is None:
-        must_be_of_an_experiment(settings)
+        options.must_be_of_an_experiment()
         starts = outputs_named(lineage, store, step)
     else:
         from marin.plan.plan import resolve_names
 
-        named = sorted(
-            resolve_names([step], experiment_in(experiment, scale, settings).steps()), key=lambda each: each.name
-        )
+        steps = options.experiment(experiment).steps()
+        named = sorted(resolve_names([step], steps), key=lambda each: each.name)
         starts = outputs_of(lineage, {each.identity: each.name for each in named})
     tree = LineageTree(
         Direction.DOWN if down else Direction.UP, starts, lineage, StoreClaims(store, lineage, revoked(store))
@@ -126,18 +102,9 @@ def _print_list(console: Console, tree: LineageTree, kinds: tuple[str, ...]) -> 
         trust = [f"{claim.subject}: {claim.text}" for claim in claims] + tree.same_bytes([output])
         style = STYLES.get(claims[0].subject, "yellow") if claims else ""
         made = record.provenance
-        rows.append(
-            [
-                Text(record.name, style="bold"),
-                record.identity[:12],
-                made.ended[:16],
-                made.who,
-                made.experiment,
-                describe_facts(record.facts),
-                Text("; ".join(trust), style=style),
-            ]
-        )
-    print_table(console, COLUMNS, rows)
+        who = [made.ended[:16], made.who, made.experiment, describe_facts(record.facts)]
+        rows.append([Text(record.name, "bold"), record.identity[:12], *who, Text("; ".join(trust), style)])
+    print_table(console, columns_of("output | identity | made | by | experiment ?2 | holds ?1 | trust"), rows)
     verb = "it was made from" if tree.direction is Direction.UP else "made from it"
     say(console, f"{verb}: {len(records)} {' or '.join(kinds)}, of {tree.tally()}")
 

@@ -8,7 +8,8 @@ import click
 
 from marin.cli.completions import complete_attempt
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, LATEST, PREFIX, echo_json, ends
+from marin.cli.options import JSON, LATEST, PREFIX, echo_json
+from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import UnknownStep
 from marin.report.table import open_console
 from marin.store.attempts import Attempt, Standing, attempts_called, standing
@@ -18,17 +19,15 @@ from marin.store.store import Store, open_store
 LOOK_SECONDS = 0.5
 
 
-@click.command()
-@click.argument("step", shell_complete=complete_attempt)
-@click.option("-f", "--follow", is_flag=True, help="Go on printing until the attempt ends.")
-@click.option("--attempt", "number", type=int, metavar="N", help="Not the last attempt, but number N.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N lines.")
-@LATEST
-@PREFIX
-@JSON
-@ends
+@command_line()
 def command(
-    step: str, follow: bool, number: int | None, lines: int | None, latest: bool, prefix: str, as_json: bool
+    step: str = argument(complete=complete_attempt),
+    follow: bool = flag("-f", "--follow", "Go on printing until the attempt ends."),
+    number: int | None = option("--attempt", "Not the last attempt, but number N.", type=int, metavar="N"),
+    lines: int | None = option("-n", "--lines", "Only the last N lines.", type=click.IntRange(min=0)),
+    latest: bool = LATEST,
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
 ) -> int:
     """The log of STEP (op/label, label, identity or path): its last attempt, running, failed or committed."""
     store = open_store(prefix)

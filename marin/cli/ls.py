@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Any
 
 import click
@@ -12,7 +11,8 @@ from rich.text import Text
 
 from marin.cli.completions import complete_field, complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, choice, echo_json, ends
+from marin.cli.options import JSON, PREFIX, echo_json
+from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import CorruptOutput, CorruptRecord, UnknownStep
 from marin.report.lineage_tree import described
 from marin.report.table import columns_of, open_console, print_table, say
@@ -24,33 +24,30 @@ from marin.store.numbers import counted, write_bytes
 from marin.store.record import Record
 from marin.store.store import open_store
 
-
-class Order(StrEnum):
-    MADE = "made"
-    NAME = "name"
-    SIZE = "size"
-
-
-KEYS: dict[Order, Callable[[Record], Any]] = {
-    Order.MADE: lambda record: record.provenance.ended,
-    Order.NAME: lambda record: (record.name, record.provenance.ended),
-    Order.SIZE: lambda record: record.bytes,
+ORDERS: dict[str, Callable[[Record], Any]] = {
+    "made": lambda record: record.provenance.ended,
+    "name": lambda record: (record.name, record.provenance.ended),
+    "size": lambda record: record.bytes,
 }
 COLUMNS = columns_of("output | identity | kind ?4 | >size | made ?1 | by ?5 | experiment ?3 | holds ?2")
 
 
-@click.command()
-@click.argument("patterns", metavar="[PATTERN]...", nargs=-1, shell_complete=complete_output)
-@click.option("--op", help="Only this operator's outputs.", shell_complete=complete_field("op"))
-@click.option("--label", help="Only outputs with this label.", shell_complete=complete_field("label"))
-@click.option("--kind", help="Only this kind of artifact: documents, tokens …", shell_complete=complete_field("kind"))
-@click.option("--experiment", help="Only what this experiment made.", shell_complete=complete_field("experiment"))
-@choice("--sort", Order, Order.NAME, "made: newest last.")
-@click.option("--files", is_flag=True, help="List the files of each output too.")
-@PREFIX
-@JSON
-@ends
-def command(patterns: tuple[str, ...], sort: Order, files: bool, prefix: str, as_json: bool, **only: str | None) -> int:
+@command_line()
+def command(
+    patterns: tuple[str, ...] = argument(metavar="[PATTERN]...", nargs=-1, complete=complete_output),
+    op: str | None = option("--op", "Only this operator's outputs.", complete=complete_field("op")),
+    label: str | None = option("--label", "Only outputs with this label.", complete=complete_field("label")),
+    kind: str | None = option(
+        "--kind", "Only this kind of artifact: documents, tokens …", complete=complete_field("kind")
+    ),
+    experiment: str | None = option(
+        "--experiment", "Only what this experiment made.", complete=complete_field("experiment")
+    ),
+    sort: str = option("--sort", "made: newest last.", type=click.Choice(list(ORDERS)), default="name"),
+    files: bool = flag("--files", "List the files of each output too."),
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
+) -> int:
     """Committed outputs of the store, whoever made them.
 
     PATTERN is a step (op/label), an operator, a label, a glob ('tokenize/*'), a part of a name, the first digits of
@@ -58,7 +55,7 @@ def command(patterns: tuple[str, ...], sort: Order, files: bool, prefix: str, as
     """
     inventory = read_inventory(open_store(prefix))
     found = every = inventory.newest_first()
-    for field, wanted in only.items():
+    for field, wanted in (("op", op), ("label", label), ("kind", kind), ("experiment", experiment)):
         if wanted is None:
             continue
         there = {field_of(record, field) for record in every}
@@ -68,9 +65,13 @@ def command(patterns: tuple[str, ...], sort: Order, files: bool, prefix: str, as
     if patterns:
         fitting = [record for pattern in patterns for record in _matching(pattern, found, inventory)]
         found = list({record.identity: record for record in fitting}.values())
-    found = sorted(found, key=KEYS[sort])
+    found = sorted(found, key=ORDERS[sort])
     if as_json:
-        echo_json([_as_json(inventory, record, files) for record in found])
+        store = inventory.store
+        shown = [{**described(record), "output": f"{store.prefix}/{record.attempt}"} for record in found]
+        for fields, record in zip(shown, found if files else (), strict=files):
+            fields["manifest"] = store.manifest(record)
+        echo_json(shown)
         for message in inventory.damage.values():
             click.echo(f"incomplete: {message}", err=True)
     else:
@@ -88,11 +89,6 @@ def _matching(pattern: str, records: list[Record], inventory: Inventory) -> list
     if not found:
         raise unknown(pattern, records, inventory.store.prefix, inventory.damage.values())
     return found
-
-
-def _as_json(inventory: Inventory, record: Record, files: bool) -> dict[str, Any]:
-    fields = {**described(record), "output": f"{inventory.store.prefix}/{record.attempt}"}
-    return {**fields, "manifest": inventory.store.manifest(record)} if files else fields
 
 
 @paused()
@@ -113,17 +109,10 @@ def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
 
 def _row(record: Record) -> list[Text | str]:
     made = record.provenance
+    when_and_who = [made.ended[:16], made.who, made.experiment]  # to the minute
     holds = f"the bytes of {record.alias_of[:12]}" if record.alias_of else describe_facts(record.facts)
-    return [
-        record.name,
-        Text(record.identity[:12], style="dim"),
-        record.kind,
-        write_bytes(record.bytes),
-        made.ended[:16],  # to the minute
-        made.who,
-        made.experiment,
-        Text(holds, style="dim"),
-    ]
+    identity, holds = (Text(text, style="dim") for text in (record.identity[:12], holds))
+    return [record.name, identity, record.kind, write_bytes(record.bytes), *when_and_who, holds]
 
 
 def _files(inventory: Inventory, record: Record) -> list[list[Text | str]]:

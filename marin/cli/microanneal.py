@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Collection
 from itertools import count
 from pathlib import Path
-from typing import cast
 
 import click
 
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import PREFIX, Parsed, ends
+from marin.cli.options import PREFIX
+from marin.cli.parameters import Parsed, command_line, flag, option
 from marin.cli.run import command as run_command
 from marin.errors import BadField, ExperimentError, UnknownStep
 from marin.steps.scale import Scale
@@ -70,49 +71,57 @@ def parse_guard(text: str) -> tuple[str, float]:
     return name, float(loss)
 
 
-@click.command()
-@click.option(
-    "--checkpoint", required=True, metavar="STEP", help="Of the store: op/label, label, identity or path.",
-    shell_complete=complete_output,
-)  # fmt: skip
-@click.option(
-    "--candidate", "candidates", multiple=True, required=True, metavar="PATH|HF-ID",
-    help="A folder or file of text, or a dataset of the hub as OWNER/NAME@COMMIT. Repeatable.",
-    shell_complete=complete_path,
-)  # fmt: skip
-@click.option(
-    "--experiment", default="", metavar="FILE", help="That made the checkpoint.  [default: as its record says]",
-    shell_complete=complete_path,
-)  # fmt: skip
-@click.option("--text-field", default="text", show_default=True, help="Of records in JSON lines and Parquet.")
-@click.option("--share", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.3, show_default=True,
-              help="Of each candidate in the mixture.")  # fmt: skip
-@click.option("--tokens", type=click.IntRange(min=1), help="Of each run.  [default: one a parameter]")
-@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each arm.")
-@click.option("--primary", multiple=True, metavar="METRIC", help="What decides, such as gsm/olmes/bpb. Repeatable.")
-@click.option("--margin", type=float, default=0.01, show_default=True, help="Smaller differences do not matter.")
-@click.option("--guard", "guards", multiple=True, type=Parsed("METRIC=LOSS", parse_guard), metavar="METRIC=LOSS",
-              help="What may lose no more than this, such as mmlu/acc=0.01 or bpb/=0.05. Repeatable.")  # fmt: skip
-@click.option("--shortest", type=click.FloatRange(min=0), help="Tokens a parameter that are enough.  [default: 0.25]")
-@click.option("--max-epochs", type=click.FloatRange(0, min_open=True), help="Over a source.  [default: the training's]")
-@click.option("--dry-run", is_flag=True, help="Write the experiment and say what would run and what it costs.")
-@PREFIX
-@ends
+@command_line()
 def command(
-    checkpoint: str,
-    candidates: tuple[str, ...],
-    experiment: str,
-    text_field: str,
-    share: float,
-    tokens: int | None,
-    seeds: int,
-    primary: tuple[str, ...],
-    margin: float,
-    guards: tuple[tuple[str, float], ...],
-    shortest: float | None,
-    max_epochs: float | None,
-    dry_run: bool,
-    prefix: str,
+    checkpoint: str = option(
+        "--checkpoint",
+        "Of the store: op/label, label, identity or path.",
+        required=True,
+        metavar="STEP",
+        complete=complete_output,
+    ),
+    candidates: tuple[str, ...] = option(
+        "--candidate",
+        "A folder or file of text, or a dataset of the hub as OWNER/NAME@COMMIT. Repeatable.",
+        multiple=True,
+        required=True,
+        metavar="PATH|HF-ID",
+        complete=complete_path,
+    ),
+    experiment: str = option(
+        "--experiment",
+        "That made the checkpoint.  [default: as its record says]",
+        default="",
+        metavar="FILE",
+        complete=complete_path,
+    ),
+    text_field: str = option("--text-field", "Of records in JSON lines and Parquet.", default="text"),
+    share: float = option(
+        "--share",
+        "Of each candidate in the mixture.",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.3,
+    ),
+    tokens: int | None = option("--tokens", "Of each run.  [default: one a parameter]", type=click.IntRange(min=1)),
+    seeds: int = option("--seeds", "Runs of each arm.", type=click.IntRange(min=1), default=3),
+    primary: tuple[str, ...] = option(
+        "--primary", "What decides, such as gsm/olmes/bpb. Repeatable.", multiple=True, metavar="METRIC"
+    ),
+    margin: float = option("--margin", "Smaller differences do not matter.", type=float, default=0.01),
+    guards: tuple[tuple[str, float], ...] = option(
+        "--guard",
+        "What may lose no more than this, such as mmlu/acc=0.01 or bpb/=0.05. Repeatable.",
+        multiple=True,
+        type=Parsed("METRIC=LOSS", parse_guard),
+    ),
+    shortest: float | None = option(
+        "--shortest", "Tokens a parameter that are enough.  [default: 0.25]", type=click.FloatRange(min=0)
+    ),
+    max_epochs: float | None = option(
+        "--max-epochs", "Over a source.  [default: the training's]", type=click.FloatRange(0, min_open=True)
+    ),
+    dry_run: bool = flag("--dry-run", "Write the experiment and say what would run and what it costs."),
+    prefix: str = PREFIX,
 ) -> int:
     """Whether a dataset is worth including: short cooldowns of a checkpoint with and without it, and a verdict.
 
@@ -149,7 +158,7 @@ def command(
         module=module,
         label=label,
         candidates="\n".join(f'    "{name}": {code},' for name, code in found.items()),
-        settings="\n".join(f"        {name}={_code(value)}," for name, value in settings.items() if value),
+        settings="\n".join(f"        {name}={value!r}," for name, value in settings.items() if value),
     )
     file = Path(f"microanneal_{label.replace('-', '_')}.py")
     if file.exists() and file.read_text() != text:
@@ -233,12 +242,6 @@ def _candidate(given: str, text_field: str) -> tuple[str, str]:
     return name, f"Candidate(repo={_code(named[1])}, revision={_code(named[2])}{field})"
 
 
-def _code(value: object) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, tuple):
-        return f"({', '.join(_code(each) for each in cast(tuple[object, ...], value))},)"
-    if isinstance(value, dict):
-        held = cast(dict[object, object], value)
-        return "{" + ", ".join(f"{_code(key)}: {_code(each)}" for key, each in held.items()) + "}"
-    return repr(value)
+def _code(text: str) -> str:
+    """In double quotes, as the rest of the file."""
+    return json.dumps(text, ensure_ascii=False)

@@ -6,13 +6,13 @@ import functools
 import time
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.text import Text
 
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, echo_json, ends
+from marin.cli.options import JSON, echo_json
+from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import StoreError
 from marin.plan.cost.egress import Route
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
@@ -23,18 +23,16 @@ from marin.store.store import open_store
 from marin.upkeep.mirror.copy import MirroredOutput, mirror
 from marin.upkeep.mirror.plan import Mirroring, plan_mirroring
 
-COLUMNS = columns_of("| output | identity ?2 | >files ?1 | >size")
 
-
-@click.command()
-@click.argument("steps", nargs=-1, required=True, metavar="STEP...", shell_complete=complete_output)
-@click.option("--from", "prefix", default="store", show_default=True, help="The store.", shell_complete=complete_path)
-@click.option("--to", "target", required=True, help="The store to copy to.", shell_complete=complete_path)
-@click.option("--with-inputs", is_flag=True, help="And everything that they were made from.")
-@click.option("--dry-run", is_flag=True, help="Say what would be copied, and how much; copy nothing.")
-@JSON
-@ends
-def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool, dry_run: bool, as_json: bool) -> int:
+@command_line()
+def command(
+    steps: tuple[str, ...] = argument(nargs=-1, required=True, metavar="STEP...", complete=complete_output),
+    prefix: str = option("--from", "The store.", default="store", complete=complete_path),
+    target: str = option("--to", "The store to copy to.", required=True, complete=complete_path),
+    with_inputs: bool = flag("--with-inputs", "And everything that they were made from."),
+    dry_run: bool = flag("--dry-run", "Say what would be copied, and how much; copy nothing."),
+    as_json: bool = JSON,
+) -> int:
     """Copy committed outputs to another store and verify every byte; identity, digest and provenance stay.
 
     STEP is op/label, label, operator, identity or path. An experiment on the other store then runs nothing for them.
@@ -67,21 +65,16 @@ def command(steps: tuple[str, ...], prefix: str, target: str, with_inputs: bool,
     return Exit.OK
 
 
-def _route(plan: Mirroring) -> Route | None:
-    """Between the regions of the stores; None where both are on this machine. Raises StoreError if a bucket does not
-    say where it is."""
-    here, there = bucket_region(plan.source.prefix), bucket_region(plan.target.prefix)
-    return Route(here or MACHINE, there or MACHINE) if here is not None or there is not None else None
-
-
-def _way(plan: Mirroring) -> str:
+def _route(plan: Mirroring) -> tuple[Route | None, str]:
+    """Between the regions of the stores, and in words; None where both are on this machine or a bucket does not say."""
     try:
-        route = _route(plan)
+        here, there = bucket_region(plan.source.prefix), bucket_region(plan.target.prefix)
     except StoreError as error:
-        return f": between which regions is unknown: {error}"
-    if route is None:
-        return ""
-    return f": within {route.source}" if route.source.is_where(route.target) else f": {route}"
+        return None, f": between which regions is unknown: {error}"
+    if here is None and there is None:
+        return None, ""
+    route = Route(here or MACHINE, there or MACHINE)
+    return route, f": within {route.source}" if route.source.is_where(route.target) else f": {route}"
 
 
 def _print_plan(console: Console, plan: Mirroring) -> None:
@@ -90,11 +83,11 @@ def _print_plan(console: Console, plan: Mirroring) -> None:
     rows = [[Text("there", style="dim"), *_cells(record)] for record in plan.there]
     for record in plan.todo:
         rows.append([Text("alias" if record.alias_of in every else "copy", style="cyan"), *_cells(record)])
-    print_table(console, COLUMNS, rows)
+    print_table(console, columns_of("| output | identity ?2 | >files ?1 | >size"), rows)
     for note in plan.notes:
         say(console, note, "yellow")
     if plan.todo:
-        say(console, f"{counted(len(plan.todo), 'output')}, {write_bytes(plan.bytes)} to copy{_way(plan)}")
+        say(console, f"{counted(len(plan.todo), 'output')}, {write_bytes(plan.bytes)} to copy{_route(plan)[1]}")
     else:
         say(console, "nothing to copy: every output is there")
 
@@ -114,26 +107,20 @@ def _line(output: MirroredOutput) -> str:
 
 
 def _as_json(plan: Mirroring, mirrored: list[MirroredOutput], *, dry_run: bool) -> dict[str, Any]:
-    outputs = {output.record.identity: output for output in mirrored}
-
-    def described(record: Record, state: str) -> dict[str, Any]:
-        output = outputs.get(record.identity)
+    def described(record: Record, state: str, output: str | None) -> dict[str, Any]:
         about = {"step": record.name, "identity": record.identity, "root": record.root, "bytes": record.bytes}
-        if output is None:
-            return {**about, "state": state, "output": record.attempt if state == "there" else None}
-        progress = output.progress
-        return {
-            **about,
-            "state": "mirrored" if output.copied else "there",
-            "output": output.record.attempt,
+        return {**about, "state": state, "output": output}
+
+    outputs = {record.identity: described(record, "there", record.attempt) for record in plan.there}
+    outputs |= {record.identity: described(record, "to copy", None) for record in plan.todo}
+    for done in mirrored:
+        progress = done.progress
+        outputs[done.record.identity] = {
+            **described(done.record, "mirrored" if done.copied else "there", done.record.attempt),
             "copied": {"bytes": progress.copied_bytes, "files": progress.copied_files},
             "resumed": {"bytes": progress.resumed_bytes, "files": progress.resumed_files},
         }
-
-    try:
-        route = _route(plan)
-    except StoreError:
-        route = None
+    route, _ = _route(plan)
     return {
         "from": plan.source.prefix,
         "to": plan.target.prefix,
@@ -141,8 +128,5 @@ def _as_json(plan: Mirroring, mirrored: list[MirroredOutput], *, dry_run: bool) 
         "bytes": plan.bytes,
         "regions": None if route is None else {"from": str(route.source), "to": str(route.target)},
         "notes": plan.notes,
-        "outputs": [
-            *(described(record, "there") for record in plan.there),
-            *(described(record, "to copy") for record in plan.todo),
-        ],
+        "outputs": list(outputs.values()),
     }

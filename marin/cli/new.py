@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from marin.cli.exits import Exit
-from marin.cli.options import ends
+from marin.cli.parameters import argument, command_line, option
 from marin.errors import ExperimentError
 
 FILES = Path(__file__).with_name("project")
@@ -24,11 +24,11 @@ TAKEN = {"experiment", "experiments", "infra", "operators", "store", "tests", "t
 LEGAL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-@click.command()
-@click.argument("words", metavar="PROJECT | experiment NAME", nargs=-1, required=True)
-@click.option("--issue", type=click.IntRange(min=1), help="Of the experiment; the next number without it.")
-@ends
-def command(words: tuple[str, ...], issue: int | None) -> int:
+@command_line()
+def command(
+    words: tuple[str, ...] = argument(metavar="PROJECT | experiment NAME", nargs=-1, required=True),
+    issue: int | None = option("--issue", "Of the experiment; the next number without it.", type=click.IntRange(min=1)),
+) -> int:
     """Make a project: an experiment on a folder of text, an operator, its test, a README. Or another experiment in one.
 
     PROJECT is a folder that is not there yet. Nothing is overwritten, and no git repository is touched.
@@ -72,7 +72,8 @@ def _new_experiment(name: str, issue: int | None) -> None:
 
     _must_be_legal(name, "experiment")
     package = _package_here()
-    number = issue or 1 + max((int(path.stem[3:].partition("_")[0]) for path in _experiments()), default=0)
+    numbers = [int(found[1]) for path in Path().glob("exp*.py") if (found := re.match(r"exp(\d+)(_|$)", path.stem))]
+    number = issue or 1 + max(numbers, default=0)
     file = Path(f"exp{number}_{name}.py")
     if file.exists():
         raise ExperimentError(f"{file} exists already; nothing was written. Choose another name or --issue")
@@ -117,10 +118,6 @@ def _package_here() -> str:
             "Go to the folder of a project, or make one"
         )
     return packages[0]
-
-
-def _experiments() -> list[Path]:
-    return [path for path in Path().glob("exp*.py") if re.match(r"exp\d+(_|$)", path.stem)]
 
 
 def _example_text() -> Mapping[str, str]:

@@ -1,124 +1,103 @@
-"""What the commands share: options, the experiment and the store that they name, and how one ends."""
+"""What the commands share: options, the experiment and the store that they name, and JSON."""
 
 from __future__ import annotations
 
-import functools
 import json
-import sys
-from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from marin.cli.completions import complete_path
-from marin.cli.exits import guarded
+from marin.cli.parameters import Parsed, argument, choice, flag, option, reason
 from marin.errors import BadField
 from marin.plan.cost.amount import parse_size
-from marin.plan.cost.egress import BUDGET
+from marin.plan.cost.egress import BUDGET, Allowance, Regions
 from marin.steps.scale import Scale
 from marin.store.region import Region, parse_region
 
 if TYPE_CHECKING:
+    from marin.cli.priced import PricedPlan
     from marin.plan.plan import Plan
     from marin.steps.experiment import Experiment
+    from marin.steps.experiment_file import Build
     from marin.store.store import Store
 
-type Decorator = Callable[[Any], Any]
-
-PREFIX: Decorator = click.option(
-    "--prefix",
-    default="store",
-    show_default=True,
-    help="Where the store lives: a path, gs://…, s3://… or memory://…",
-    shell_complete=complete_path,
+EXPERIMENT = argument(complete=complete_path)
+SCALE_HELP = "A laptop rehearsal, or the real thing."
+PREFIX = option(
+    "--prefix", "Where the store lives: a path, gs://…, s3://… or memory://…", default="store", complete=complete_path
 )
-JSON: Decorator = click.option("--json", "as_json", is_flag=True, help="For scripts.")
-LATEST: Decorator = click.option("--latest", is_flag=True, help="The newest where several have the name.")
-EVERY_STEP: Decorator = click.option("--every-step", is_flag=True, help="Do not fold like steps into one line.")
-
-
-def experiment_argument(name: str = "experiment", *, required: bool = True) -> Decorator:
-    return click.argument(
-        name, metavar=None if required else f"[{name.upper()}]", required=required, shell_complete=complete_path
-    )
-
-
-EXPERIMENT = experiment_argument()
-
-
-def choice[E: Enum](name: str, choices: type[E], default: E, text: str) -> Decorator:
-    kind = click.Choice(choices, case_sensitive=False)
-    return click.option(name, type=kind, default=default, show_default=default.name.lower(), help=text)
-
-
-def scale_option(default: Scale = Scale.REHEARSAL) -> Decorator:
-    return choice("--scale", Scale, default, "A laptop rehearsal, or the real thing.")
-
-
-class Parsed[T](click.ParamType[T]):
-    """parse: raises BadField, which is a wrong command line here."""
-
-    def __init__(self, name: str, parse: Callable[[str], T]) -> None:
-        self.name, self.parse = name, parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
-        if not isinstance(value, str):
-            return value
-        try:
-            return self.parse(value)
-        except BadField as error:
-            self.fail(str(error), param, ctx)
-
-
-REGION: Parsed[Region] = Parsed("region", parse_region)
-SIZE: Parsed[int] = Parsed("size", parse_size)
-
-
-def together(*decorators: Decorator) -> Decorator:
-    """As if each were written on a line of its own."""
-
-    def decorate(command: Any) -> Any:
-        return functools.reduce(lambda made, decorator: decorator(made), reversed(decorators), command)
-
-    return decorate
-
-
-# Of every command that plans: region, store_region, egress_budget, allow_egress.
-region_options = together(
-    click.option(
-        "--region", type=REGION, metavar="REGION", help="Where steps run, e.g. gcp/us-central2 or local: counts egress."
-    ),
-    click.option(
-        "--store-region", type=REGION, metavar="REGION", help="Where the store is, instead of asking its bucket."
-    ),
-    click.option(
-        "--egress-budget",
-        type=SIZE,
-        metavar="SIZE",
-        help=f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
-    ),
-    click.option("--allow-egress", default="", metavar="REASON", help="Go on above that budget, this once; recorded."),
-)
-
-
-SET: Decorator = click.option(
+SET = option(
     "--set",
-    "settings",
+    "Another value for a field, such as mantis.optimizer.peak_lr=1e-4: other outputs, with a record of it.",
     multiple=True,
     metavar="STEP.FIELD=VALUE",
-    help="Another value for a field, such as mantis.optimizer.peak_lr=1e-4: other outputs, with a record of it.",
 )
+JSON = flag("--json", "For scripts.")
+EVERY_STEP = flag("--every-step", "Do not fold like steps into one line.")
+LATEST = flag("--latest", "The newest where several have the name.")
+REGION = Parsed("region", parse_region)
 
 
-def ends[**P](work: Callable[P, int]) -> Callable[P, None]:
-    """Ends the process with the code that ``work`` returns; see docs/exit-codes.md. Goes below the options."""
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOptions:
+    """How a command reads an experiment file, and on which store."""
 
-    @functools.wraps(work)
-    def command(*arguments: P.args, **given: P.kwargs) -> None:
-        sys.exit(guarded(lambda: work(*arguments, **given)))
+    scale: Scale = choice("--scale", Scale, SCALE_HELP, Scale.REHEARSAL)
+    prefix: str = PREFIX
+    settings: tuple[str, ...] = SET
 
-    return command
+    def built(self, build: Build, source: Path) -> Experiment:
+        from marin.steps.experiment_file import built_by
+        from marin.steps.overrides import with_changes
+
+        return with_changes(built_by(build, source, self.scale), self.settings)
+
+    def experiment(self, file: str) -> Experiment:
+        from marin.steps.experiment_file import load_build
+
+        return self.built(*load_build(file))
+
+    def plan(self, file: str) -> Plan:
+        """It knows the experiment and the store."""
+        from marin.plan.plan import make_plan
+        from marin.store.collector import paused
+        from marin.store.store import open_store
+
+        with paused():
+            return make_plan(self.experiment(file), open_store(self.prefix), scale=self.scale)
+
+    def must_be_of_an_experiment(self) -> None:
+        """Raises BadField for fields to change where no experiment is named that has them."""
+        if self.settings:
+            raise BadField(f"--set {self.settings[0]} changes an experiment; name its file")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(ExperimentOptions):
+    """Of every command that plans: what may cross regions, and how the plan is shown."""
+
+    region: Region | None = option(
+        "--region", "Where steps run, e.g. gcp/us-central2 or local: counts egress.", type=REGION
+    )
+    store_region: Region | None = option(
+        "--store-region", "Where the store is, instead of asking its bucket.", type=REGION
+    )
+    egress_budget: int | None = option(
+        "--egress-budget",
+        f"Bytes that may cross regions.  [default: {BUDGET >> 30}GiB, and nothing of unknown size]",
+        type=Parsed("size", parse_size),
+    )
+    allow_egress: str = reason("--allow-egress", "Go on above that budget, this once; recorded.")
+    every_step: bool = EVERY_STEP
+
+    def priced(self, plan: Plan) -> PricedPlan:
+        from marin.cli.priced import PricedPlan
+
+        regions = Regions(plan.store.prefix, self.region, self.store_region)
+        return PricedPlan(plan, regions, Allowance(stated=self.egress_budget, because=self.allow_egress))
 
 
 def echo_json(value: object) -> None:
@@ -136,27 +115,3 @@ def existing_store(prefix: str) -> Store:
     store = open_store(prefix)
     must_exist(store)
     return store
-
-
-def must_be_of_an_experiment(settings: Sequence[str]) -> None:
-    """Raises BadField for fields to change where no experiment is named that has them."""
-    if settings:
-        raise BadField(f"--set {settings[0]} changes an experiment; name its file")
-
-
-def experiment_in(file: str, scale: Scale, settings: Sequence[str] = ()) -> Experiment:
-    """settings: of --set."""
-    from marin.steps.experiment_file import built_by, load_build
-    from marin.steps.overrides import with_changes
-
-    return with_changes(built_by(*load_build(file), scale), settings)
-
-
-def plan_of(experiment: str, scale: Scale, prefix: str, settings: Sequence[str] = ()) -> Plan:
-    """The plan of an experiment file; it knows the experiment and the store."""
-    from marin.plan.plan import make_plan
-    from marin.store.collector import paused
-    from marin.store.store import open_store
-
-    with paused():
-        return make_plan(experiment_in(experiment, scale, settings), open_store(prefix), scale=scale)

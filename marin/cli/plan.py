@@ -12,56 +12,23 @@ from click.core import ParameterSource
 
 from marin.cli.completions import complete_step
 from marin.cli.exits import Exit
-from marin.cli.options import (
-    EVERY_STEP,
-    EXPERIMENT,
-    JSON,
-    PREFIX,
-    SET,
-    echo_json,
-    ends,
-    experiment_in,
-    plan_of,
-    region_options,
-    scale_option,
-)
-from marin.cli.priced import PricedPlan
-from marin.plan.cost.egress import Allowance, Regions
+from marin.cli.options import EXPERIMENT, JSON, PlanOptions, echo_json
+from marin.cli.parameters import all_of, argument, command_line, flag
 from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
 from marin.plan.cost.sizes import declared_sizes, expected_sizes
 from marin.plan.plan import Plan, resolve_names
 from marin.report.table import open_console, say
-from marin.steps.scale import Scale
 from marin.store.numbers import counted
-from marin.store.region import Region
 
 
-@click.command()
-@EXPERIMENT
-@click.argument("step", required=False, metavar="[STEP]", shell_complete=complete_step)
-@scale_option()
-@PREFIX
-@SET
-@region_options
-@click.option("--phases", is_flag=True, help="Its trainings instead: rate, batch, tokens, data, machines, by phase.")
-@click.option("--data", is_flag=True, help="And what each training draws of each source; refuse what its run would.")
-@EVERY_STEP
-@JSON
-@ends
+@command_line()
 def command(
-    experiment: str,
-    step: str | None,
-    scale: Scale,
-    prefix: str,
-    settings: tuple[str, ...],
-    region: Region | None,
-    store_region: Region | None,
-    egress_budget: int | None,
-    allow_egress: str,
-    phases: bool,
-    data: bool,
-    every_step: bool,
-    as_json: bool,
+    experiment: str = EXPERIMENT,
+    step: str | None = argument(required=False, metavar="[STEP]", complete=complete_step),
+    options: PlanOptions = all_of(PlanOptions),
+    phases: bool = flag("--phases", "Its trainings instead: rate, batch, tokens, data, machines, by phase."),
+    data: bool = flag("--data", "And what each training draws of each source; refuse what its run would."),
+    as_json: bool = JSON,
 ) -> int:
     """What would run, why, and what it costs. Starts and writes nothing.
 
@@ -75,16 +42,15 @@ def command(
         raise click.UsageError("--phases is about all trainings of an experiment; leave out STEP")
     if phases or data:
         given = click.get_current_context().get_parameter_source("prefix") is not ParameterSource.DEFAULT
-        return _show_phases(experiment, scale, prefix if given else "", settings, data=data, as_json=as_json)
-    plan = plan_of(experiment, scale, prefix, settings)
+        return _show_phases(experiment, options, count=given, data=data, as_json=as_json)
+    plan = options.plan(experiment)
     if step is not None:
         return _explain(plan, step, as_json=as_json)
-    regions = Regions(plan.store.prefix, region, store_region)
-    priced = PricedPlan(plan, regions, Allowance(stated=egress_budget, because=allow_egress))
+    priced = options.priced(plan)
     if as_json:
-        echo_json({"experiment": Path(experiment).stem, "scale": scale, **described(plan, priced.costs)})
+        echo_json({"experiment": Path(experiment).stem, "scale": options.scale, **described(plan, priced.costs)})
     else:
-        priced.show(open_console(), every=every_step)
+        priced.show(open_console(), every=options.every_step)
     return priced.would_run()
 
 
@@ -101,26 +67,24 @@ def _explain(plan: Plan, name: str, *, as_json: bool) -> int:
     return Exit.OK
 
 
-def _show_phases(
-    experiment: str, scale: Scale, prefix: str, settings: tuple[str, ...], *, data: bool, as_json: bool
-) -> int:
-    """prefix: count tokens in this store; without it, as the steps declare them."""
+def _show_phases(experiment: str, options: PlanOptions, *, count: bool, data: bool, as_json: bool) -> int:
+    """count: tokens as the store holds them; without it, as the steps declare them."""
     from marin.plan.draws import check_draws
     from marin.report.phases import phases_of, print_draws, print_phases
 
-    if prefix:
-        plan = plan_of(experiment, scale, prefix, settings)
+    if count:
+        plan = options.plan(experiment)
         read, sizes = plan.experiment, expected_sizes(plan)
     else:
-        read = experiment_in(experiment, scale, settings)
+        read = options.experiment(experiment)
         sizes = declared_sizes(read)
     phases = phases_of(read, sizes)
     if as_json:
         shown = phases if data else [replace(phase, draws=None) for phase in phases]
-        echo_json({"scale": scale, "phases": shown})
+        echo_json({"scale": options.scale, "phases": shown})
     else:
         console = open_console()
-        say(console, f"{experiment} · {scale.value}: {counted(len(phases), 'training')}", "bold")
+        say(console, f"{experiment} · {options.scale.value}: {counted(len(phases), 'training')}", "bold")
         print_phases(console, phases)
         if data:
             print_draws(console, phases)

@@ -7,7 +7,8 @@ from rich.console import Console
 
 from marin.cli.completions import complete_output
 from marin.cli.exits import Exit
-from marin.cli.options import JSON, PREFIX, echo_json, ends, existing_store
+from marin.cli.options import JSON, PREFIX, echo_json, existing_store
+from marin.cli.parameters import argument, command_line, flag, option, reason
 from marin.errors import BadField, StoreError
 from marin.report.lineage_tree import described
 from marin.report.table import columns_of, open_console, print_table, say
@@ -18,20 +19,18 @@ from marin.store.revocation import Revocation, Revocations, entry_of, revoke, re
 from marin.store.store import Store
 from marin.store.trust import Taint
 
-COLUMNS = columns_of("output | identity | made | by | experiment | directory ?1")
 
-
-@click.command()
-@click.argument("step", shell_complete=complete_output)
-@click.option("--because", default="", metavar="REASON", help="What is wrong with it; recorded and shown.")
-@click.option("--replace-with", metavar="STEP", help="What to use instead.", shell_complete=complete_output)
-@click.option("--withdraw", "back", is_flag=True, help="Take the revocation back.")
-@click.option("--dry-run", is_flag=True, help="Say what would become untrusted; record nothing.")
-@PREFIX
-@JSON
-@ends
+@command_line()
 def command(
-    step: str, because: str, replace_with: str | None, back: bool, dry_run: bool, prefix: str, as_json: bool
+    step: str = argument(complete=complete_output),
+    because: str = reason("--because", "What is wrong with it; recorded and shown."),
+    replace_with: str | None = option(
+        "--replace-with", "What to use instead.", metavar="STEP", complete=complete_output
+    ),
+    back: bool = flag("--withdraw", "Take the revocation back."),
+    dry_run: bool = flag("--dry-run", "Say what would become untrusted; record nothing."),
+    prefix: str = PREFIX,
+    as_json: bool = JSON,
 ) -> int:
     """Declare the bytes of STEP bad: they, and everything made from them, are refused by every plan from now on.
 
@@ -109,6 +108,6 @@ def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]],
         for record in group:
             made = record.provenance
             rows.append([record.name, record.identity[:12], made.ended[:16], made.who, made.experiment, record.attempt])
-        print_table(console, COLUMNS, rows)
+        print_table(console, columns_of("output | identity | made | by | experiment | directory ?1"), rows)
     if not back:
         say(console, "\nplans that need one of these stop (exit code 3) and say why", "dim")

@@ -8,28 +8,16 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
 from marin.cli.completions import complete_result, complete_step
 from marin.cli.exits import Exit
-from marin.cli.options import (
-    EVERY_STEP,
-    EXPERIMENT,
-    PREFIX,
-    SET,
-    Parsed,
-    choice,
-    ends,
-    region_options,
-    scale_option,
-    together,
-)
+from marin.cli.options import EXPERIMENT, PlanOptions
+from marin.cli.parameters import Parsed, all_of, choice, command_line, flag, option, reason
 from marin.cli.priced import PricedPlan
 from marin.errors import BadField, BadPrefix, ClusterLost, MissingDependency, StalePlan, StoreFull
 from marin.executor.backends.backend import Backend, BackendName
@@ -41,7 +29,6 @@ from marin.executor.input_check import parse_bound
 from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
-from marin.plan.cost.egress import Allowance, Regions
 from marin.plan.decision import Action, OnDrift
 from marin.plan.offline import must_not_need_hub
 from marin.plan.plan import make_plan
@@ -50,22 +37,12 @@ from marin.report.log_stream import LogStream
 from marin.report.table import open_console, say
 from marin.report.typed import same_command
 from marin.steps.experiment import Experiment
-from marin.steps.experiment_file import Build, built_by, load_build
-from marin.steps.overrides import with_changes
-from marin.steps.scale import Scale
+from marin.steps.experiment_file import Build, load_build
 from marin.store.collector import paused
 from marin.store.files.verify import EVERY_BYTE
-from marin.store.region import Region
 from marin.store.store import Store, open_store
 
 IN_MEMORY = "memory://"
-
-
-class Tracker(StrEnum):
-    """What shows trainings beside the terminal and the page."""
-
-    WANDB = "wandb"
-    TRACKIO = "trackio"
 
 
 def parse_steps(text: str) -> tuple[int, int]:
@@ -77,113 +54,76 @@ def parse_steps(text: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How one command wants an experiment planned and run: run_options."""
+class RunOptions(PlanOptions):
+    """How one command wants an experiment planned and run."""
 
-    scale: Scale
-    prefix: str
-    settings: tuple[str, ...]
-    dry_run: bool
-    only: tuple[str, ...]
-    rebuild: tuple[str, ...]
-    on_drift: OnDrift
-    because: str
-    region: Region | None
-    store_region: Region | None
-    egress_budget: int | None
-    allow_egress: str
-    check_inputs: int
-    track: Tracker | None
-    profile: tuple[int, int] | None
-    backend: BackendName
-    address: str
-    logs: bool
-    every_step: bool
+    dry_run: bool = flag("--dry-run", "Plan, say what would run and what it costs; change nothing.")
+    only: tuple[str, ...] = option(
+        "--only", "Only this result (repeatable).", multiple=True, metavar="RESULT", complete=complete_result
+    )
+    rebuild: tuple[str, ...] = option(
+        "--rebuild",
+        "Make it again: op/label, op or identity (repeatable).",
+        multiple=True,
+        metavar="STEP",
+        complete=complete_step,
+    )
+    on_drift: OnDrift = choice(
+        "--on-drift", OnDrift, "Outputs that today's code or inputs would not make.", OnDrift.STOP
+    )
+    because: str = reason("--because", "Why outputs stand or are made again; recorded.")
+    check_inputs: int = option(
+        "--check-inputs",
+        "Bytes of each input to compare with its manifest before a step reads it.",
+        type=Parsed("all|sizes|SIZE", parse_bound),
+        default=EVERY_BYTE,
+        metavar="all|sizes|SIZE",
+        show_default="all",
+    )
+    track: str | None = option(
+        "--track",
+        "Show trainings in W&B or trackio as well, which read their own variables (WANDB_…, TRACKIO_…).",
+        type=click.Choice(["wandb", "trackio"], case_sensitive=False),
+    )
+    profile: tuple[int, int] | None = option(
+        "--profile",
+        "Trace these optimizer steps of trainings (10-12) for Perfetto; linked from the page.",
+        type=Parsed("FIRST-LAST", parse_steps),
+        metavar="STEPS",
+    )
+    backend: BackendName = choice("--backend", BackendName, "Where steps run.", BackendName.RAY)
+    address: str = option(
+        "--address", "A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.", default=""
+    )
+    logs: bool = flag("--logs", "Print what running steps log, each line behind its step's name.")
     command: str = field(default_factory=same_command)
 
     @property
     def runs_here(self) -> bool:
         return self.backend is BackendName.INLINE or self.prefix.startswith(IN_MEMORY)
 
-    @property
-    def allowance(self) -> Allowance:
-        return Allowance(stated=self.egress_budget, because=self.allow_egress)
+    def built(self, build: Build, source: Path) -> Experiment:
+        experiment = super().built(build, source)
+        return experiment.only(self.only) if self.only else experiment
 
 
-run_options = together(
-    scale_option(),
-    PREFIX,
-    SET,
-    click.option("--dry-run", is_flag=True, help="Plan, say what would run and what it costs; change nothing."),
-    click.option(
-        "--only",
-        multiple=True,
-        metavar="RESULT",
-        help="Only this result (repeatable).",
-        shell_complete=complete_result,
-    ),
-    click.option(
-        "--rebuild",
-        multiple=True,
-        metavar="STEP",
-        help="Make it again: op/label, op or identity (repeatable).",
-        shell_complete=complete_step,
-    ),
-    choice("--on-drift", OnDrift, OnDrift.STOP, "Outputs that today's code or inputs would not make."),
-    click.option("--because", default="", metavar="REASON", help="Why outputs stand or are made again; recorded."),
-    region_options,
-    click.option(
-        "--check-inputs",
-        type=Parsed("all|sizes|SIZE", parse_bound),
-        default=EVERY_BYTE,
-        metavar="all|sizes|SIZE",
-        show_default="all",
-        help="Bytes of each input to compare with its manifest before a step reads it.",
-    ),
-    click.option(
-        "--track",
-        type=click.Choice(Tracker, case_sensitive=False),
-        help="Show trainings in W&B or trackio as well, which read their own variables (WANDB_…, TRACKIO_…).",
-    ),
-    click.option(
-        "--profile",
-        type=Parsed("FIRST-LAST", parse_steps),
-        metavar="STEPS",
-        help="Trace these optimizer steps of trainings (10-12) for Perfetto; linked from the page.",
-    ),
-    choice("--backend", BackendName, BackendName.RAY, "Where steps run."),
-    click.option(
-        "--address",
-        default="",
-        help="A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.",
-    ),
-    click.option("--logs", is_flag=True, help="Print what running steps log, each line behind its step's name."),
-    EVERY_STEP,
-)
-
-
-@click.command()
-@EXPERIMENT
-@run_options
-@ends
-def command(experiment: str, **given: Any) -> int:
+@command_line()
+def command(experiment: str = EXPERIMENT, options: RunOptions = all_of(RunOptions)) -> int:
     """Plan and run EXPERIMENT (a file), like running the file itself."""
     build, source = load_build(experiment)
-    return run_experiment(build, source, Options(**given))
+    return run_experiment(build, source, options)
 
 
-def run_experiment(build: Build, source: Path, options: Options, backend: Backend | None = None) -> int:
+def run_experiment(build: Build, source: Path, options: RunOptions, backend: Backend | None = None) -> int:
     """Plan, print, run unless dry, print results, write the page. Returns the exit code.
 
     backend: runs the steps, in place of the one that the options name.
     """
-    if options.track is not None and find_spec(options.track.value) is None:
-        raise MissingDependency(f"--track {options.track.value} needs it: pip install 'marin[track]'")
+    if options.track and find_spec(options.track) is None:
+        raise MissingDependency(f"--track {options.track} needs it: pip install 'marin[track]'")
     console = open_console()
     with paused():
-        experiment = with_changes(built_by(build, source, options.scale), options.settings)
-        if options.only:
-            experiment = experiment.only(options.only)
+        experiment = options.built(build, source)
         store = open_store(options.prefix)
         priced = _planned(experiment, store, options)
     say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url or experiment.issue}", "bold")
@@ -208,7 +148,7 @@ def run_experiment(build: Build, source: Path, options: Options, backend: Backen
     return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
 
 
-def _planned(experiment: Experiment, store: Store, options: Options) -> PricedPlan:
+def _planned(experiment: Experiment, store: Store, options: RunOptions) -> PricedPlan:
     plan = make_plan(
         experiment,
         store,
@@ -221,10 +161,10 @@ def _planned(experiment: Experiment, store: Store, options: Options) -> PricedPl
         stay_on_this_machine()
     if not options.prefix.startswith(IN_MEMORY):
         must_ship(decision.step for decision in plan.having(Action.RUN, Action.RECHECK))
-    return PricedPlan(plan, Regions(store.prefix, options.region, options.store_region), options.allowance)
+    return options.priced(plan)
 
 
-def _execute(priced: PricedPlan, source: Path, options: Options, console: Console, backend: Backend | None) -> Run:
+def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Console, backend: Backend | None) -> Run:
     """Carry the plan out, with events in the store and progress on the console. Raises what refuses it."""
     from marin.report.live import Progress
 
@@ -240,7 +180,7 @@ def _execute(priced: PricedPlan, source: Path, options: Options, console: Consol
     events = Events(store, source.stem)
     events.began(options.command, git, options.scale.value, len(todo))
     if egress.by_route:
-        events.note("egress", **egress.to_json(), budget=options.allowance.budget, allowed=options.allow_egress)
+        events.note("egress", **egress.to_json(), budget=priced.allowance.budget, allowed=options.allow_egress)
     scheduler: Scheduler | None = None
     dashboard = ""
 
@@ -265,11 +205,11 @@ def _execute(priced: PricedPlan, source: Path, options: Options, console: Consol
             if any(regions.of(decision.step) for decision in todo):
                 from marin.executor.backends.egress_meter import MeteredBackend
 
-                backend = MeteredBackend(backend, store, regions, options.allowance)
+                backend = MeteredBackend(backend, store, regions, priced.allowance)
             on_message = functools.partial(say, console, style="yellow")
             scheduler = Scheduler(
                 plan, backend, listen, source.stem, git, on_message=on_message,
-                check_inputs=options.check_inputs, tracker=options.track.value if options.track else "",
+                check_inputs=options.check_inputs, tracker=options.track or "",
                 profile=options.profile,
             )  # fmt: skip
             run = scheduler.execute()
@@ -284,7 +224,7 @@ def _execute(priced: PricedPlan, source: Path, options: Options, console: Consol
     return run
 
 
-def _backend(options: Options, hear: Callable[[str], None]) -> Backend:
+def _backend(options: RunOptions, hear: Callable[[str], None]) -> Backend:
     """Neither choice starts anything before there is a step to run. hear: is told where a cluster can be watched."""
     if options.prefix.startswith(IN_MEMORY):  # no other process sees that store
         from marin.executor.backends.inline import InlineBackend
@@ -299,7 +239,7 @@ def _backend(options: Options, hear: Callable[[str], None]) -> Backend:
     return RayBackend(options.address, hear)
 
 
-def _close(console: Console, run: Run, source: Path, options: Options) -> None:
+def _close(console: Console, run: Run, source: Path, options: RunOptions) -> None:
     """What became of the steps, the page, and what to type now."""
     from marin.report.page.write import write_page
 

@@ -7,24 +7,21 @@ import signal
 import click
 
 from marin.cli.exits import Exit
-from marin.cli.options import PREFIX, ends, existing_store
+from marin.cli.options import PREFIX, existing_store
+from marin.cli.parameters import command_line, option
 from marin.executor.signals import SIGNALS
 from marin.report.table import open_console, say
 
 PORT = 8642
 
 
-@click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="Where on this machine; 0 for any that is free.",
-)
-@PREFIX
-@ends
-def command(port: int, prefix: str) -> int:
+@command_line()
+def command(
+    port: int = option(
+        "--port", "Where on this machine; 0 for any that is free.", type=click.IntRange(0, 65535), default=PORT
+    ),
+    prefix: str = PREFIX,
+) -> int:
     """The store in a browser: experiments, runs, steps, documents, dropped text, tokens, loss curves.
 
     Prints its address, which holds a secret, and answers until Ctrl-C; only this machine, and only to be read. From

@@ -7,21 +7,10 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from marin.cli.completions import complete_file_or_run
+from marin.cli.completions import complete_run, path_or
 from marin.cli.exits import Exit
-from marin.cli.options import (
-    EVERY_STEP,
-    JSON,
-    LATEST,
-    PREFIX,
-    SET,
-    echo_json,
-    ends,
-    existing_store,
-    experiment_in,
-    must_be_of_an_experiment,
-    scale_option,
-)
+from marin.cli.options import EVERY_STEP, JSON, LATEST, ExperimentOptions, echo_json, existing_store
+from marin.cli.parameters import all_of, argument, command_line, flag, option
 from marin.executor.backends.cluster import DASHBOARD
 from marin.report.health import findings_of, metrics_of, print_health
 from marin.report.history import (
@@ -36,32 +25,19 @@ from marin.report.history import (
     store_statuses,
 )
 from marin.report.table import open_console, say
-from marin.steps.scale import Scale
 from marin.store.attempts import Standing
 from marin.store.store import Store, open_store
 
 
-@click.command()
-@click.argument("name", metavar="[EXPERIMENT|RUN|TRAINING]", required=False, shell_complete=complete_file_or_run)
-@scale_option()
-@PREFIX
-@SET
-@EVERY_STEP
-@click.option("-n", "count", type=click.IntRange(min=1), default=RECENT, show_default=True, help="The last N runs.")
-@click.option("--health", is_flag=True, help="What is wrong with TRAINING, by its metrics.")
-@LATEST
-@JSON
-@ends
+@command_line()
 def command(
-    name: str | None,
-    scale: Scale,
-    prefix: str,
-    settings: tuple[str, ...],
-    every_step: bool,
-    count: int,
-    health: bool,
-    latest: bool,
-    as_json: bool,
+    name: str | None = argument(metavar="[EXPERIMENT|RUN|TRAINING]", required=False, complete=path_or(complete_run)),
+    options: ExperimentOptions = all_of(ExperimentOptions),
+    every_step: bool = EVERY_STEP,
+    count: int = option("-n", "The last N runs.", type=click.IntRange(min=1), default=RECENT),
+    health: bool = flag("--health", "What is wrong with TRAINING, by its metrics."),
+    latest: bool = LATEST,
+    as_json: bool = JSON,
 ) -> int:
     """Who works on which step since when, how far it is, and what failed; and the latest runs, newest first.
 
@@ -72,14 +48,20 @@ def command(
     identity, path), running or ended, or a folder with a metrics.jsonl. Says nothing of a healthy one, and what changed
     where something happened. Exit code 7 if somebody should act.
     """
+    console = open_console()
     if health:
         if name is None:
             raise click.UsageError("--health is about one training: marin status TRAINING --health")
-        return _show_health(name, prefix, latest=latest, as_json=as_json)
-    console = open_console()
+        metrics = metrics_of(name, options.prefix, latest=latest)
+        found = findings_of(metrics.rows)
+        if as_json:
+            echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
+        else:
+            print_health(console, metrics, found)
+        return Exit.ILL if any(each.ill for each in found) else Exit.OK
     if name is not None and (name.endswith(".py") or Path(name).is_file()):
-        store = open_store(prefix)
-        steps = statuses(store, experiment_in(name, scale, settings).steps())
+        store = open_store(options.prefix)
+        steps = statuses(store, options.experiment(name).steps())
         if as_json:
             echo_json(steps)
             return Exit.OK
@@ -89,8 +71,8 @@ def command(
         say(console, f"{len(steps)} steps: {tally}", "bold")
         _print_dashboards(console, store, Path(name).stem)
         return Exit.OK
-    must_be_of_an_experiment(settings)
-    store = existing_store(prefix)
+    options.must_be_of_an_experiment()
+    store = existing_store(options.prefix)
     if name is not None:
         run = run_called(store, name)
         if as_json:
@@ -112,16 +94,6 @@ def command(
     _print_dashboards(console, store)
     say(console, f"{len(store.identities()):,} outputs — store {store.prefix}", "bold")
     return Exit.OK
-
-
-def _show_health(training: str, prefix: str, *, latest: bool, as_json: bool) -> int:
-    metrics = metrics_of(training, prefix, latest=latest)
-    found = findings_of(metrics.rows)
-    if as_json:
-        echo_json({"run": metrics.name, "about": metrics.about, "rows": len(metrics.rows), "findings": found})
-    else:
-        print_health(open_console(), metrics, found)
-    return Exit.ILL if any(each.ill for each in found) else Exit.OK
 
 
 def _print_dashboards(console: Console, store: Store, experiment: str = "") -> None:

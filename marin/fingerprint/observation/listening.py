@@ -43,7 +43,6 @@ from marin.fingerprint.origin import Origin, origin_of
 _STARTS_ANEW = ("popen_spawn_posix.py", "popen_forkserver.py", "popen_loky_posix.py")
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-
 _current: Observation | None = None
 _answered = 0  # depth of ``answering``
 _fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
