@@ -34,6 +34,7 @@ IGNORED_VARIABLES = tuple(
     all_proxy ftp_proxy https_proxy http_proxy no_proxy
     CUDA_VISIBLE_DEVICES LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT MEGASCALE_* RANK TPU_* WORLD_SIZE
     *_NUM_THREADS TOKENIZERS_PARALLELISM TQDM_*
+    LSB_* OMPI_* PBS_* PMI_* GROUP_RANK NCCL_* NODE_RANK NVIDIA_VISIBLE_DEVICES COMET_* LOGLEVEL MLFLOW_* NEPTUNE_*
     """.split()  # noqa: SIM905
 )
 """Names of variables, as patterns. ``SLURM_ARRAY_TASK_ID`` counts: who asks for it makes something else with each."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 import sys
 from collections.abc import Mapping
 from enum import Enum
@@ -27,6 +28,7 @@ from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest
 from marin.store.collector import paused
 
+_OF_PANDAS = re.compile(r"\bread_(?:parquet|feather|orc)\b")  # what pandas has pyarrow open
 _LEAVES = frozenset({int, float, str, bool, bytes, type(None)})
 _NONE: frozenset[type] = frozenset()
 
@@ -160,7 +162,8 @@ class Fingerprinter:
             sources={name: units[name][0] for name in sorted(units)},
             loaded=frozenset(module.name for module in reached.loaded),
             environment=frozenset(name for part in lab for name in part.unit.piece.environment) | named,
-            readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON),
+            readers=frozenset(top for part in lab for top in part.unit.tops if top in READ_WITHOUT_PYTHON)
+            | {"pandas" for part in lab if _OF_PANDAS.search(part.text)},
             counted_before=lambda: {key.qualified for key in self._closures.reach(roots, doubtful=True).units},
         )
         methods = frozenset[str]().union(*(part.unit.piece.methods for part in parts.values()))

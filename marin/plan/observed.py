@@ -23,7 +23,8 @@ from marin.errors import InputChanged
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.ignored import Ignored, ignored_of
 from marin.fingerprint.lookup.import_path import Locator
-from marin.fingerprint.observation.environment import ANYTHING, SET
+from marin.fingerprint.observation import start
+from marin.fingerprint.observation.environment import ANYTHING
 from marin.fingerprint.observation.observation import Observation, Scope, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
@@ -47,7 +48,7 @@ class Places:
 
     def __init__(self, cls: type | None) -> None:
         self.project = project_of(cls)
-        found = [os.path.abspath(entry or os.getcwd()) for entry in sys.path]
+        found = [os.path.abspath(entry or os.getcwd()) for entry in start.import_path()]
         self._roots = [self.project, *(entry for entry in found if os.path.isdir(entry) and is_local(entry))]
 
     def name(self, path: str) -> str:
@@ -146,16 +147,8 @@ def describe(
 
 
 def variables(asked: Iterable[str], ignored: Ignored) -> list[str]:
-    """Those whose value counts. asked: as in CodeFingerprint. What the code itself sets is told by the code."""
-    names = set(asked)
-    return sorted(
-        name
-        for name in names
-        if not name.startswith(SET)
-        and name != ANYTHING
-        and f"{SET}{name}" not in names
-        and not ignored.has_variable(name)
-    )
+    """Those whose value counts, as the process found it. asked: as in CodeFingerprint."""
+    return sorted(name for name in set(asked) if name != ANYTHING and not ignored.has_variable(name))
 
 
 class Present:
@@ -295,7 +288,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _value(name: str, salt: str) -> str:
-    value = os.environ.get(name)
+    value = start.variables().get(name)
     if value is None:
         return ABSENT
     return hashlib.blake2b(os.fsencode(value), key=salt.encode(), digest_size=12).hexdigest()

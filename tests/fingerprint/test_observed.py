@@ -15,7 +15,8 @@ from tests.support.project import MARIN, Project
 
 HEAD = '''
 """Is it seen?"""
-import ctypes, glob, importlib, io, os, pickle, pkgutil, runpy, sqlite3, subprocess, sys
+import ctypes, glob, importlib, io, linecache, os, pickle, pkgutil, runpy, sqlite3, subprocess, sys
+from os import getenv as asked
 from os.path import dirname
 from pathlib import Path
 
@@ -164,6 +165,26 @@ IDIOMS = {
         "data/base one.db",
         "data/base one.db changed",
     ),
+    "default": Idiom(
+        "os.environ.setdefault('TOY_DEFAULT', 'x')\nreturn os.environ['TOY_DEFAULT']",
+        "",
+        "TOY_DEFAULT changed in the environment",
+    ),
+    "getenv": Idiom("return asked('TOY_GETENV')", "", "TOY_GETENV changed in the environment"),
+    "linked": Idiom(
+        "os.path.lexists('link.txt') and os.remove('link.txt')\nos.symlink(HERE + '/data/linked.txt', 'link.txt')\n"
+        "return open('link.txt').read()",
+        "data/linked.txt",
+        "data/linked.txt changed",
+    ),
+    "linecache": Idiom(
+        "return linecache.getline(HERE + '/data/lines.txt', 1)", "data/lines.txt", "data/lines.txt changed"
+    ),
+    "option": Idiom(
+        "return subprocess.check_output(['grep', '--file=' + HERE + '/data/option.txt'], input=b'1')",
+        "data/option.txt",
+        "data/option.txt changed",
+    ),
     "expanded": Idiom("return os.path.expandvars('$TOY_EXPANDED')", "", "TOY_EXPANDED changed in the environment"),
 }
 FILES = {
@@ -196,7 +217,8 @@ FILES = {
     "by_third.py": "def g():\n    return 1\n",
     "by_path.py": "X = 1\n",
     "tool.sh": "#!/bin/sh\necho 1\n",
-    "data/memmap.txt": "one",
+    **{f"data/{name}.txt": "one" for name in ("memmap", "linked", "lines")},
+    "data/option.txt": "1",
     "data/base one.db": "one",
     "child.py": "import sys\nsys.stdout.write('1')\n",
 }

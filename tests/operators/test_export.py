@@ -31,6 +31,7 @@ TEXT = (Path(__file__).parents[2] / "LICENSE").read_text()[2000:2600]  # which n
 VOCABULARY = 416  # some more rows than the tokenizer has entries
 RUN, TOKENIZER = Given(name_of_input="run", label="run"), Given(name_of_input="tokenizer", label="tokenizer")
 STRETCHED = Llama3Rope(factor=8.0, original=64)
+MET = ("marin.training.model.Llama3Rope",)
 SHAPES = {
     "llama": dataclasses.replace(LLAMA, seq_len=256),
     "llama3-rope": dataclasses.replace(LLAMA, seq_len=256, rope=STRETCHED, rope_theta=10_000.0),
@@ -126,7 +127,8 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         for weights in Weights
     }
     inputs: dict[Any, Any] = {RUN: source, TOKENIZER: tokenizer}
-    made: Any = run_step(Export(checkpoint=RUN, tokenizer=TOKENIZER), inputs, where)
+    export = Export(checkpoint=RUN, tokenizer=TOKENIZER)
+    made: Any = run_step(export, inputs, where, met=MET)
     return Exported(made, SHAPES[request.param], tokens, losses, inputs)
 
 
@@ -148,7 +150,7 @@ def test_it_is_what_a_reading_from_scratch_takes_it_for(exported: Exported, tmp_
     } == {path.name for path in exported.folder.iterdir()}
     for precision, bound in ((Precision.FLOAT32, 1e-4), (Precision.BFLOAT16, 0.1)):
         step = Export(checkpoint=RUN, tokenizer=TOKENIZER, weights=Weights.AVERAGED, precision=precision)
-        averaged: Any = run_step(step, exported.inputs, tmp_path)
+        averaged: Any = run_step(step, exported.inputs, tmp_path, met=MET)
         folder = averaged.directory.path / averaged.folder
         loss = loss_from_scratch(folder, exported.tokens)
         assert loss == pytest.approx(exported.losses[Weights.AVERAGED], abs=bound)

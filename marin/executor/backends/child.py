@@ -29,6 +29,7 @@ from marin.executor.job import Ending, Job, Outcome
 from marin.executor.log_capture import CleanStream
 from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
+from marin.fingerprint.observation.start import remember_start
 from marin.steps.step import ExecutorStep
 
 _PROGRAM = (
@@ -197,6 +198,7 @@ class _Said:
 def serve(number: int, parent: int) -> None:
     """In the child: attempts at jobs that come through an inherited socket, until it is closed or a signal comes."""
     _die_with(parent)
+    remember_start()
     SIGNALS.install(heed_once=True)
     log_as_asked()
     for stream in (sys.stdout, sys.stderr):

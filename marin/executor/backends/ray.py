@@ -30,6 +30,7 @@ from marin.executor.signals import SIGNALS
 from marin.executor.verbosity import log_as_asked
 from marin.fingerprint.observation.listening import current, observing
 from marin.fingerprint.observation.observation import Observation, Scope
+from marin.fingerprint.observation.start import remember_start
 from marin.fingerprint.of_step import executed
 from marin.steps.step import ExecutorStep
 from marin.store.layout import lease_name
@@ -235,6 +236,7 @@ def run_attempt(job: Job, parcels: Any, gang: Gang | None = None) -> Outcome:
     """parcels: reference to those of the driver's steps. gang: the hosts that were reserved for it."""
     import ray
 
+    remember_start()
     log_as_asked()
     if parcels not in _unpacked:
         _unpacked[parcels] = Unpacked(ray.get(parcels))

@@ -7,7 +7,9 @@ import shlex
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
+from types import FrameType
 from typing import Any
+from urllib.parse import unquote
 
 
 def absolute(path: Any) -> str:
@@ -26,6 +28,25 @@ def text_of(path: Any) -> str:
         return ""
 
 
+def database(path: Any) -> str:
+    """Of SQLite: a path, or ``file:/data/text.db?mode=ro``."""
+    text = text_of(path)
+    return unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else text
+
+
+def module_asked(called: FrameType | None) -> str:
+    """The full name of what ``importlib.import_module`` is called for."""
+    asked = called.f_locals if called is not None else {}
+    name, package = asked.get("name"), asked.get("package")
+    if not isinstance(name, str):
+        return ""
+    if name.startswith(".") and isinstance(package, str):
+        dots = len(name) - len(name.lstrip("."))
+        above = package.split(".")
+        return ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
+    return name
+
+
 def words_of(arguments: Any) -> list[str]:
     """The words of a command, also of one that a shell runs."""
     given = [arguments] if isinstance(arguments, (str, bytes)) else list(arguments or [])
@@ -39,6 +60,7 @@ def files_named(words: list[str], folder: Any) -> Iterator[tuple[str, bool]]:
     """What each argument is as a file, with whether it is the source of a module that is run with -m; the program
     itself where its place is given."""
     for before, word in pairwise(["", *words] if os.sep in words[0] else words):
+        word = word.partition("=")[2] if word.startswith("-") and "=" in word else word
         at = os.path.abspath(os.path.join(os.fsdecode(folder) if folder else os.getcwd(), word))
         if before == "-m":
             yield getattr(sys.modules.get(word), "__file__", None) or f"{at.replace('.', os.sep)}.py", True

@@ -14,14 +14,13 @@ from marin.fingerprint.origin import Origin, origin_of
 
 _LISTENERS = frozenset({__file__, os.path.join(os.path.dirname(__file__), "listening.py")})
 COMPILED = (".py", ".pyc")
-# Modules of the standard library that open what they are given, and those that show source in tracebacks.
+# Modules of the standard library that open what they are given.
 _OPENERS = frozenset(
     """
     bz2 codecs contextlib csv fileinput fnmatch genericpath glob gzip io lzma os pathlib pickle posixpath shutil tarfile
     thread threading tokenize zipfile
     """.split()  # noqa: SIM905
 )
-_TRACEBACKS = frozenset({"linecache", "traceback"})
 _POOLS = (f"concurrent{os.sep}futures{os.sep}thread.py", f"multiprocessing{os.sep}pool.py")
 _MULTIPROCESSING = f"{os.sep}multiprocessing{os.sep}"
 _INSTALLED = f"importlib{os.sep}metadata{os.sep}__init__.py"  # looks where packages could be; their versions count
@@ -39,7 +38,7 @@ class Reader(NamedTuple):
 def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> Reader | None:
     """Outward from where it happens, over whom the project's code reads; None if it does not."""
     below: list[CodePlace] = []
-    direct, pool, first = True, False, True
+    direct, pool, first, lines = True, False, True, False
     while frame is not None:
         code = frame.f_code
         filename = code.co_filename
@@ -65,8 +64,9 @@ def who_reads(frame: FrameType | None, name: str, *, listing: bool = False) -> R
             direct = direct and module in _OPENERS
             pool = pool or filename.endswith(_POOLS)
             hidden = code.co_name in _GLOBS if listing else "rmtree" in code.co_name
-            if module in _TRACEBACKS or hidden or filename.endswith(_INSTALLED):
+            if module == "traceback" or (lines and module != "linecache") or hidden or filename.endswith(_INSTALLED):
                 return None
+            lines = lines or module == "linecache"  # which shows source, or gives the project a line of its file
         elif not below and origin is Origin.PACKAGE:
             direct = False
         first = False

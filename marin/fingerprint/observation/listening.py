@@ -20,9 +20,8 @@ from collections.abc import Callable, Generator, Iterable, Set
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
-from urllib.parse import unquote
 
-from marin.fingerprint.observation.arguments import absolute, files_named, text_of, words_of
+from marin.fingerprint.observation.arguments import absolute, database, files_named, module_asked, text_of, words_of
 from marin.fingerprint.observation.callers import COMPILED, Reader, is_of_pool, who_reads, who_runs
 from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (
@@ -189,13 +188,7 @@ def _started(code: CodeType, _offset: int) -> Any:
 
 def _import_called(frame: FrameType | None) -> None:
     called = frame.f_back if frame is not None else None
-    asked = called.f_locals if called is not None else {}
-    name, package = asked.get("name"), asked.get("package")
-    if isinstance(name, str):
-        if name.startswith(".") and isinstance(package, str):
-            dots = len(name) - len(name.lstrip("."))
-            above = package.split(".")
-            name = ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
+    if name := module_asked(called):
         caller = called.f_back if called is not None else None
         _taken(name, sure=caller is not None and origin_of(caller.f_code.co_filename) is Origin.PROJECT)
 
@@ -230,15 +223,15 @@ def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if text := text_of(path):
         reader = who_reads(inspect.currentframe(), text)
         name = absolute(path) if reader is not None else ""
+        if _current is not None and _current.is_own(name):
+            name = os.path.realpath(name)  # of a link that was made meanwhile
         for reads in _whose(reader, name):
             if name not in reads.files:
                 reads.files[name] = stamp_of(name)
 
 
-def _connected(database: Any) -> None:
-    """``file:/data/text.db?mode=ro``, too."""
-    text = text_of(database)
-    _opened(unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else database)
+def _connected(path: Any) -> None:
+    _opened(database(path))
 
 
 def _listed(path: Any = None) -> None:
@@ -308,7 +301,12 @@ def _moved(source: Any, target: Any, *_: Any) -> None:
     _made(target)
 
 
-def _linked(_source: Any, target: Any, *_: Any) -> None:
+def _linked(source: Any, target: Any, *_: Any) -> None:
+    _opened(source)  # its bytes have another name from now on
+    _made(target)
+
+
+def _symlinked(_source: Any, target: Any, *_: Any) -> None:
     _made(target)
 
 
@@ -373,7 +371,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "os.rmdir": _made,
     "os.rename": _moved,
     "os.link": _linked,
-    "os.symlink": _linked,
+    "os.symlink": _symlinked,
     "subprocess.Popen": _popen,
     "os.posix_spawn": _spawned,
     "os.exec": _spawned,

@@ -18,6 +18,7 @@ type Stamp = tuple[int, int, int] | None  # inode, size, time of the last write;
 
 # Places that hold nothing of a result.
 _NEVER = ("/proc/", "/sys/", "/dev/")
+_MEMORY = "/dev/shm/"  # where data is staged
 # Where Python and packages keep what belongs to the machine; who opens a file there himself means it.
 _SYSTEM = ("/usr/", "/etc/", "/lib", "/bin/", "/sbin/", "/run/", "/var/cache/", "/System/", "/Library/")
 _SOURCES = "/usr/src/"
@@ -62,7 +63,8 @@ class Scope:
 
     def has(self, path: str, *, direct: bool) -> bool:
         """Whether reading this absolute path counts. direct: no package decided to read it."""
-        if path.startswith((*_NEVER, *_scratch())) or any(_below(path, folder) for folder in self.left_out):
+        never = path.startswith((*_NEVER, *_scratch())) and not path.startswith(_MEMORY)
+        if never or any(_below(path, folder) for folder in self.left_out):
             return False
         if "__pycache__" in path:
             return False

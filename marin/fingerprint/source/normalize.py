@@ -42,6 +42,7 @@ def _body(body: list[ast.stmt], module: Module, owner: ast.AST | None, *, fill: 
             chosen = node.orelse if module.type_checking(node.test) else node.body
             kept += _body(chosen, module, owner, fill=False)
         elif isinstance(node, FUNCTIONS):
+            node.decorator_list = [each for each in node.decorator_list if not module.is_of_typing(each, "override")]
             if not any(module.is_of_typing(decorator, "overload") for decorator in node.decorator_list):
                 _function(node, module)
                 kept.append(node)

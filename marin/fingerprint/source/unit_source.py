@@ -60,8 +60,14 @@ def analyse(module: Module, name: str) -> UnitSource:
         notes=tuple(dict.fromkeys(reader.notes)),
         methods=frozenset(reader.methods),
         traits=traits_of(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
-        environment=environment_names(statements, reader.dotted, reader.text_of) if _ENVIRONMENT.search(text) else (),
+        environment=environment_names(statements, reader.dotted, reader.text_of) if _may_ask(text, module) else (),
     )
+
+
+def _may_ask(text: str, module: Module) -> bool:
+    """For a variable; ``from os import getenv as get`` too."""
+    targets = (target for each in module.imports.values() for target in each if target.module == "os")
+    return _ENVIRONMENT.search(text) is not None or any(_ENVIRONMENT.search(target.symbol) for target in targets)
 
 
 def _statements(module: Module, name: str) -> list[ast.stmt]:
