@@ -171,7 +171,14 @@ def _certain_record(decision: Decision) -> Record | None:
 
 def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDrift) -> Decision:
     """About what is committed, or work in progress that must not simply be continued."""
-    record, drift, stop = condition.record, condition.drift, _undecided(step, condition)
+    record, drift = condition.record, condition.drift
+    if record is not None and not (drift or condition.damage or condition.deleted or condition.untrusted):
+        alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
+        reason = f"committed {record.provenance.ended}{alias}"
+        return Decision(
+            step=step, action=Action.CACHED, reason=reason, record=record, notes=condition.notes, trust=Trust.FRESH
+        )
+    stop = _undecided(step, condition)
     if condition.damage and not condition.deleted:
         return replace(stop, reason=condition.damage, trust=Trust.CORRUPT)
     if record is None:
@@ -186,12 +193,8 @@ def decide_present(step: ExecutorStep[Any], condition: Condition, on_drift: OnDr
     notes = _accepting(stop, drift)
     if condition.deleted:
         return _decide_deleted(stop, record, (*notes, condition.damage))
-    if drift:
-        cached = replace(stop, action=Action.CACHED, reason="drift accepted", notes=notes)
-        return replace(cached, drift=drift, trust=Trust.DRIFTED)
-    alias = f", as an alias: the bytes are those of {record.attempt}" if record.alias_of else ""
-    reason = f"committed {record.provenance.ended}{alias}"
-    return replace(stop, action=Action.CACHED, reason=reason, trust=Trust.FRESH)
+    accepted = replace(stop, action=Action.CACHED, reason="drift accepted", notes=notes)
+    return replace(accepted, drift=drift, trust=Trust.DRIFTED)
 
 
 def _accepting(decision: Decision, drift: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Present, differences
 from marin.plan.outside_data import outside_changes, shortened, whole
+from marin.steps.step import ExecutorStep
 from marin.store.record import BuiltFrom, Observed
 from marin.store.store import Store
 
@@ -35,17 +37,21 @@ class Today:
 
 
 def changes(
-    store: Store, then: BuiltFrom, today: Today, inputs: Mapping[str, str], names: Mapping[str, str]
+    store: Store, step: ExecutorStep[Any], then: BuiltFrom, today: Today, inputs: Mapping[str, str]
 ) -> list[str]:
-    """One line per change since ``then``. inputs, names: today's root and the name of each input, by identity."""
+    """One line per change since ``then``. inputs: today's root of each, by identity."""
     found = code_changes(store, then.code, today.code)
     if then.outside != today.outside:
         found += outside_changes(whole(store, then.outside), today.entries)
     found += differences(then.observed, today.present.of(then.observed))
+    again = {each: root for each, root in then.inputs.items() if each in inputs and inputs[each] != root}
+    if not again:
+        return found
+    training = step.producer.dependencies if step.producer is not None else ()
+    names = {read.identity: read.name for read in (*step.dependencies, *training)}
     return found + [
-        f"input {names[identity]} is now {inputs[identity][:12]}, was {root[:12]} (it was made again since)"
-        for identity, root in then.inputs.items()
-        if identity in inputs and inputs[identity] != root
+        f"input {names[each]} is now {inputs[each][:12]}, was {root[:12]} (it was made again since)"
+        for each, root in again.items()
     ]
 
 

@@ -51,9 +51,7 @@ def compare(
 
     identity: whose acceptances count; "" for the step's own.
     """
-    training = step.producer.dependencies if step.producer is not None else ()
-    names = {read.identity: read.name for read in (*step.dependencies, *training)}
-    found = changes(store, then, today, inputs, names)
+    found = changes(store, step, then, today, inputs)
     for acceptance in store.acceptances(identity or step.identity) if found else ():
         if same(store, acceptance, today, inputs, then.observed):
             return Comparison(changes=tuple(found), acceptance=acceptance, excuse=acceptance.describe())

@@ -24,18 +24,21 @@ class Attempts:
         self.directories = frozenset(directories)
         self._by_identity: dict[str, list[str]] = {}
         self._by_label: dict[str, list[str]] = {}
+        self._last: dict[str, int] = {}  # token of the latest attempt
         for directory in directories:
-            label, _, short = directory.rpartition("/")[2].rpartition(".")[0].rpartition("-")
+            name, _, token = directory.rpartition("/")[2].rpartition(".")
+            label, _, short = name.rpartition("-")
             self._by_identity.setdefault(short, []).append(directory)
             self._by_label.setdefault(label, []).append(directory)
+            if token.isdecimal():
+                self._last[short] = max(int(token), self._last.get(short, 0))
 
     def of_identity(self, identity: str) -> list[str]:
         return self._by_identity.get(identity[:12], [])
 
     def last_token(self, identity: str) -> int:
         """Of the latest attempt, 0 if there is none."""
-        tokens = (directory.rpartition(".")[2] for directory in self.of_identity(identity))
-        return max((int(token) for token in tokens if token.isdecimal()), default=0)
+        return self._last.get(identity[:12], 0)
 
     def of_label(self, label: str) -> list[str]:
         return self._by_label.get(slug(label), []) if label else []
@@ -50,7 +53,11 @@ class Snapshot(Inventory):
         wanted = {step.identity for step in steps}
         super().__init__(store, wanted)
         self._attempts: dict[str, Attempts] = {}
-        later = [each.identity for each in self.visible.values() if self._last_token(each) > each.token]
+        later = [
+            each.identity
+            for each in self.visible.values()
+            if self.attempts(each.op).last_token(each.identity) > each.token
+        ]
         self.leased.update(later)
         self.read_leases(later)
         self.scale = scale.value if scale is not None else ""  # of the experiment, as records have it
@@ -64,9 +71,6 @@ class Snapshot(Inventory):
         if op not in self._attempts:
             self._attempts[op] = Attempts(self.store.attempts(op))
         return self._attempts[op]
-
-    def _last_token(self, record: Record) -> int:
-        return self.attempts(record.op).last_token(record.identity)
 
     @functools.cached_property
     def actions(self) -> dict[str, list[str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +75,12 @@ class Experiment:
         lines = {new.identity: (*self.changes.get(old.identity, ()), why) for old, new in made.items() if new != old}
         return dataclasses.replace(self, results=results, changes=lines)
 
+    def of(self, repository: str) -> Experiment:
+        """The same experiment, with the repository of its issue."""
+        made = copy.copy(self)
+        object.__setattr__(made, "repository", repository)
+        return made
+
     def only(self, names: Iterable[str]) -> Experiment:
         """The same experiment with some of its results. Raises UnknownStep for a name it does not have."""
         wanted = list(names)
@@ -105,27 +112,30 @@ setattr(Experiment, "__init__", _must_be_given(Experiment.__init__))
 
 def topological(ends: Iterable[ExecutorStep[Any]]) -> list[ExecutorStep[Any]]:
     """Dependencies first, each step once, without recursion. Raises CyclicSteps naming the cycle."""
-    done: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    done: dict[str, ExecutorStep[Any]] = {}  # by identity, as is the trail
+
+    def is_done(step: ExecutorStep[Any]) -> bool:
+        known = done.get(step.identity)
+        if known is not None and known is not step:
+            must_be_one_class(known, step)
+        return known is not None
+
     for end in ends:
-        trail: dict[ExecutorStep[Any], Iterator[ExecutorStep[Any]]] = {}
-        must_be_one_class(done.get(end, end), end)
-        if end not in done:
-            trail[end] = iter(end.dependencies)
+        trail = {} if is_done(end) else {end.identity: (end, iter(end.dependencies))}
         while trail:
-            step, rest = next(reversed(trail.items()))
+            step, rest = next(reversed(trail.values()))
             for dependency in rest:
-                if dependency in trail:
-                    names = [each.name for each in trail]
+                if dependency.identity in trail:
+                    names = [each.name for each, _ in trail.values()]
                     loop = [*names[names.index(dependency.name) :], dependency.name]
                     raise CyclicSteps(f"steps depend on themselves: {' → '.join(loop)}")
-                must_be_one_class(done.get(dependency, dependency), dependency)
-                if dependency not in done:
-                    trail[dependency] = iter(dependency.dependencies)
+                if not is_done(dependency):
+                    trail[dependency.identity] = dependency, iter(dependency.dependencies)
                     break
             else:
-                del trail[step]
-                done[step] = step
-    return list(done)
+                del trail[step.identity]
+                done[step.identity] = step
+    return list(done.values())
 
 
 def check_labels(steps: Iterable[ExecutorStep[Any]]) -> None:

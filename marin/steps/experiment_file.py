@@ -12,7 +12,6 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import cast
@@ -99,7 +98,7 @@ def built_by(build: Build, source: Path, scale: Scale) -> Experiment:
         built = build(scale)
     if not isinstance(cast(object, built), Experiment):
         raise ExperimentError(f"{source.name}: build() returned {type(built).__name__}; it must return an Experiment")
-    return built if built.repository is not None else replace(built, repository=repository_of(source))
+    return built if built.repository is not None else built.of(repository_of(source))
 
 
 @contextmanager

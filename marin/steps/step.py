@@ -272,10 +272,11 @@ def must_be_one_class(step: ExecutorStep[Any], other: ExecutorStep[Any]) -> None
 
 
 def _each_once(found: list[ExecutorStep[Any]]) -> tuple[ExecutorStep[Any], ...]:
-    once: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}
+    once: dict[str, ExecutorStep[Any]] = {}
     for step in found:
-        must_be_one_class(once.setdefault(step, step), step)
-    return tuple(once)
+        if (known := once.setdefault(step.identity, step)) is not step:
+            must_be_one_class(known, step)
+    return tuple(once.values())
 
 
 def action_key(step: ExecutorStep[Any], roots: Mapping[str, str]) -> str:

@@ -84,6 +84,12 @@ def who_runs(frame: FrameType | None, filename: str) -> tuple[Reader | None, boo
     return None if imported else who_reads(frame, filename), program
 
 
+def is_engines(hears: FrameType | None) -> bool:
+    """Whether the engine itself does what this frame hears of: nobody else asks for those files."""
+    frame = hears.f_back if hears is not None else None
+    return frame is not None and origin_of(frame.f_code.co_filename) is Origin.ENGINE
+
+
 def is_of_pool(frame: FrameType | None) -> bool:
     """Whether Python's own multiprocessing does it."""
     while frame is not None and frame.f_code.co_filename in _LISTENERS:

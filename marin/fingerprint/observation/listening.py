@@ -22,7 +22,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from marin.fingerprint.observation.arguments import absolute, database, files_named, module_asked, text_of, words_of
-from marin.fingerprint.observation.callers import COMPILED, Reader, is_of_pool, who_reads, who_runs
+from marin.fingerprint.observation.callers import COMPILED, Reader, is_engines, is_of_pool, who_reads, who_runs
 from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (
     Asked,
@@ -40,6 +40,7 @@ from marin.fingerprint.origin import Origin, origin_of
 
 # Of multiprocessing and joblib: such a child tells nothing.
 _STARTS_ANEW = ("popen_spawn_posix.py", "popen_forkserver.py", "popen_loky_posix.py")
+_OFTEN = frozenset({"open", "os.listdir", "os.scandir", "pickle.find_class"})
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _current: Observation | None = None
@@ -61,9 +62,10 @@ def install() -> None:
         handlers = _HANDLERS
 
         def hear(event: str, arguments: tuple[Any, ...]) -> None:
-            if event in handlers:
+            if event in handlers and not (event in _OFTEN and is_engines(inspect.currentframe())):
                 handlers[event](*arguments)
-                _tell()
+                if _forked_off:
+                    _tell()
 
         sys.addaudithook(hear)  # which nobody can remove
         watch = sys.monitoring
@@ -220,9 +222,8 @@ def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
         return
     if flags & os.O_RDWR and _current is not None:  # "r+", as numpy.memmap opens what is there
         _current.updated.add(absolute(path))
-    if text := text_of(path):
-        reader = who_reads(inspect.currentframe(), text)
-        name = absolute(path) if reader is not None else ""
+    if (text := text_of(path)) and (reader := who_reads(inspect.currentframe(), text)) is not None:
+        name = absolute(path)
         if _current is not None and _current.is_own(name):
             name = os.path.realpath(name)  # of a link that was made meanwhile
         for reads in _whose(reader, name):

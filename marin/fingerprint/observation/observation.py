@@ -8,7 +8,6 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import PurePath
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -159,7 +158,8 @@ class Observation(Reads):
 
     def is_own(self, path: str) -> bool:
         """Whether it, or a folder that holds it, was made here."""
-        return path in self.own or any(str(above) in self.own for above in PurePath(path).parents)
+        above = os.path.dirname(path)
+        return path in self.own or (above != path and self.is_own(above))
 
     def to_plain(self) -> dict[str, Any]:
         """JSON-able."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 from collections.abc import Callable, Iterator
@@ -78,6 +79,7 @@ def _pages(cls: type[Step]) -> str:
     return f"{package}{dot}pages.{name}"
 
 
+@functools.cache
 def module_of(cls: type[Step]) -> str:
     """Full name of the module that draws what this operator makes; "" if there is none."""
     try:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import functools
+import itertools
 import os
 import stat
 import time
@@ -21,6 +23,9 @@ WRITE_TRIES = 4
 LOCK_SECONDS = 30
 SHARED = stat.S_ISGID | stat.S_IWGRP
 MANY = 64  # files: to sync each costs more than to sync the machine
+
+
+_written = itertools.count()
 
 
 class LocalObjects:
@@ -60,7 +65,9 @@ class LocalObjects:
         """lasting: a power cut leaves the old content or the new one, never a part."""
         target = self._below + name
         folder, _, last = target.rpartition("/")
-        temporary = f"{folder}/.{last}.{uuid.uuid4().hex}" if content else target  # nothing cannot be half written
+        temporary = (
+            f"{folder}/.{last}.{_unique(os.getpid())}{next(_written):x}" if content else target
+        )  # nothing cannot be half written
         tries = WRITE_TRIES
         while True:
             tries -= 1
@@ -196,6 +203,12 @@ def _share_with_group(folder: Path) -> None:
     this process makes from now on, whatever its umask says."""
     if folder.stat().st_mode & SHARED == SHARED:
         os.umask(os.umask(0o077) & ~0o070)
+
+
+@functools.lru_cache(maxsize=1)
+def _unique(_process: int) -> str:
+    """Begins the names of files that nobody else writes. By process: a fork is another one."""
+    return f"{uuid.uuid4().hex}-"
 
 
 def _content(path: str) -> bytes:
