@@ -25,7 +25,7 @@ from marin.fingerprint.ignored import Ignored, ignored_of
 from marin.fingerprint.lookup.import_path import Locator
 from marin.fingerprint.observation import start
 from marin.fingerprint.observation.environment import ANYTHING
-from marin.fingerprint.observation.observation import Observation, Scope, stamp_of
+from marin.fingerprint.observation.observation import LOOKED_FOR, Observation, Scope, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
 from marin.fingerprint.renamed import path_today
@@ -108,9 +108,13 @@ def describe(
     here = os.path.abspath(os.path.dirname(getattr(step, "beside", "")))
     local = (name.removeprefix("file://") for name in outside if "://" not in name or name[:4] == "file")
     declared = {os.path.normpath(os.path.join(here, name)) for name in local}
-    changed = {path for files in given for path, stamp in files.items() if stamp_of(path) != stamp}
+    looked = {path for path, stamp in whole.files.items() if stamp == LOOKED_FOR}
+    changed = {
+        path for files in given for path, stamp in files.items() if stamp != LOOKED_FOR and stamp_of(path) != stamp
+    }
     # Of a program that the step started; what the step itself wrote to is its own.
-    gone = {path for path in changed if _is_temporary(path, seen.scope) or path in whole.updated}
+    gone = {path for path in changed | looked if _is_temporary(path, seen.scope) or path in whole.updated}
+    gone |= {path for path in looked if os.path.lexists(path)}  # whoever looked had it made, a cache
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
     files = [path for path in files if seen.scope.has(path, direct=True)]  # a store of the process is read earlier, too
     changed.intersection_update(files)

@@ -105,6 +105,17 @@ IDIOMS = {
         "data/later.conf",
         "data/later.conf is there now, which run() looked for",
     ),
+    "exists": Idiom(
+        "return Path(HERE + '/data/local.yaml').exists()",
+        "data/local.yaml",
+        "data/local.yaml is there now, which run() looked for",
+    ),
+    "isfile": Idiom(
+        "marker = HERE + '/data/made.txt'\nif not os.path.isfile(marker):\n    os.system('touch ' + marker)\n"
+        "return os.path.isfile(HERE + '/data/override.txt')",
+        "data/override.txt",
+        "data/override.txt is there now",
+    ),
     "alias_of_import": Idiom(
         "load = importlib.import_module\nreturn load('by_alias').f()", "by_alias.py", "by_alias.f changed"
     ),

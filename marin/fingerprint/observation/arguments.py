@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from types import FrameType
 from typing import Any
 from urllib.parse import unquote
+
+from marin.fingerprint.origin import Origin, origin_of
+
+IMPORT_MODULE = importlib.import_module.__code__
+_PATHS = (os.path.exists, os.path.isfile, os.path.isdir, Path.exists, Path.is_file, Path.is_dir)
+LOOKS = frozenset(function.__code__ for function in _PATHS)  # that tell whether something is there
 
 
 def absolute(path: Any) -> str:
@@ -34,17 +42,30 @@ def database(path: Any) -> str:
     return unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else text
 
 
-def module_asked(called: FrameType | None) -> str:
-    """The full name of what ``importlib.import_module`` is called for."""
+def module_asked(called: FrameType | None) -> tuple[str, bool]:
+    """The full name of what ``importlib.import_module`` is called for, and whether the project's code calls it."""
     asked = called.f_locals if called is not None else {}
     name, package = asked.get("name"), asked.get("package")
     if not isinstance(name, str):
-        return ""
+        return "", False
     if name.startswith(".") and isinstance(package, str):
         dots = len(name) - len(name.lstrip("."))
         above = package.split(".")
-        return ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
-    return name
+        name = ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
+    return name, _is_called_by_project(called)
+
+
+def looked_for(called: FrameType | None) -> str:
+    """What ``os.path.exists`` or ``Path.is_file`` is called for by the project's code, if that is not there."""
+    if called is None or not _is_called_by_project(called):
+        return ""
+    path = absolute(called.f_locals.get(called.f_code.co_varnames[0]))
+    return "" if os.path.lexists(path) else path
+
+
+def _is_called_by_project(called: FrameType | None) -> bool:
+    caller = called.f_back if called is not None else None
+    return caller is not None and origin_of(caller.f_code.co_filename) is Origin.PROJECT
 
 
 def words_of(arguments: Any) -> list[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib
 import inspect
 import os
 import sys
@@ -21,10 +20,11 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from marin.fingerprint.observation.arguments import absolute, database, files_named, module_asked, text_of, words_of
+from marin.fingerprint.observation import arguments
 from marin.fingerprint.observation.callers import COMPILED, Reader, is_engines, is_of_pool, who_reads, who_runs
 from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (
+    LOOKED_FOR,
     Asked,
     CodePlace,
     Imported,
@@ -48,7 +48,6 @@ _answered = 0  # depth of ``answering``
 _fired: dict[CodePlace, None] = {}  # functions that started since the last time that all were told to tell again
 _earlier: dict[Stack, Reads] = {}  # what was read so far, by whom
 _asked: dict[tuple[int, str], Asked] = {}  # modules, until it is known whether they could be imported
-_IMPORT_MODULE = importlib.import_module.__code__
 _tool = -1
 _journal: Journal | None = None  # of processes that were forked from this one
 _forked_off = False  # this is one of them
@@ -61,9 +60,9 @@ def install() -> None:
     if _tool < 0:
         handlers = _HANDLERS
 
-        def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        def hear(event: str, told: tuple[Any, ...]) -> None:
             if event in handlers and not (event in _OFTEN and is_engines(inspect.currentframe())):
-                handlers[event](*arguments)
+                handlers[event](*told)
                 if _forked_off:
                     _tell()
 
@@ -72,7 +71,7 @@ def install() -> None:
         _tool = next(number for number in (4, 3, 2, 5, 1, 0) if watch.get_tool(number) is None)
         watch.use_tool_id(_tool, "marin")
         watch.register_callback(_tool, watch.events.PY_START, _started)
-        watch.set_local_events(_tool, _IMPORT_MODULE, watch.events.PY_START)
+        _listen_to_calls(watch.events.PY_START)
         os.register_at_fork(after_in_child=_begin_telling)
         atexit.register(_stop_listening)  # from then on Python takes its modules apart
         for module in list(sys.modules.values()):
@@ -89,7 +88,13 @@ def imported_as(file: str) -> Imported | None:
 def _stop_listening() -> None:
     _HANDLERS.clear()
     sys.monitoring.set_events(_tool, 0)
-    sys.monitoring.set_local_events(_tool, _IMPORT_MODULE, 0)
+    _listen_to_calls(0)
+
+
+def _listen_to_calls(events: int) -> None:
+    """Of functions of Python that every call of tells."""
+    for code in (arguments.IMPORT_MODULE, *arguments.LOOKS):
+        sys.monitoring.set_local_events(_tool, code, events)
 
 
 @contextmanager
@@ -172,8 +177,8 @@ def answering() -> Generator[None]:
 
 
 def _started(code: CodeType, _offset: int) -> Any:
-    if code is _IMPORT_MODULE:  # tells of no module that is there already
-        _import_called(inspect.currentframe())
+    if code is arguments.IMPORT_MODULE or code in arguments.LOOKS:
+        _called(code, inspect.currentframe())
         return None
     if code.co_name == "_launch" and code.co_filename.endswith(_STARTS_ANEW):
         if _current is not None:
@@ -188,11 +193,15 @@ def _started(code: CodeType, _offset: int) -> Any:
     return sys.monitoring.DISABLE
 
 
-def _import_called(frame: FrameType | None) -> None:
+def _called(code: CodeType, frame: FrameType | None) -> None:
     called = frame.f_back if frame is not None else None
-    if name := module_asked(called):
-        caller = called.f_back if called is not None else None
-        _taken(name, sure=caller is not None and origin_of(caller.f_code.co_filename) is Origin.PROJECT)
+    if code is arguments.IMPORT_MODULE:  # no event tells of a module that is there already
+        name, sure = arguments.module_asked(called)
+        if name:
+            _taken(name, sure=sure)
+    elif path := arguments.looked_for(called):
+        for reads in _whose(who_reads(called, path), path):
+            reads.files.setdefault(path, LOOKED_FOR)
 
 
 def _taken(name: str, *, sure: bool = False) -> None:
@@ -212,60 +221,52 @@ def _ran_whole(filename: str, how: Ran, where: Iterable[Reads]) -> None:
             reads.modules[filename] = max(how, reads.modules.get(filename, how))
 
 
-def _now() -> list[Reads]:
-    return [_current] if _current is not None else []
-
-
 def _opened(path: Any, _mode: Any = None, flags: int = 0) -> None:
     if flags & _WRITES:
         _made(path)
         return
     if flags & os.O_RDWR and _current is not None:  # "r+", as numpy.memmap opens what is there
-        _current.updated.add(absolute(path))
-    if (text := text_of(path)) and (reader := who_reads(inspect.currentframe(), text)) is not None:
-        name = absolute(path)
+        _current.updated.add(arguments.absolute(path))
+    if (text := arguments.text_of(path)) and (reader := who_reads(inspect.currentframe(), text)) is not None:
+        name = arguments.absolute(path)
         if _current is not None and _current.is_own(name):
             name = os.path.realpath(name)  # of a link that was made meanwhile
         for reads in _whose(reader, name):
-            if name not in reads.files:
+            if reads.lacks(name):
                 reads.files[name] = stamp_of(name)
-
-
-def _connected(path: Any) -> None:
-    _opened(database(path))
 
 
 def _listed(path: Any = None) -> None:
     reader = who_reads(inspect.currentframe(), "", listing=True)
-    name = absolute("." if path is None else path) if reader is not None else ""
+    name = arguments.absolute("." if path is None else path) if reader is not None else ""
     for reads in _whose(reader, name) if name else ():
         reads.folders[name] = None
 
 
 def _globbed(pattern: Any, _recursive: Any = None, root: Any = None, _fd: Any = None) -> None:
-    name = os.path.join(absolute("." if root is None else root), text_of(pattern))
+    name = os.path.join(arguments.absolute("." if root is None else root), arguments.text_of(pattern))
     if name:
         for reads in _whose(who_reads(inspect.currentframe(), name), name):
             reads.folders[name] = None
 
 
-def _path_globbed(path: Any, pattern: Any) -> None:
-    _globbed(os.path.join(text_of(path), text_of(pattern)))
+def _connected(path: Any) -> None:
+    _opened(arguments.database(path))
 
 
-def _path_globbed_below(path: Any, pattern: Any) -> None:
-    _globbed(os.path.join(text_of(path), "**", text_of(pattern)))
+def _path_globbed(between: str, path: Any, pattern: Any) -> None:
+    _globbed(os.path.join(arguments.text_of(path), between, arguments.text_of(pattern)))
 
 
 def _library(name: Any) -> None:
-    if os.sep in text_of(name):
+    if os.sep in arguments.text_of(name):
         _opened(name)
 
 
 def _imported(_module: Any, filename: Any = None, *_: Any) -> None:
     """A compiled module is no code object: its file counts."""
     if _current is not None and isinstance(filename, str) and not filename.endswith(COMPILED):
-        name = absolute(filename)
+        name = arguments.absolute(filename)
         if name and _current.scope.has(name, direct=False):
             _current.files.setdefault(name, stamp_of(name))
 
@@ -278,7 +279,7 @@ def _executed(code: Any) -> None:
         _imported_as[file] = Imported(code, stamp_of(file))
         reader, program = who_runs(inspect.currentframe(), file)
         if reader is None:
-            _ran_whole(file, Ran.IMPORTED, _now())
+            _ran_whole(file, Ran.IMPORTED, [_current] if _current is not None else [])
         else:  # by its path: who has it run has all of it
             _ran_whole(file, Ran.PROGRAM if program else Ran.ASKED, _whose(reader, file))
     elif origin is Origin.GENERATED:
@@ -287,13 +288,13 @@ def _executed(code: Any) -> None:
 
 
 def _made(path: Any, *_: Any) -> None:
-    if _current is not None and (name := absolute(path)):
+    if _current is not None and (name := arguments.absolute(path)):
         _current.own.add(name)
 
 
 def _made_folder(path: Any, *_: Any) -> None:
     """``exist_ok``: one that is there already is not made."""
-    if _current is not None and (name := absolute(path)) and not os.path.lexists(name):
+    if _current is not None and (name := arguments.absolute(path)) and not os.path.lexists(name):
         _current.own.add(name)
 
 
@@ -311,14 +312,14 @@ def _symlinked(_source: Any, target: Any, *_: Any) -> None:
     _made(target)
 
 
-def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any = None) -> None:
+def _popen(program: Any, command: Any, folder: Any = None, _environment: Any = None) -> None:
     if _current is None or _answered or who_reads(inspect.currentframe(), "") is None:
         return
-    words = words_of(arguments)
+    words = arguments.words_of(command)
     if not words:
         return
     _current.programs.add(os.path.basename(words[0] if program is None or words[0] else os.fsdecode(program)))
-    for file, is_module in files_named(words, folder):
+    for file, is_module in arguments.files_named(words, folder):
         if is_module:
             _ran_whole(file, Ran.PROGRAM, [_current])
         elif _current.scope.has(file, direct=True) and not _current.is_own(file) and os.path.isfile(file):
@@ -328,8 +329,8 @@ def _popen(program: Any, arguments: Any, folder: Any = None, _environment: Any =
                 _current.files.setdefault(file, stamp_of(file))
 
 
-def _spawned(program: Any, arguments: Any = (), *_: Any) -> None:
-    _popen(program, arguments)
+def _spawned(program: Any, command: Any = (), *_: Any) -> None:
+    _popen(program, command)
 
 
 def _fork() -> None:
@@ -360,8 +361,8 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "os.listdir": _listed,
     "os.scandir": _listed,
     "glob.glob/2": _globbed,
-    "pathlib.Path.glob": _path_globbed,
-    "pathlib.Path.rglob": _path_globbed_below,
+    "pathlib.Path.glob": functools.partial(_path_globbed, ""),
+    "pathlib.Path.rglob": functools.partial(_path_globbed, "**"),
     "ctypes.dlopen": _library,
     "sqlite3.connect": _connected,
     "import": _imported,
@@ -396,4 +397,4 @@ def _by(reader: Reader | None) -> list[Reads]:
     if reader is None:
         return []
     later = [_earlier.setdefault(reader.below, Reads())] if reader.below else []
-    return [*_now(), *later]
+    return later if _current is None else [_current, *later]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from marin.fingerprint.origin import Origin, origin_of
 
 type Stamp = tuple[int, int, int] | None  # inode, size, time of the last write; None: not there
+LOOKED_FOR: Stamp = (0, 0, 0)  # of what was not there and need not be: whoever looked may have had it made
 
 # Places that hold nothing of a result.
 _NEVER = ("/proc/", "/sys/", "/dev/")
@@ -96,9 +97,12 @@ class Reads:
     folders: dict[str, None] = field(default_factory=dict[str, None])
     modules: dict[str, int] = field(default_factory=dict[str, int])
 
+    def lacks(self, path: str) -> bool:
+        """Whether this file was not opened yet."""
+        return self.files.get(path, LOOKED_FOR) == LOOKED_FOR
+
     def take_in(self, other: Reads) -> None:
-        for path, stamp in other.files.items():
-            self.files.setdefault(path, stamp)
+        self.files |= {path: stamp for path, stamp in other.files.items() if self.lacks(path)}
         self.folders |= other.folders
         for file, how in other.modules.items():
             self.modules[file] = max(how, self.modules.get(file, how))
