@@ -178,8 +178,7 @@ def answering() -> Generator[None]:
 
 def _started(code: CodeType, _offset: int) -> Any:
     if code is arguments.IMPORT_MODULE or code in arguments.LOOKS:
-        _called(code, inspect.currentframe())
-        return None
+        return _called(code, inspect.currentframe())
     if code.co_name == "_launch" and code.co_filename.endswith(_STARTS_ANEW):
         if _current is not None:
             _current.programs.add("new processes of multiprocessing")
@@ -202,6 +201,7 @@ def _called(code: CodeType, frame: FrameType | None) -> None:
     elif path := arguments.looked_for(called):
         for reads in _whose(who_reads(called, path), path):
             reads.files.setdefault(path, LOOKED_FOR)
+        _tell()
 
 
 def _taken(name: str, *, sure: bool = False) -> None:
