@@ -14,8 +14,7 @@ from marin.cli.completions import complete_step
 from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, JSON, PlanOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, flag
-from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
-from marin.plan.cost.sizes import declared_sizes, expected_sizes
+from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, declared_sizes, expected_sizes, in_all
 from marin.plan.plan import Plan, resolve_names
 from marin.report.table import open_console, say
 from marin.store.numbers import counted

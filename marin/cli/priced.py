@@ -9,8 +9,7 @@ from rich.console import Console
 
 from marin.cli.exits import Exit
 from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
-from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
-from marin.plan.cost.sizes import Sizes, expected_sizes
+from marin.plan.cost.plan_cost import Sizes, StepCost, crossing, expected_sizes, plan_costs
 from marin.plan.decision import Action
 from marin.plan.draws import must_not_starve
 from marin.plan.plan import Plan

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from marin.data.draw_table import DrawTable, draw_table, must_be_drawable
 from marin.data.mixture import BatchSchedule, Stages
 from marin.errors import StarvedSource, TooManyEpochs
-from marin.plan.cost.sizes import Sizes
+from marin.plan.cost.plan_cost import Sizes
 from marin.plan.decision import Action
 from marin.plan.forks import GoesOn
 from marin.plan.plan import Plan

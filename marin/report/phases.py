@@ -13,7 +13,7 @@ from marin.data.by_step import active_within
 from marin.data.draw_table import DrawRow, DrawTable
 from marin.data.mixture import BatchSchedule, Mix, Stages
 from marin.errors import ExperimentError
-from marin.plan.cost.sizes import Sizes, declared_sizes
+from marin.plan.cost.plan_cost import Sizes, declared_sizes
 from marin.plan.draws import draws_of
 from marin.plan.forks import GoesOn, changes_between
 from marin.report.running import BARS

@@ -9,8 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from marin.plan.cost.amount import Amount
-from marin.plan.cost.egress import Regions
+from marin.plan.cost.egress import Amount, Regions
 from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
 from marin.plan.decision import shown_changes
 from marin.plan.drift import PACKAGE
