@@ -11,8 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.moved import as_before, match, said_more, since_fields
-from marin.fingerprint.renamed import named_today
+from marin.fingerprint.moved import as_before, match, named_today, said_more, since_fields
 from marin.steps.value import digest
 from marin.store.documents import BadDocument, Document
 
@@ -27,7 +26,7 @@ class CodeFingerprint:
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
     loaded: modules of the project that are imported. environment: names of variables that are asked for, see
-    ``marin.fingerprint.observation.environment``. readers: packages that open files without Python.
+    ``marin.fingerprint.source.unit_source``. readers: packages that open files without Python.
     format: by which rules units were found; today's is FORMAT. Before, annotations and docstrings of all units counted
     where some package reads such, and a definition wherever it was told to something. counted_before: what would today.
     Only units and packages make two fingerprints equal.

@@ -21,8 +21,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 from marin.fingerprint.captured import inner_codes, is_given
-from marin.fingerprint.lookup.unit import Key, Unit
-from marin.fingerprint.lookup.units import Units
+from marin.fingerprint.lookup.definitions import Key
+from marin.fingerprint.lookup.units import Unit, Units
 from marin.fingerprint.observation.listening import imported_as
 from marin.fingerprint.observation.observation import Imported, stamp_of
 from marin.fingerprint.origin import is_local
@@ -127,16 +127,14 @@ class Live:
 
 def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
     if held.stamp != stamp_of(str(path)):
-        if held.code is not None:
-            now = list(inner_codes(_compiled(path)))
-            if all(any(_alike(code, other) for other in now) for code in inner_codes(held.code)):
-                return ""
+        if held.code is not None and {*inner_codes(_anywhere(held.code))} <= {*inner_codes(_compiled(path))}:
+            return ""
         return "after this process imported it; start a new process"
     # Python takes bytecode for the file's where the whole seconds of its time and its size are the same.
     bytecode = Path(importlib.util.cache_from_source(path))
     if held.code is None or not is_of_bytecode or bytecode.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return ""
-    if _alike(held.code, _compiled(path)):
+    if _anywhere(held.code) == _compiled(path):
         return ""
     with suppress(OSError):  # the next process compiles the file
         bytecode.unlink()
@@ -144,7 +142,7 @@ def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
 
 
 def _compiled(path: Path) -> CodeType:
-    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    return _anywhere(compile(path.read_bytes(), str(path), "exec", dont_inherit=True))
 
 
 def _definition(key: Key) -> ast.stmt | None:
@@ -188,15 +186,7 @@ def _is_followed(module: str, file: str) -> bool:
     return not file.startswith("<") and not is_given(module) and is_local(file)
 
 
-def _alike(a: CodeType, b: CodeType) -> bool:
-    """Whether two code objects do the same; where they stand in the file does not matter."""
-    parts = [(each.co_qualname, each.co_code, each.co_names, each.co_varnames, each.co_freevars) for each in (a, b)]
-    if parts[0] != parts[1] or len(a.co_consts) != len(b.co_consts):
-        return False
-    for one, other in zip(a.co_consts, b.co_consts, strict=True):
-        if isinstance(one, CodeType) and isinstance(other, CodeType):
-            if not _alike(one, other):
-                return False
-        elif type(one) is not type(other) or repr(one) != repr(other):
-            return False
-    return True
+def _anywhere(code: CodeType) -> CodeType:
+    """The same wherever it stands in a file."""
+    consts = tuple(_anywhere(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=consts)

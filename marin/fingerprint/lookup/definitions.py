@@ -10,18 +10,30 @@ from typing import Literal, NamedTuple
 
 from marin.errors import ExperimentError
 from marin.fingerprint.lookup.import_path import COMPILED, Locator
-from marin.fingerprint.lookup.unit import Key
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
 from marin.fingerprint.source.names import ANY, SCRIPT, Reference
 
+CONTENT = "<content>"  # of a file as it is
 _BUILTINS = frozenset(dir(builtins))
 _CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
-
 
 type Kind = Literal[
     "unit", "module", "dynamic", "script", "compiled", "package", "stdlib", "engine", "missing", "unbound"
 ]
+
+
+class Key(NamedTuple):
+    """A unit: a module and one of its top-level names, or ON_IMPORT, AS_SCRIPT or CONTENT."""
+
+    module: Module
+    name: str
+
+    @property
+    def qualified(self) -> str:
+        if self.name == CONTENT:
+            return self.module.name
+        return f"{self.module.name}.{self.name}"
 
 
 class Definition(NamedTuple):
@@ -135,10 +147,12 @@ class Resolver:
         found: list[tuple[int, list[Definition]]] = []
         if name in module.bindings:
             found.append((module.bindings[name][-1].lineno, [_unit(module, name, used)]))
-        for line, target in zip(module.import_lines_of(name), module.imports.get(name, ()), strict=True):
-            found.append((line, self._follow(target, module, attributes, used, seen)))
-        for line, star in zip(module.import_lines_of("*"), module.stars, strict=True):
-            found.append((line, self._of_star(star, module, name, attributes, used, seen)))
+        for each in module.imported if name in module.imports or module.stars else ():
+            for bound, target in each.binds:
+                if bound == name:
+                    found.append((each.lines.start, self._follow(target, module, attributes, used, seen)))
+                elif bound == "*":
+                    found.append((each.lines.start, self._of_star(target.module, module, name, attributes, used, seen)))
         return [each for _, some in sorted(found, key=lambda bound: bound[0]) for each in some]
 
     def _of_star(

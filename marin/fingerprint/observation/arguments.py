@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from itertools import pairwise
 from types import FrameType
 from typing import Any
@@ -38,13 +39,10 @@ def module_asked(called: FrameType | None) -> str:
     """The full name of what ``importlib.import_module`` is called for."""
     asked = called.f_locals if called is not None else {}
     name, package = asked.get("name"), asked.get("package")
-    if not isinstance(name, str):
+    try:
+        return resolve_name(name, package) if isinstance(name, str) else ""
+    except (ImportError, ValueError):  # which it is about to raise itself
         return ""
-    if name.startswith(".") and isinstance(package, str):
-        dots = len(name) - len(name.lstrip("."))
-        above = package.split(".")
-        return ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
-    return name
 
 
 def words_of(arguments: Any) -> list[str]:

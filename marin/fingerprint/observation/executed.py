@@ -12,8 +12,8 @@ from typing import NamedTuple
 from marin.errors import ExperimentError
 from marin.fingerprint.closure import Closures
 from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.lookup.definitions import CONTENT, Key
 from marin.fingerprint.lookup.keepers import Keeps
-from marin.fingerprint.lookup.unit import CONTENT, Key
 from marin.fingerprint.observation.observation import CodePlace, Ran, Stack, is_on_import
 from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
