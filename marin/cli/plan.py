@@ -68,8 +68,8 @@ def _explain(plan: Plan, name: str, *, as_json: bool) -> int:
 
 def _show_phases(experiment: str, options: PlanOptions, *, count: bool, data: bool, as_json: bool) -> int:
     """count: tokens as the store holds them; without it, as the steps declare them."""
-    from marin.plan.draws import check_draws
     from marin.report.phases import phases_of, print_draws, print_phases
+    from marin.report.trainings import check_draws
 
     if count:
         plan = options.plan(experiment)

@@ -8,11 +8,11 @@ from functools import cached_property
 from rich.console import Console
 
 from marin.cli.exits import Exit
-from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
+from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed, total_egress
 from marin.plan.cost.plan_cost import Sizes, StepCost, crossing, expected_sizes, plan_costs
 from marin.plan.decision import Action
-from marin.plan.draws import must_not_starve
 from marin.plan.plan import Plan
+from marin.report.trainings import must_not_starve
 
 
 @dataclass(frozen=True)
@@ -49,4 +49,4 @@ class PricedPlan:
         must_not_starve(self.plan, self.sizes)
         moved = crossing(self.costs)
         must_be_allowed(moved, self.allowance, self.regions)
-        return sum((egress for _, egress in moved), Egress())
+        return total_egress(egress for _, egress in moved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from marin.errors import BadField, CorruptRecord
 from marin.fingerprint.fingerprint import Change, source_diff
@@ -72,22 +72,13 @@ def _kinds(hint: Any) -> list[type[Artifact]]:
     return [] if Artifact in kinds else kinds
 
 
-class _Compared(NamedTuple):
-    """changes: how each unit differs today, a line each. differences: their sources. unclear: what cannot be
-    compared."""
-
-    changes: tuple[str, ...] = ()
-    differences: Mapping[str, str] = {}
-    unclear: tuple[str, ...] = ()
-
-
 class PinnedCode:
     """Compares the sources that records name with those of the same names today. Reads the ancestors' records, and the
     stored code of each once."""
 
     def __init__(self, store: Store, trust: TrustChecker) -> None:
         self._store, self._trust = store, trust
-        self._compared: dict[str, _Compared] = {}
+        self._compared: dict[str, tuple[Comparison, Mapping[str, str]]] = {}  # by code; with sources, then and now
         self._present = Present(None, Digests())
 
     def since(self, record: Record) -> Comparison:
@@ -111,7 +102,7 @@ class PinnedCode:
         found: dict[str, str] = {}
         for ancestor, compared in self._each_since(self._trust.ancestry(record)[0]):
             if compared.changes:
-                found |= self._compare(ancestor.code).differences
+                found |= self._compare(ancestor.code)[1]
         return found
 
     def _each_since(self, records: Iterable[Record]) -> Iterator[tuple[Record, Comparison]]:
@@ -121,29 +112,29 @@ class PinnedCode:
                 yield ancestor, self._since(ancestor)
 
     def _since(self, record: Record) -> Comparison:
-        now, read = self._compare(record.code), self._read_since(record.observed)
+        now, read = self._compare(record.code)[0], self._read_since(record.observed)
         if now.changes or read:
             for entry in self._store.acceptances(record.identity):
-                if not self._compare(entry.code).changes and not self._read_since(entry.observed):
-                    return Comparison(notes=now.unclear)
-        return Comparison(changes=(*now.changes, *read), notes=now.unclear)
+                if not self._compare(entry.code)[0].changes and not self._read_since(entry.observed):
+                    return Comparison(notes=now.notes)
+        return Comparison(changes=(*now.changes, *read), notes=now.notes)
 
     def _read_since(self, then: Observed) -> list[str]:
         """What it read and is otherwise now, one line each."""
         return differences(then, self._present.of(then)) if then.is_any else []
 
-    def _compare(self, code: str) -> _Compared:
+    def _compare(self, code: str) -> tuple[Comparison, Mapping[str, str]]:
         if code not in self._compared:
             self._compared[code] = self._read(code)
         return self._compared[code]
 
-    def _read(self, code: str) -> _Compared:
+    def _read(self, code: str) -> tuple[Comparison, Mapping[str, str]]:
         try:
             then = stored_code(self._store, code)
         except CorruptRecord as error:
-            return _Compared(unclear=(str(error),))
+            return Comparison(notes=(str(error),)), {}
         if then is None:
-            return _Compared(unclear=("the store does not hold the code that made it",))
+            return Comparison(notes=("the store does not hold the code that made it",)), {}
         changes: list[str] = []
         differences: dict[str, str] = {}
         unknown: list[str] = []
@@ -157,4 +148,4 @@ class PinnedCode:
                 change = Change("changed", name, digest, now)
                 differences[name] = source_diff(change, then.sources, {name: today.get(now, "")})
         unclear = (f"no {listed(unknown, NAMED)} here",) if unknown else ()
-        return _Compared(tuple(changes), differences, unclear)
+        return Comparison(changes=tuple(changes), notes=unclear), differences

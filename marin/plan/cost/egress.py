@@ -68,9 +68,6 @@ class Egress:
     def amount(self) -> Amount:
         return total(self.by_route.values())
 
-    def __add__(self, other: Egress) -> Egress:
-        return total_egress((self, other))
-
     def to_json(self) -> dict[str, Any]:
         """As events keep it."""
         routes = [
@@ -139,10 +136,10 @@ class Regions:
         here = self.of(step)
         if here is None:
             return None
-        found = Egress()
+        moved: list[Egress] = []
         store = self.store()
         if store is not None:
-            found = route_between(store, here, reads) + route_between(here, store, writes)
+            moved += [route_between(store, here, reads), route_between(here, store, writes)]
         for url, count in step.outside_bytes().items() if outside else ():
             try:
                 there = self._region(url)
@@ -150,8 +147,8 @@ class Regions:
                 self.unchecked[_bucket(url)] = str(error)
                 continue
             if there is not None:
-                found += route_between(there, here, Amount(count))
-        return found
+                moved.append(route_between(there, here, Amount(count)))
+        return total_egress(moved)
 
     def _region(self, url: str) -> Region | None:
         bucket = _bucket(url)

@@ -23,7 +23,7 @@ from marin import (
 )
 from marin.errors import StarvedSource, TooManyEpochs
 from marin.plan.cost.plan_cost import expected_sizes
-from marin.plan.draws import draws_of, must_not_starve
+from marin.report.trainings import draws_of, must_not_starve
 from tests.support.toy import Blob, planned, run
 
 
