@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare
+from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare, stored_code
 from marin.fingerprint.of_step import executed
-from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Present, differences
 from marin.plan.outside_data import outside_changes, shortened, whole
 from marin.store.record import BuiltFrom, Observed

@@ -141,11 +141,12 @@ def describe(
             if not whole.is_own(path) and not _is_hidden(name := places.name(path))
         },
         code={
-            name: RanCode(file=places.name(str(unit.file)), digest=unit.digest) for name, unit in beyond.units.items()
+            key.qualified: RanCode(file=places.name(str(key.module.path)), digest=part.digest)
+            for key, part in beyond.items()
         },
         environment={
             name: _value(name, salt)
-            for name in sorted(code.environment | beyond.environment)
+            for name in sorted(code.environment.union(*(part.unit.piece.environment for part in beyond.values())))
             if name != ANYTHING and not ignored.has_variable(name)
         },
         programs=sorted(whole.programs),

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from marin.errors import BadField, CorruptRecord
-from marin.fingerprint.fingerprint import Change, source_diff
+from marin.fingerprint.fingerprint import Change, source_diff, stored_code
 from marin.fingerprint.of_step import executed
-from marin.fingerprint.stored import stored_code
 from marin.plan.condition import Comparison
 from marin.plan.digests import Digests
 from marin.plan.observed import Present, differences

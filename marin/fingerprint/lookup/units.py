@@ -12,7 +12,7 @@ from marin.fingerprint.lookup.definitions import CONTENT, Definition, Key, Resol
 from marin.fingerprint.lookup.import_path import versions
 from marin.fingerprint.source.module import Announcement, Chain, Module
 from marin.fingerprint.source.names import Reference, Role
-from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, Trait, UnitSource, analyse
+from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, Trait, UnitSource
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
 HERE = "bound here"  # what a name leads to that its module binds itself, and imports too
@@ -74,12 +74,12 @@ class Units:
 
     def __getitem__(self, key: Key) -> Unit:
         if key not in self._units:
-            self._units[key] = _file_unit(key.module.path) if key.name == CONTENT else self._resolved(key)
+            self._units[key] = _file_unit(key.module) if key.name == CONTENT else self._resolved(key)
         return self._units[key]
 
     def piece(self, key: Key) -> UnitSource:
         if key not in self._pieces:
-            self._pieces[key] = analyse(key.module, key.name)
+            self._pieces[key] = UnitSource(key.module, key.name)
         return self._pieces[key]
 
     def is_step(self, key: Key) -> bool:
@@ -189,9 +189,9 @@ class Units:
                 unit.leads[Key(found.module, AS_SCRIPT)] = None
 
 
-def _file_unit(path: Path) -> Unit:
+def _file_unit(module: Module) -> Unit:
     try:
-        held = path.read_bytes()
+        held = module.path.read_bytes()
     except OSError:
         held = b"not there"
     try:
@@ -199,7 +199,7 @@ def _file_unit(path: Path) -> Unit:
     except UnicodeDecodeError:
         text = ""
     text = text or f"{len(held)} bytes, sha256 {hashlib.sha256(held).hexdigest()}"
-    return Unit(text, UnitSource(text))
+    return Unit(text, UnitSource(module, CONTENT))
 
 
 def _note(unit: Unit, key: Key, line: int, what: str) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from marin.errors import ExperimentError
-from marin.fingerprint.closure import Closures
+from marin.fingerprint.closure import Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.lookup.definitions import CONTENT, Key
 from marin.fingerprint.lookup.keepers import Keeps
@@ -19,18 +17,7 @@ from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 
-
-class BeyondUnit(NamedTuple):
-    file: Path
-    digest: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Beyond:
-    """units: by qualified name. environment: as in CodeFingerprint."""
-
-    units: Mapping[str, BeyondUnit]
-    environment: frozenset[str]
+type Beyond = Mapping[Key, Part]  # what ran, and all that this reaches, of which a fingerprint does not have
 
 
 class Executed:
@@ -73,7 +60,7 @@ class Executed:
         the statement of a module that read it on import."""
         if is_on_import(stack) and self._uses(stack[-1], code, beyond):
             return True
-        units = frozenset((*code.units, *beyond.units))
+        units = frozenset((*code.units, *(key.qualified for key in beyond)))
         keys = (self._key(place) for place in stack if place.name != "<module>")
         return any(key.qualified in units and self._keeps(key, units, False) for key in keys if key is not None)
 
@@ -91,7 +78,7 @@ class Executed:
         what counts of its module uses what it binds."""
 
         def counts(key: Key) -> bool:
-            return key.qualified in code.units or key.qualified in beyond.units
+            return key.qualified in code.units or key in beyond
 
         module = self._module(place.filename)
         statements = module.imported if module is not None else []
@@ -119,18 +106,12 @@ class Executed:
             whole = [key for key in whole if key.name not in module.bindings or not self._closures.units.is_step(key)]
             roots |= dict.fromkeys(whole)
             loaded |= {module.name, *(each.name for each in self._closures.reach(whole).loaded)}
-        if not roots:
-            return Beyond(units={}, environment=frozenset())
-        parts = {
-            key: part
-            for key, part in self._closures.reach(roots).parts.items()
-            if part.text and key.qualified not in code.units and key.name != CONTENT
+        parts = self._closures.reach(roots).parts if roots else {}
+        return {
+            key: parts[key]
+            for key in sorted(parts, key=lambda key: key.qualified)
+            if parts[key].text and key.qualified not in code.units and key.name != CONTENT
         }
-        names = {name for part in parts.values() for name in part.unit.piece.environment}
-        return Beyond(
-            units=dict(sorted((k.qualified, BeyondUnit(k.module.path, part.digest)) for k, part in parts.items())),
-            environment=frozenset(names),
-        )
 
     def today(self, file: Path, symbol: str) -> dict[str, str]:
         """The texts that one unit of a file may have, by digest: without annotations and docstrings, and with them.

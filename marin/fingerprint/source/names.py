@@ -85,7 +85,7 @@ class Reader(ast.NodeVisitor):
     """Of normalised statements: references in source order, and
 
     loads: modules that functions import. notes: what is not seen, or covered only by counting much. methods: attributes
-    used of something that is no module, so perhaps of a dependency's step. annotations, docs: of every function and
+    used of something that is no module, so perhaps of a dependency's step. annotated, docs: of every function and
     class on the way; annotations with what they annotate, and whether that is a class's attribute.
     """
 
@@ -95,7 +95,7 @@ class Reader(ast.NodeVisitor):
         self.loads: list[Target] = []
         self.notes: list[Note] = []
         self.methods: set[str] = set()
-        self.annotations: list[tuple[str, ast.expr, bool]] = []
+        self.annotated: list[tuple[str, ast.expr, bool]] = []
         self.docs: list[str] = []
         self._scopes = [Scope("inner", "", at_import=True)]
         self._role = Role.USE
@@ -215,7 +215,7 @@ class Reader(ast.NodeVisitor):
             self.loads.extend(self.module.loaded_by(statement))
             for bound, target in self.module.import_targets(statement):
                 scope.imports.setdefault(bound, []).append(target)
-        self.annotations += [
+        self.annotated += [
             (f"{label}.{what}" if label else what, each, kind == "class") for what, each in aside.annotations
         ]
         if aside.docstring is not None:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.bindings import CONTAINERS, FUNCTIONS, branches, defaults, leaves, plain
-from marin.fingerprint.source.module import Module, Target
-from marin.fingerprint.source.names import Note, Reader, Reference
+from marin.fingerprint.source.module import Module
+from marin.fingerprint.source.names import Reader, Reference
 from marin.fingerprint.source.normalize import normalise
 
 ON_IMPORT = "<on import>"
@@ -92,41 +92,22 @@ class Annotation(NamedTuple):
     of_field: bool
 
 
-class UnitSource(NamedTuple):
-    """text: normalised source. annotations, docs: which count where they are read. environment: variables that it
-    asks for.
+class UnitSource(Reader):
+    """Of one of the module's bindings, or ON_IMPORT, or AS_SCRIPT; nothing for any other name.
+
+    text: normalised source. annotations, docs: which count where they are read. environment: variables that it asks
+    for. The rest as in Reader.
     """
 
-    text: str
-    annotations: tuple[Annotation, ...] = ()
-    docs: tuple[str, ...] = ()
-    references: tuple[Reference, ...] = ()
-    loads: tuple[Target, ...] = ()
-    notes: tuple[Note, ...] = ()
-    methods: frozenset[str] = frozenset()
-    traits: Trait = Trait.NONE
-    environment: tuple[str, ...] = ()
-
-
-def analyse(module: Module, name: str) -> UnitSource:
-    """One of the module's bindings, or ON_IMPORT, or AS_SCRIPT."""
-    statements = normalise(_statements(module, name), module)
-    reader = Reader(module)
-    for node in statements:
-        reader.visit(node)
-    text = ast.unparse(ast.Module(statements, []))
-    order = _order(module, name, reader)
-    return UnitSource(
-        text="\n".join([text, *order]) if text else "",
-        annotations=tuple(_annotation(*each) for each in reader.annotations),
-        docs=tuple(reader.docs),
-        references=tuple(reader.references),
-        loads=tuple(dict.fromkeys(reader.loads)),
-        notes=tuple(dict.fromkeys(reader.notes)),
-        methods=frozenset(reader.methods),
-        traits=_traits(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
-        environment=_asked_for(statements, reader) if _may_ask(text, module) else (),
-    )
+    def __init__(self, module: Module, name: str) -> None:
+        super().__init__(module)
+        statements = normalise(_statements(module, name), module)
+        self._visit_all(*statements)
+        text = ast.unparse(ast.Module(statements, []))
+        self.text = "\n".join([text, *_order(module, name, self)]) if text else ""
+        self.annotations = [_annotation(*each) for each in self.annotated]
+        self.traits = _traits(statements, text, self, binds=name not in (ON_IMPORT, AS_SCRIPT))
+        self.environment = _asked_for(statements, self) if _may_ask(text, module) else ()
 
 
 def _may_ask(text: str, module: Module) -> bool:
@@ -140,7 +121,7 @@ def _statements(module: Module, name: str) -> list[ast.stmt]:
         return list(module.script)
     if name == ON_IMPORT:
         return [node for node in module.effects if not _only_calls_engine(node, module)]
-    return list(module.bindings[name])
+    return list(module.bindings.get(name, ()))
 
 
 def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
