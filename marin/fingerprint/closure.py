@@ -16,7 +16,7 @@ those of classes' fields count, but for steps and values, which the engine check
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -76,68 +76,58 @@ class Registers:
     keepers: None where whatever is called may keep what it gets.
     """
 
-    def __init__(self, units: Units, keepers: Keepers | None) -> None:
-        self._units, self._keepers = units, keepers
-        self._ancestors: dict[Key, frozenset[Key]] = {}
+    def __init__(self, units: Units, keepers: Keepers | None, reach: Reach) -> None:
+        self._units, self._keepers, self._reached, self._tops = units, keepers, reach.units, reach.tops
+        self._pending = [key for key in reach.announced if key not in reach.units]
+        reached = reach.units.items() if self._pending else ()
+        self._state = {key for key, unit in reached if unit.piece.traits & Trait.STATE}
 
-    def found(self, reached: Mapping[Key, Unit], announced: Iterable[Key]) -> list[Key]:
-        pending = [key for key in announced if key not in reached]
-        if not pending:
-            return []
-        state = {key for key, unit in reached.items() if unit.piece.traits & Trait.STATE}
-        tops = {top for unit in reached.values() for top in unit.tops}
-        return [key for key in pending if self._enters(key, state, tops, reached)]
+    def found(self) -> list[Key]:
+        return [key for key in self._pending if self._enters(key)]
 
-    def ancestors(self, key: Key) -> frozenset[Key]:
-        """The local classes that a class derives from, itself included."""
-        if key not in self._ancestors:
-            self._ancestors[key] = frozenset({key})  # for a class that names itself in its bases
-            found = {key}
-            for base in self._units.bases(key):
-                if base.unit is not None:
-                    found |= self.ancestors(base.unit)
-            self._ancestors[key] = frozenset(found)
-        return self._ancestors[key]
-
-    def _enters(self, key: Key, state: set[Key], tops: set[str], reached: Mapping[Key, Unit]) -> bool:
+    def _enters(self, key: Key) -> bool:
         """Whether making ``key`` can write to a reached variable, or tell a reached object or package about it."""
         announcement = key.module.announced[key.name]
-        if any(self._hears(chain, key, state, reached, itself=False) for chain in announcement.calls):
+        if any(self._hears(chain, key, itself=False) for chain in announcement.calls):
             return True
         for chain in announcement.decorators:
-            if self._hears(chain, key, state, reached, itself=True):
+            if self._hears(chain, key, itself=True):
                 return True
             for found in self._units.chain(chain, key.module):
                 top = found.name.split(".")[0]
-                if found.kind == "package" and top in tops and top not in INDIFFERENT:
+                if found.kind == "package" and top in self._tops and top not in INDIFFERENT:
                     return True
-        hooked = [base for base in self.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
-        return any(self._keeps(base, state, reached, Keeps.IN_OBJECT) for base in hooked)
+        hooked = [base for base in self._units.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
+        return any(self._keeps(base, Keeps.IN_OBJECT) for base in hooked)
 
-    def _hears(self, chain: Chain, key: Key, state: set[Key], reached: Mapping[Key, Unit], *, itself: bool) -> bool:
+    def _hears(self, chain: Chain, key: Key, *, itself: bool) -> bool:
         """itself: what is called gets the very thing that is made."""
         for found in self._units.chain(chain, key.module):
             by = found.unit
             if by is None:
                 continue
             method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
-            if (method and by in reached) or self._keeps(by, state, reached, Keeps.FOR_GOOD):
+            if (method and by in self._reached) or self._keeps(by, Keeps.FOR_GOOD):
                 return True
         return False
 
-    def _keeps(self, by: Key, state: set[Key], reached: Mapping[Key, Unit], least: Keeps) -> bool:
+    def _keeps(self, by: Key, least: Keeps) -> bool:
         """Whether what is called may enter what it gets where reached code finds it: it, or what it calls, keeps
         things, and is reached or leads to a reached variable. least: how well it does so itself."""
-        if by not in reached and state.isdisjoint(self._units.everything(by)):
+        if not self._is_looked_into(by):
             return False
         keepers = self._keepers
-        if keepers is None or keepers.keeps(by) >= least:
-            return True
-        return any(
-            keepers.keeps(each) is Keeps.FOR_GOOD
-            and (each in reached or not state.isdisjoint(self._units.everything(each)))
-            for each in self._units.everything(by)
+        return (
+            keepers is None
+            or keepers.keeps(by) >= least
+            or any(
+                keepers.keeps(each) is Keeps.FOR_GOOD and self._is_looked_into(each)
+                for each in self._units.everything(by)
+            )
         )
+
+    def _is_looked_into(self, by: Key) -> bool:
+        return by in self._reached or not self._state.isdisjoint(self._units.everything(by))
 
 
 class Closures:
@@ -146,19 +136,17 @@ class Closures:
     def __init__(self) -> None:
         self.units = Units()
         self.keepers = Keepers(self.units)
-        self._registers = Registers(self.units, self.keepers)
-        self._registers_before = Registers(self.units, None)
         self._loads: dict[Module, tuple[Module, ...]] = {}
         self._parts: dict[tuple[Key, Shows], Part] = {}
 
     def reach(self, roots: Iterable[Key], *, doubtful: bool = False) -> Reach:
         """The units that the roots reach, the roots among them, as they count together. doubtful: and all that older
         fingerprints had (see FORMAT)."""
-        reach, registers = Reach(doubtful=doubtful), self._registers_before if doubtful else self._registers
+        reach, keepers = Reach(doubtful=doubtful), None if doubtful else self.keepers
         queue = list(roots)
         while queue:
             self._walk(queue, reach)
-            queue = self._on_import(reach) or registers.found(reach.units, reach.announced)
+            queue = self._on_import(reach) or Registers(self.units, keepers, reach).found()
             queue = queue or self._listed(reach) or self._inspect(reach)
         reach.parts = {key: self._part(key, reach.shows.get(key, Shows.CODE)) for key in reach.units}
         return reach
@@ -219,7 +207,7 @@ class Closures:
         if not reach.traits & Trait.LISTS_SUBCLASSES:
             return []
         classes = [key for key in reach.announced if key not in reach.units and key.module.announced[key.name].bases]
-        return [key for key in classes if not self._registers.ancestors(key).isdisjoint(reach.units)]
+        return [key for key in classes if not self.units.ancestors(key).isdisjoint(reach.units)]
 
     def _inspect(self, reach: Reach) -> list[Key]:
         """Mark what is looked into, and go on to what its annotations name."""

@@ -24,13 +24,13 @@ from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.process import Live
 from marin.fingerprint.source.unit_source import ANYTHING
 from marin.steps.artifact import Artifact
+from marin.steps.encoding import ATOMS
 from marin.steps.field_types import argument_of
 from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest
 from marin.store.collector import paused
 
 _OF_PANDAS = re.compile(r"\bread_(?:parquet|feather|orc)\b")  # what pandas has pyarrow open
-_LEAVES = frozenset({int, float, str, bool, bytes, type(None)})
 _NONE: frozenset[type] = frozenset()
 
 
@@ -103,7 +103,7 @@ class Fingerprinter:
             self._fields[cls] = names
         for name in names:
             item = getattr(instance, name)
-            if type(item) not in _LEAVES:
+            if type(item) not in ATOMS:
                 self._collect(item, found)
 
     def _collect(self, value: object, found: set[type]) -> None:
@@ -112,7 +112,7 @@ class Fingerprinter:
             found.add(kind)
         elif isinstance(value, (tuple, list, frozenset, set)):
             for item in cast(tuple[Any, ...], value):
-                if type(item) not in _LEAVES:
+                if type(item) not in ATOMS:
                     self._collect(item, found)
         elif isinstance(value, Mapping):
             mapping = cast(Mapping[Any, Any], value)

@@ -71,6 +71,7 @@ class Units:
         self._steps: dict[Key, bool] = {}
         self._files: dict[Path, Module] = {}
         self._everything: dict[Key, frozenset[Key]] = {}
+        self._ancestors: dict[Key, frozenset[Key]] = {}
 
     def __getitem__(self, key: Key) -> Unit:
         if key not in self._units:
@@ -102,6 +103,14 @@ class Units:
     def bases(self, key: Key) -> list[Definition]:
         bases = key.module.announced.get(key.name, Announcement()).bases
         return [found for chain in bases for found in self.chain(chain, key.module)]
+
+    def ancestors(self, key: Key) -> frozenset[Key]:
+        """The local classes that a class derives from, itself included."""
+        if key not in self._ancestors:
+            self._ancestors[key] = frozenset({key})  # for a class that names itself in its bases
+            found = (self.ancestors(base.unit) for base in self.bases(key) if base.unit is not None)
+            self._ancestors[key] = frozenset({key}).union(*found)
+        return self._ancestors[key]
 
     def chain(self, chain: Chain, module: Module) -> list[Definition]:
         """What ``a.b.c`` at the top level of a module means."""

@@ -61,11 +61,6 @@ class Reference(NamedTuple):
     at_import: bool = False
 
 
-class Note(NamedTuple):
-    line: int
-    what: str
-
-
 @dataclass
 class Scope:
     """bound: names that are its own. imports: those that it imports. outer: those that it declares global.
@@ -93,7 +88,7 @@ class Reader(ast.NodeVisitor):
         self.module = module
         self.references: list[Reference] = []
         self.loads: list[Target] = []
-        self.notes: list[Note] = []
+        self.notes: list[tuple[int, str]] = []  # line, what
         self.methods: set[str] = set()
         self.annotated: list[tuple[str, ast.expr, bool]] = []
         self.docs: list[str] = []
@@ -168,7 +163,7 @@ class Reader(ast.NodeVisitor):
 
     def _note(self, node: ast.expr, what: str) -> None:
         if not self._declared:
-            self.notes.append(Note(node.lineno, what))
+            self.notes.append((node.lineno, what))
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load) or any(node.id in scope.outer for scope in self._scopes):

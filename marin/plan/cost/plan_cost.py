@@ -202,9 +202,3 @@ def by_operator(plan: Plan, costs: Iterable[StepCost]) -> dict[str, Sum]:
 
 def in_all(plan: Plan, costs: Iterable[StepCost]) -> Sum:
     return Sum(Counter(decision.action for decision in plan.decisions), list(costs))
-
-
-def crossing(costs: Iterable[StepCost]) -> list[tuple[str, Egress]]:
-    """What each step moves between regions, by its name, as far as its place is known."""
-    may = {Action.RECHECK: " (if an input changes)"}
-    return [(f"{cost.name}{may.get(cost.decision.action, '')}", cost.egress) for cost in costs if cost.egress]
