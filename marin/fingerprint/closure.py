@@ -215,7 +215,10 @@ class Closures:
         asks = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or (by_package and reach.doubtful)
         everything = Shows.DOCS if asks else Shows.CODE
         handed = {key for unit in reach.units.values() for key in unit.handed}
-        registered = self._registered(reach) if reach.traits & Trait.DISPATCHES else set[Key]()
+        # What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation.
+        dispatching = reach.units.items() if reach.traits & Trait.DISPATCHES else ()
+        registers = ((key, unit) for key, unit in dispatching if unit.piece.traits & Trait.REGISTERS)
+        registered = {each for key, unit in registers for each in (key, *unit.handed)}
         queue: list[Key] = []
         for key, unit in reach.units.items():
             is_class = bool(unit.piece.traits & Trait.CLASS)
@@ -232,14 +235,6 @@ class Closures:
             sources = [self.units.file(module.path) for module in modules]
             queue += [key for key in sources if key not in reach.units]
         return queue
-
-    def _registered(self, reach: Reach) -> set[Key]:
-        """What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation."""
-        found: set[Key] = set()
-        for key, unit in reach.units.items():
-            if unit.piece.traits & Trait.REGISTERS:
-                found |= {key, *unit.handed}
-        return found
 
     def _part(self, key: Key, shows: Shows) -> Part:
         if (key, shows) not in self._parts:

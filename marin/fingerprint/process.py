@@ -97,8 +97,8 @@ class Live:
                 return
             yield f"{name} is now {value!r:.80}"
             return
-        file = value.__code__.co_filename
-        if _is_file(file, key.module.path) or not _is_followed(value.__module__, file):
+        file, here = value.__code__.co_filename, str(key.module.path)
+        if file == here or os.path.realpath(file) == here or not _is_followed(value.__module__, file):
             return
         if not self._is_reached(value, reached):
             yield f"{name} was replaced by {value.__module__}.{value.__qualname__} ({file})"
@@ -175,10 +175,6 @@ def _set(name: str, value: object, written: ast.expr | None, reached: Mapping[Ke
     sets = re.compile(rf"\bglobal\b.*\b{own}\b|\.{own}\s*(?:[-+*/|&]|\*\*|//)?=[^=]|setattr\(.*{own}")
     if not any(sets.search(unit.text) for unit in reached.values()):
         yield f"{name} is {value!r:.60}, its file says {literal!r:.60}"
-
-
-def _is_file(file: str, path: Path) -> bool:
-    return file == str(path) or os.path.realpath(file) == str(path)
 
 
 def _is_followed(module: str, file: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from marin.fingerprint.source.names import ANY, SCRIPT, Reference
 
 CONTENT = "<content>"  # of a file as it is
 _BUILTINS = frozenset(dir(builtins))
-_CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
 
 type Kind = Literal[
     "unit", "module", "dynamic", "script", "compiled", "package", "stdlib", "engine", "missing", "unbound"
@@ -63,7 +61,6 @@ class Resolver:
     def __init__(self) -> None:
         self.locator = Locator()
         self._modules: dict[Path, Module] = {}
-        self._conjures: dict[Module, bool] = {}
 
     def module(self, path: Path) -> Module:
         """Raises ExperimentError for a file that Python could not import either."""
@@ -128,14 +125,7 @@ class Resolver:
                 for star, place in elsewhere.items()
                 if place != "stdlib"
             ]
-        return [Definition("dynamic" if self._conjured(module) else "unbound", module, name)]
-
-    def _conjured(self, module: Module) -> bool:
-        """Whether importing the module may bind names that its source does not show."""
-        if module not in self._conjures:
-            texts = [ast.unparse(node) for node in module.effects]
-            self._conjures[module] = any(word in text for text in texts for word in _CONJURES)
-        return self._conjures[module]
+        return [Definition("dynamic" if module.conjures else "unbound", module, name)]
 
     def _named(
         self, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
@@ -213,7 +203,7 @@ class Resolver:
             return []
         if "__getattr__" in module.bindings:
             return [_unit(module, "__getattr__", used + 1)]
-        if self._conjured(module):
+        if module.conjures:
             return [Definition("dynamic", module, "", used)]
         return [Definition("missing", module, name, used + 1)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from marin.fingerprint.source.bindings import (
 
 type Chain = tuple[str, ...]  # ``a.b.c``
 
+_CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
 CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update"})
 
 
@@ -120,6 +122,11 @@ class Module:
         """Packages beyond the standard library that are imported above a statement."""
         tops = {target.module.split(".")[0] for each in self.imported if each.place < place for target in each.loads}
         return sorted(tops - sys.stdlib_module_names)
+
+    @functools.cached_property
+    def conjures(self) -> bool:
+        """Whether importing it may bind names that its source does not show."""
+        return any(word in text for text in map(ast.unparse, self.effects) for word in _CONJURES)
 
     def dotted(self, node: ast.expr) -> str:
         """What an expression at the top level is, as far as imports tell: "importlib.import_module"; "" if of here."""
