@@ -16,6 +16,7 @@ those of classes' fields count, but for steps and values, which the engine check
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -136,8 +137,8 @@ class Closures:
     def __init__(self) -> None:
         self.units = Units()
         self.keepers = Keepers(self.units)
-        self._loads: dict[Module, tuple[Module, ...]] = {}
-        self._parts: dict[tuple[Key, Shows], Part] = {}
+        self._loads = functools.cache(self._loaded_by)
+        self._part = functools.cache(self._make_part)
 
     def reach(self, roots: Iterable[Key], *, doubtful: bool = False) -> Reach:
         """The units that the roots reach, the roots among them, as they count together. doubtful: and all that older
@@ -187,16 +188,11 @@ class Closures:
                 continue
             reach.loaded[module] = None
             reach.announced.update((Key(module, name), None) for name in module.announced)
-            if module not in self._loads:
-                resolver = self.units.resolver
-                loads = [
-                    loaded
-                    for each in module.imported
-                    for target in each.loads
-                    for loaded in resolver.loaded(target, module)
-                ]
-                self._loads[module] = tuple(dict.fromkeys(loads))
-            pending.extend(self._loads[module])
+            pending.extend(self._loads(module))
+
+    def _loaded_by(self, module: Module) -> tuple[Module, ...]:
+        targets = (target for each in module.imported for target in each.loads)
+        return tuple(dict.fromkeys(each for target in targets for each in self.units.resolver.loaded(target, module)))
 
     def _on_import(self, reach: Reach) -> list[Key]:
         keys = [Key(module, ON_IMPORT) for module in reach.loaded if module.effects]
@@ -236,14 +232,11 @@ class Closures:
             queue += [key for key in sources if key not in reach.units]
         return queue
 
-    def _part(self, key: Key, shows: Shows) -> Part:
-        if (key, shows) not in self._parts:
-            unit = self.units[key]
-            text, piece = unit.text, unit.piece
-            counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
-            if key.name not in (ON_IMPORT, AS_SCRIPT):
-                docs = piece.docs if shows is Shows.DOCS else ()
-                text = "\n# ".join(filter(None, [text, *(each.text for each in counts), *docs]))
-            named = tuple(self.units.classes(counts, key.module))
-            self._parts[key, shows] = Part(text, digest(text.encode())[:DIGITS], unit, named)
-        return self._parts[key, shows]
+    def _make_part(self, key: Key, shows: Shows) -> Part:
+        unit = self.units[key]
+        text, piece = unit.text, unit.piece
+        counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
+        if key.name not in (ON_IMPORT, AS_SCRIPT):
+            docs = piece.docs if shows is Shows.DOCS else ()
+            text = "\n# ".join(filter(None, [text, *(each.text for each in counts), *docs]))
+        return Part(text, digest(text.encode())[:DIGITS], unit, tuple(self.units.classes(counts, key.module)))

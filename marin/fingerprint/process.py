@@ -8,6 +8,7 @@ each is named, unless code that the step itself reaches makes it. What was chang
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -40,7 +41,7 @@ class Live:
         self._units = units
         self._modules: dict[str, ModuleType] = {}  # by file
         self._seen = 0
-        self._outdated: dict[Path, str] = {}
+        self._outdated = functools.cache(self._why_outdated)
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
@@ -49,7 +50,7 @@ class Live:
             module = self._module(key.module.path)
             if module is None:
                 continue
-            if outdated := self._why_outdated(key.module.path, module):
+            if outdated := self._outdated(key.module.path, module):
                 found.append(f"{key.module.path} was edited {outdated}")
                 continue
             value = vars(module).get(key.name, _MISSING)
@@ -116,13 +117,11 @@ class Live:
 
     def _why_outdated(self, path: Path, module: ModuleType) -> str:
         """When a file was edited of which the process holds what it was before, and what to do; "" if it does not."""
-        if path not in self._outdated:
-            self._outdated[path] = ""
-            held = imported_as(module.__file__ or "")
-            with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
-                is_of_bytecode = isinstance(module.__loader__, SourceFileLoader)  # not what pytest rewrites
-                self._outdated[path] = _why_outdated(path, held, is_of_bytecode) if held is not None else ""
-        return self._outdated[path]
+        held = imported_as(module.__file__ or "")
+        with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
+            is_of_bytecode = isinstance(module.__loader__, SourceFileLoader)  # not what pytest rewrites
+            return _why_outdated(path, held, is_of_bytecode) if held is not None else ""
+        return ""
 
 
 def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:

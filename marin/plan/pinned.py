@@ -6,6 +6,7 @@ Nobody runs the steps behind a pin again, so nobody else would notice.
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -77,7 +78,7 @@ class PinnedCode:
 
     def __init__(self, store: Store, trust: TrustChecker) -> None:
         self._store, self._trust = store, trust
-        self._compared: dict[str, tuple[Comparison, Mapping[str, str]]] = {}  # by code; with sources, then and now
+        self._compare = functools.cache(self._read)
         self._present = Present(None, Digests())
 
     def since(self, record: Record) -> Comparison:
@@ -122,12 +123,8 @@ class PinnedCode:
         """What it read and is otherwise now, one line each."""
         return differences(then, self._present.of(then)) if then.is_any else []
 
-    def _compare(self, code: str) -> tuple[Comparison, Mapping[str, str]]:
-        if code not in self._compared:
-            self._compared[code] = self._read(code)
-        return self._compared[code]
-
     def _read(self, code: str) -> tuple[Comparison, Mapping[str, str]]:
+        """What changed since code of this digest, and the sources of that, then and now."""
         try:
             then = stored_code(self._store, code)
         except CorruptRecord as error:

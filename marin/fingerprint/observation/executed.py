@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
@@ -27,9 +28,9 @@ class Executed:
         self._closures = closures
         self._keepers = closures.keepers
         self._held: dict[frozenset[str], frozenset[Key]] = {}
-        self._modules: dict[str, Module | None] = {}
-        self._keys: dict[CodePlace, Key | None] = {}
-        self._spans: dict[Module, list[tuple[range, str]]] = {}
+        self._module = functools.cache(self._read)
+        self._key = functools.cache(self._find)
+        self._lines = functools.cache(_lines_of)
         self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
 
     def covered(self, places: Set[CodePlace], code: CodeFingerprint) -> bool:
@@ -143,11 +144,6 @@ class Executed:
             return {}
         return {part.digest: part.text for part in self._closures.parts(Key(module, symbol))}
 
-    def _key(self, place: CodePlace) -> Key | None:
-        if place not in self._keys:
-            self._keys[place] = self._find(place)
-        return self._keys[place]
-
     def _find(self, place: CodePlace) -> Key | None:
         """None for what counts in no fingerprint: the engine's, another step's class that is only built."""
         module = self._module(place.filename)
@@ -164,21 +160,19 @@ class Executed:
             return None
         return None if aside else key
 
-    def _module(self, file: str) -> Module | None:
-        if file not in self._modules:
-            path = Path(file).resolve()
-            self._modules[file] = None
-            if path.suffix == ".py" and is_local(path):
-                with suppress(ExperimentError):
-                    self._modules[file] = self._closures.units.resolver.module(path)
-        return self._modules[file]
+    def _read(self, file: str) -> Module | None:
+        path = Path(file).resolve()
+        if path.suffix == ".py" and is_local(path):
+            with suppress(ExperimentError):
+                return self._closures.units.resolver.module(path)
+        return None
 
-    def _lines(self, module: Module) -> list[tuple[range, str]]:
-        if module not in self._spans:
-            named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
-            named += [(ON_IMPORT, node) for node in module.effects]
-            self._spans[module] = [(_lines(node), name) for name, node in named]
-        return self._spans[module]
+
+def _lines_of(module: Module) -> list[tuple[range, str]]:
+    """Of each statement that a name stands for, and of those that run on import."""
+    named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
+    named += [(ON_IMPORT, node) for node in module.effects]
+    return [(_lines(node), name) for name, node in named]
 
 
 def _lines(node: ast.stmt) -> range:
