@@ -12,8 +12,7 @@ import click
 from marin.cli.completions import complete_path
 from marin.cli.parameters import Parsed, argument, choice, flag, option, reason
 from marin.errors import BadField
-from marin.plan.cost.amount import parse_size
-from marin.plan.cost.egress import BUDGET, Allowance, Regions
+from marin.plan.cost.egress import BUDGET, Allowance, Regions, parse_size
 from marin.steps.scale import Scale
 from marin.store.region import Region, parse_region
 

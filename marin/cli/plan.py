@@ -14,8 +14,7 @@ from marin.cli.completions import complete_step
 from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, JSON, PlanOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, flag
-from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
-from marin.plan.cost.sizes import declared_sizes, expected_sizes
+from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, declared_sizes, expected_sizes, in_all
 from marin.plan.plan import Plan, resolve_names
 from marin.report.table import open_console, say
 from marin.store.numbers import counted
@@ -69,8 +68,8 @@ def _explain(plan: Plan, name: str, *, as_json: bool) -> int:
 
 def _show_phases(experiment: str, options: PlanOptions, *, count: bool, data: bool, as_json: bool) -> int:
     """count: tokens as the store holds them; without it, as the steps declare them."""
-    from marin.plan.draws import check_draws
     from marin.report.phases import phases_of, print_draws, print_phases
+    from marin.report.trainings import check_draws
 
     if count:
         plan = options.plan(experiment)

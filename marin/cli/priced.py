@@ -8,12 +8,11 @@ from functools import cached_property
 from rich.console import Console
 
 from marin.cli.exits import Exit
-from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed
-from marin.plan.cost.plan_cost import StepCost, crossing, plan_costs
-from marin.plan.cost.sizes import Sizes, expected_sizes
+from marin.plan.cost.egress import Allowance, Egress, Regions, must_be_allowed, total_egress
+from marin.plan.cost.plan_cost import Sizes, StepCost, expected_sizes, plan_costs
 from marin.plan.decision import Action
-from marin.plan.draws import must_not_starve
 from marin.plan.plan import Plan
+from marin.report.trainings import must_not_starve
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class PricedPlan:
         """What crosses regions. Raises what would refuse a run."""
         self.plan.must_not_stop()
         must_not_starve(self.plan, self.sizes)
-        moved = crossing(self.costs)
+        may = {Action.RECHECK: " (if an input changes)"}
+        moved = [(f"{each.name}{may.get(each.decision.action, '')}", each.egress) for each in self.costs if each.egress]
         must_be_allowed(moved, self.allowance, self.regions)
-        return sum((egress for _, egress in moved), Egress())
+        return total_egress(egress for _, egress in moved)

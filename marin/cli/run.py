@@ -16,6 +16,7 @@ from rich.console import Console
 
 from marin.cli.completions import complete_result, complete_step
 from marin.cli.exits import Exit
+from marin.cli.offline import must_not_need_hub
 from marin.cli.options import EXPERIMENT, PlanOptions
 from marin.cli.parameters import Parsed, all_of, choice, command_line, flag, option, reason
 from marin.cli.priced import PricedPlan
@@ -30,7 +31,6 @@ from marin.executor.run_results import Event, Run, Status, StepResult
 from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import Action, OnDrift
-from marin.plan.offline import must_not_need_hub
 from marin.plan.plan import make_plan
 from marin.report.closing import print_closing, print_next, print_results
 from marin.report.log_stream import LogStream

@@ -19,7 +19,7 @@ from marin.executor.other_drivers import RevocationWatch, accept_or_raise
 from marin.executor.retries import Retries
 from marin.executor.run_results import Event, Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
-from marin.fingerprint.stored import store_code
+from marin.fingerprint.fingerprint import store_code
 from marin.plan.decision import Action
 from marin.plan.outside_data import keep_listing, listing
 from marin.plan.plan import Plan

@@ -7,7 +7,7 @@ statements, so for every local module that reached code imports:
 - statements that bind nothing (``jax.config.update(...)``, ``FILTERS["x"] = ...``) count, as the
   pseudo-unit ``module.<on import>``, unless they only call the engine;
 - a definition that something else hears of while it is made counts when that can write to a variable
-  that reached code uses: a registry. See registers.
+  that reached code uses: a registry. See Registers.
 
 Annotations and docstrings count for units whose own base, decorator or caller may read them, and for
 all if reached code reads them from whatever it is given. If it uses a package that builds on annotations,
@@ -16,20 +16,18 @@ those of classes' fields count, but for steps and values, which the engine check
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from marin.fingerprint.lookup.keepers import Keepers
-from marin.fingerprint.lookup.unit import CONTENT, READERS, Key, Unit
-from marin.fingerprint.lookup.units import Units
-from marin.fingerprint.moved import as_before
+from marin.fingerprint.lookup.definitions import CONTENT, Key
+from marin.fingerprint.lookup.keepers import Keepers, Keeps
+from marin.fingerprint.lookup.units import INDIFFERENT, READERS, Unit, Units
+from marin.fingerprint.moved import as_before, named_before
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.registers import Registers
-from marin.fingerprint.renamed import named_before
-from marin.fingerprint.source.module import Module
-from marin.fingerprint.source.traits import Trait
-from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
+from marin.fingerprint.source.module import Chain, Module
+from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT, Trait
 from marin.steps.value import digest
 
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
@@ -72,25 +70,84 @@ class Reach:
     parts: dict[Key, Part] = field(default_factory=dict[Key, Part])
 
 
+class Registers:
+    """Which announced definitions of loaded modules nothing names, but may stand in a registry that reached code looks
+    into, because something heard of them while they were made.
+
+    keepers: None where whatever is called may keep what it gets.
+    """
+
+    def __init__(self, units: Units, keepers: Keepers | None, reach: Reach) -> None:
+        self._units, self._keepers, self._reached, self._tops = units, keepers, reach.units, reach.tops
+        self._pending = [key for key in reach.announced if key not in reach.units]
+        reached = reach.units.items() if self._pending else ()
+        self._state = {key for key, unit in reached if unit.piece.traits & Trait.STATE}
+
+    def found(self) -> list[Key]:
+        return [key for key in self._pending if self._enters(key)]
+
+    def _enters(self, key: Key) -> bool:
+        """Whether making ``key`` can write to a reached variable, or tell a reached object or package about it."""
+        announcement = key.module.announced[key.name]
+        if any(self._hears(chain, key, itself=False) for chain in announcement.calls):
+            return True
+        for chain in announcement.decorators:
+            if self._hears(chain, key, itself=True):
+                return True
+            for found in self._units.chain(chain, key.module):
+                top = found.name.split(".")[0]
+                if found.kind == "package" and top in self._tops and top not in INDIFFERENT:
+                    return True
+        hooked = [base for base in self._units.ancestors(key) if self._units.piece(base).traits & Trait.HOOKS]
+        return any(self._keeps(base, Keeps.IN_OBJECT) for base in hooked)
+
+    def _hears(self, chain: Chain, key: Key, *, itself: bool) -> bool:
+        """itself: what is called gets the very thing that is made."""
+        for found in self._units.chain(chain, key.module):
+            by = found.unit
+            if by is None:
+                continue
+            method = itself and len(chain) - 1 > found.used  # TABLE.register, function.register
+            if (method and by in self._reached) or self._keeps(by, Keeps.FOR_GOOD):
+                return True
+        return False
+
+    def _keeps(self, by: Key, least: Keeps) -> bool:
+        """Whether what is called may enter what it gets where reached code finds it: it, or what it calls, keeps
+        things, and is reached or leads to a reached variable. least: how well it does so itself."""
+        if not self._is_looked_into(by):
+            return False
+        keepers = self._keepers
+        return (
+            keepers is None
+            or keepers.keeps(by) >= least
+            or any(
+                keepers.keeps(each) is Keeps.FOR_GOOD and self._is_looked_into(each)
+                for each in self._units.everything(by)
+            )
+        )
+
+    def _is_looked_into(self, by: Key) -> bool:
+        return by in self._reached or not self._state.isdisjoint(self._units.everything(by))
+
+
 class Closures:
     """Computes closures; every unit is analysed once."""
 
     def __init__(self) -> None:
         self.units = Units()
         self.keepers = Keepers(self.units)
-        self._registers = Registers(self.units, self.keepers)
-        self._registers_before = Registers(self.units, None)
-        self._loads: dict[Module, tuple[Module, ...]] = {}
-        self._parts: dict[tuple[Key, Shows], Part] = {}
+        self._loads = functools.cache(self._loaded_by)
+        self._part = functools.cache(self._make_part)
 
     def reach(self, roots: Iterable[Key], *, doubtful: bool = False) -> Reach:
         """The units that the roots reach, the roots among them, as they count together. doubtful: and all that older
         fingerprints had (see FORMAT)."""
-        reach, registers = Reach(doubtful=doubtful), self._registers_before if doubtful else self._registers
+        reach, keepers = Reach(doubtful=doubtful), None if doubtful else self.keepers
         queue = list(roots)
         while queue:
             self._walk(queue, reach)
-            queue = self._on_import(reach) or registers.found(reach.units, reach.announced)
+            queue = self._on_import(reach) or Registers(self.units, keepers, reach).found()
             queue = queue or self._listed(reach) or self._inspect(reach)
         reach.parts = {key: self._part(key, reach.shows.get(key, Shows.CODE)) for key in reach.units}
         return reach
@@ -131,16 +188,11 @@ class Closures:
                 continue
             reach.loaded[module] = None
             reach.announced.update((Key(module, name), None) for name in module.announced)
-            if module not in self._loads:
-                resolver = self.units.resolver
-                loads = [
-                    loaded
-                    for each in module.imported
-                    for target in each.loads
-                    for loaded in resolver.loaded(target, module)
-                ]
-                self._loads[module] = tuple(dict.fromkeys(loads))
-            pending.extend(self._loads[module])
+            pending.extend(self._loads(module))
+
+    def _loaded_by(self, module: Module) -> tuple[Module, ...]:
+        targets = (target for each in module.imported for target in each.loads)
+        return tuple(dict.fromkeys(each for target in targets for each in self.units.resolver.loaded(target, module)))
 
     def _on_import(self, reach: Reach) -> list[Key]:
         keys = [Key(module, ON_IMPORT) for module in reach.loaded if module.effects]
@@ -151,7 +203,7 @@ class Closures:
         if not reach.traits & Trait.LISTS_SUBCLASSES:
             return []
         classes = [key for key in reach.announced if key not in reach.units and key.module.announced[key.name].bases]
-        return [key for key in classes if not self._registers.ancestors(key).isdisjoint(reach.units)]
+        return [key for key in classes if not self.units.ancestors(key).isdisjoint(reach.units)]
 
     def _inspect(self, reach: Reach) -> list[Key]:
         """Mark what is looked into, and go on to what its annotations name."""
@@ -159,7 +211,10 @@ class Closures:
         asks = bool(reach.traits & (Trait.READS_ANNOTATIONS | Trait.READS_DOCS)) or (by_package and reach.doubtful)
         everything = Shows.DOCS if asks else Shows.CODE
         handed = {key for unit in reach.units.values() for key in unit.handed}
-        registered = self._registered(reach) if reach.traits & Trait.DISPATCHES else set[Key]()
+        # What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation.
+        dispatching = reach.units.items() if reach.traits & Trait.DISPATCHES else ()
+        registers = ((key, unit) for key, unit in dispatching if unit.piece.traits & Trait.REGISTERS)
+        registered = {each for key, unit in registers for each in (key, *unit.handed)}
         queue: list[Key] = []
         for key, unit in reach.units.items():
             is_class = bool(unit.piece.traits & Trait.CLASS)
@@ -177,22 +232,11 @@ class Closures:
             queue += [key for key in sources if key not in reach.units]
         return queue
 
-    def _registered(self, reach: Reach) -> set[Key]:
-        """What singledispatch is perhaps given, by a decorator or a call: it reads the type from the annotation."""
-        found: set[Key] = set()
-        for key, unit in reach.units.items():
-            if unit.piece.traits & Trait.REGISTERS:
-                found |= {key, *unit.handed}
-        return found
-
-    def _part(self, key: Key, shows: Shows) -> Part:
-        if (key, shows) not in self._parts:
-            unit = self.units[key]
-            text, piece = unit.text, unit.piece
-            counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
-            if key.name not in (ON_IMPORT, AS_SCRIPT):
-                docs = piece.docs if shows is Shows.DOCS else ()
-                text = "\n# ".join(filter(None, [text, *(each.text for each in counts), *docs]))
-            named = tuple(self.units.classes(counts, key.module))
-            self._parts[key, shows] = Part(text, digest(text.encode())[:DIGITS], unit, named)
-        return self._parts[key, shows]
+    def _make_part(self, key: Key, shows: Shows) -> Part:
+        unit = self.units[key]
+        text, piece = unit.text, unit.piece
+        counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
+        if key.name not in (ON_IMPORT, AS_SCRIPT):
+            docs = piece.docs if shows is Shows.DOCS else ()
+            text = "\n# ".join(filter(None, [text, *(each.text for each in counts), *docs]))
+        return Part(text, digest(text.encode())[:DIGITS], unit, tuple(self.units.classes(counts, key.module)))

@@ -1,9 +1,10 @@
-"""What code_fingerprint gives back, and how two of them differ."""
+"""What code_fingerprint gives back, how two of them differ, and how a store keeps them to show that later."""
 
 from __future__ import annotations
 
 import difflib
 import functools
+import json
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,10 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.moved import as_before, match, said_more, since_fields
-from marin.fingerprint.renamed import named_today
+from marin.fingerprint.moved import as_before, match, named_today, said_more, since_fields
 from marin.steps.value import digest
-from marin.store.documents import BadDocument, Document
+from marin.store.documents import BadDocument, Document, parse_json
+from marin.store.layout import code_name
+from marin.store.redaction import without_credentials
+from marin.store.store import Store
 
 FORMAT = 2
 
@@ -27,7 +30,7 @@ class CodeFingerprint:
     distribution, and "python". opaque: code that analysis cannot see through, each with its file and
     line. sources: normalised text by qualified name, for showing a difference later.
     loaded: modules of the project that are imported. environment: names of variables that are asked for, see
-    ``marin.fingerprint.observation.environment``. readers: packages that open files without Python.
+    ``marin.fingerprint.source.unit_source``. readers: packages that open files without Python.
     format: by which rules units were found; today's is FORMAT. Before, annotations and docstrings of all units counted
     where some package reads such, and a definition wherever it was told to something. counted_before: what would today.
     Only units and packages make two fingerprints equal.
@@ -157,3 +160,21 @@ def source_diff(change: Change, old_sources: Mapping[str, str], new_sources: Map
     after = _source(change.name, new_sources).splitlines()
     lines = difflib.unified_diff(before, after, f"{change.name} (then)", f"{change.name} (now)", lineterm="")
     return "\n".join(lines)
+
+
+def stored_code(store: Store, digest: str) -> CodeFingerprint | None:
+    """With its sources; None if it was never stored. Raises CorruptRecord."""
+    name = code_name(digest)
+    content = store.objects.read(name)
+    try:
+        return CodeFingerprint.from_json(parse_json(content)) if content else None
+    except (BadDocument, CorruptRecord) as error:
+        where = f"{store.prefix}/{name}"
+        raise CorruptRecord(f"{where} is not readable; delete it: only the old source is lost ({error})") from error
+
+
+def store_code(store: Store, digest: str, described: dict[str, Any]) -> None:
+    """Unless it is there. described: what ``CodeFingerprint.to_json`` gives."""
+    name = code_name(digest)
+    if not store.objects.read(name):
+        store.objects.write(name, json.dumps(without_credentials(described), sort_keys=True).encode())

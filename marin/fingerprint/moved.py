@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from marin.steps.our_packages import RENAMED
+
 _LABEL = re.compile(r"((?:[\w.<>]+: )?)([\w.]+) is ([\w.<>~*/ -]+)")  # what an imported name leads to: see units
 _SAID = re.compile(r"# [\w.<>]+: ")  # an annotation or a docstring
 _SINCE = "marin.since"
@@ -28,6 +30,11 @@ _BASE = r"Artifact is marin\.Artifact"
 # Nor whether a name that is imported was bound by the module itself as well, and which came last.
 _BOTH = r"[\w.]+ is bound here"
 _UNSAID = re.compile(rf"\n# (?:[\w.<>]+: )?(?:{_PATHS}|{_BASE}|{_BOTH})(?=\n|$)")
+
+# Packages that had other names: stores name code by its module, and what was made under the old name is the same.
+_BEFORE = {now: then for then, now in RENAMED.items()}
+_OLD = re.compile(r"\bmarin_(?:datasets|infra|operators)\b")
+_NEW = re.compile(r"(?<![\w.])(?:operators\.datasets|operators|infra)\b")
 
 _EMPTY = ast.Module([], [])
 
@@ -302,3 +309,18 @@ def _own(name: str) -> str:
 
 def _module(name: str) -> str:
     return name.rstrip("/").rpartition("/" if "/" in name else ".")[0]
+
+
+def named_today(text: str) -> str:
+    """A unit's name or text from a store, with today's names of packages."""
+    return _OLD.sub(lambda found: RENAMED[found[0]], text)
+
+
+def named_before(text: str) -> str:
+    """A unit's text of today as it was under the old names."""
+    return _NEW.sub(lambda found: _BEFORE[found[0]], text)
+
+
+def path_today(path: str) -> str:
+    """Of a file, relative to its project."""
+    return _OLD.sub(lambda found: RENAMED[found[0]].replace(".", "/"), path)

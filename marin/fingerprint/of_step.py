@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import sys
@@ -17,19 +16,21 @@ from marin.errors import PatchedCode, UnseenCode
 from marin.fingerprint.captured import SourcelessCode, file_of
 from marin.fingerprint.closure import DIGITS, Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
-from marin.fingerprint.lookup.packages import python_version, versions
-from marin.fingerprint.lookup.unit import READ_WITHOUT_PYTHON, Key
-from marin.fingerprint.observation.environment import ANYTHING
+from marin.fingerprint.lookup.definitions import Key
+from marin.fingerprint.lookup.import_path import python_version, versions
+from marin.fingerprint.lookup.units import READ_WITHOUT_PYTHON
 from marin.fingerprint.observation.executed import Executed
 from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.process import Live
+from marin.fingerprint.source.unit_source import ANYTHING
 from marin.steps.artifact import Artifact
+from marin.steps.encoding import ATOMS
+from marin.steps.field_types import argument_of
 from marin.steps.step import ExecutorStep
 from marin.steps.value import EXECUTION, digest
 from marin.store.collector import paused
 
 _OF_PANDAS = re.compile(r"\bread_(?:parquet|feather|orc)\b")  # what pandas has pyarrow open
-_LEAVES = frozenset({int, float, str, bool, bytes, type(None)})
 _NONE: frozenset[type] = frozenset()
 
 
@@ -47,7 +48,6 @@ class Fingerprinter:
         self._fields: dict[type, tuple[str, ...]] = {}
         self._steps: set[type] = set()
         self._answers: dict[_Question, _Answer] = {}
-        self._offers: dict[type, frozenset[str]] = {}
         self.executed = Executed(self._closures)
         self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
@@ -84,7 +84,7 @@ class Fingerprinter:
             artifact, found = _artifact(kind), set[type]()
             if artifact is not None and _name(artifact) not in answer.fingerprint.units:
                 found.add(artifact)
-            if not self._offer(kind).isdisjoint(answer.methods):
+            if not _offer(kind).isdisjoint(answer.methods):
                 found.add(kind)
             self._beyond[key] = frozenset(found)
         return self._beyond[key]
@@ -103,7 +103,7 @@ class Fingerprinter:
             self._fields[cls] = names
         for name in names:
             item = getattr(instance, name)
-            if type(item) not in _LEAVES:
+            if type(item) not in ATOMS:
                 self._collect(item, found)
 
     def _collect(self, value: object, found: set[type]) -> None:
@@ -112,7 +112,7 @@ class Fingerprinter:
             found.add(kind)
         elif isinstance(value, (tuple, list, frozenset, set)):
             for item in cast(tuple[Any, ...], value):
-                if type(item) not in _LEAVES:
+                if type(item) not in ATOMS:
                     self._collect(item, found)
         elif isinstance(value, Mapping):
             mapping = cast(Mapping[Any, Any], value)
@@ -214,14 +214,6 @@ class Fingerprinter:
         symbol = value.__qualname__.split(".")[0]
         return [Key(module, symbol)] if symbol in module.bindings else []
 
-    def _offer(self, cls: type) -> frozenset[str]:
-        """Methods and properties that a step's class has beyond those of every step."""
-        if cls not in self._offers:
-            names = {name for base in cls.__mro__ if _is_project(base) for name in base.__dict__}
-            known = {spec.name for spec in dataclasses.fields(cls)} | (set(dir(ExecutorStep)) - {"run"})
-            self._offers[cls] = frozenset(names - known)
-        return self._offers[cls]
-
 
 class _Question(NamedTuple):
     """What a fingerprint depends on. also: classes of inputs' artifacts, and of other steps that are run or asked."""
@@ -249,15 +241,16 @@ def _is_project(cls: type) -> bool:
     return not is_engine(cls.__module__)
 
 
-@functools.cache
+def _offer(cls: type) -> frozenset[str]:
+    """Methods and properties that a step's class has beyond those of every step."""
+    names = {name for base in cls.__mro__ if _is_project(base) for name in base.__dict__}
+    return frozenset(names - {spec.name for spec in dataclasses.fields(cls)} - (set(dir(ExecutorStep)) - {"run"}))
+
+
 def _artifact(cls: type) -> type | None:
     """What a step's run() gives, if the class says so: ``A`` of ``ExecutorStep[A]``."""
-    for kind in cls.__mro__:
-        for base in getattr(kind, "__orig_bases__", ()):
-            for argument in getattr(base, "__args__", ()):
-                if isinstance(argument, type) and issubclass(argument, Artifact) and argument is not Artifact:
-                    return argument
-    return None
+    made = argument_of(cls, ExecutorStep)
+    return made if isinstance(made, type) and issubclass(made, Artifact) and made is not Artifact else None
 
 
 _FINGERPRINTER = Fingerprinter()

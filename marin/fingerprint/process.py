@@ -8,6 +8,7 @@ each is named, unless code that the step itself reaches makes it. What was chang
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -21,8 +22,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 from marin.fingerprint.captured import inner_codes, is_given
-from marin.fingerprint.lookup.unit import Key, Unit
-from marin.fingerprint.lookup.units import Units
+from marin.fingerprint.lookup.definitions import Key
+from marin.fingerprint.lookup.units import Unit, Units
 from marin.fingerprint.observation.listening import imported_as
 from marin.fingerprint.observation.observation import Imported, stamp_of
 from marin.fingerprint.origin import is_local
@@ -40,7 +41,7 @@ class Live:
         self._units = units
         self._modules: dict[str, ModuleType] = {}  # by file
         self._seen = 0
-        self._outdated: dict[Path, str] = {}
+        self._outdated = functools.cache(self._why_outdated)
 
     def differences(self, reached: Mapping[Key, Unit]) -> list[str]:
         """One line for each thing that the process holds otherwise than the reached source says."""
@@ -49,7 +50,7 @@ class Live:
             module = self._module(key.module.path)
             if module is None:
                 continue
-            if outdated := self._why_outdated(key.module.path, module):
+            if outdated := self._outdated(key.module.path, module):
                 found.append(f"{key.module.path} was edited {outdated}")
                 continue
             value = vars(module).get(key.name, _MISSING)
@@ -97,8 +98,8 @@ class Live:
                 return
             yield f"{name} is now {value!r:.80}"
             return
-        file = value.__code__.co_filename
-        if _is_file(file, key.module.path) or not _is_followed(value.__module__, file):
+        file, here = value.__code__.co_filename, str(key.module.path)
+        if file == here or os.path.realpath(file) == here or not _is_followed(value.__module__, file):
             return
         if not self._is_reached(value, reached):
             yield f"{name} was replaced by {value.__module__}.{value.__qualname__} ({file})"
@@ -116,27 +117,23 @@ class Live:
 
     def _why_outdated(self, path: Path, module: ModuleType) -> str:
         """When a file was edited of which the process holds what it was before, and what to do; "" if it does not."""
-        if path not in self._outdated:
-            self._outdated[path] = ""
-            held = imported_as(module.__file__ or "")
-            with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
-                is_of_bytecode = isinstance(module.__loader__, SourceFileLoader)  # not what pytest rewrites
-                self._outdated[path] = _why_outdated(path, held, is_of_bytecode) if held is not None else ""
-        return self._outdated[path]
+        held = imported_as(module.__file__ or "")
+        with suppress(OSError, SyntaxError, ValueError):  # said elsewhere
+            is_of_bytecode = isinstance(module.__loader__, SourceFileLoader)  # not what pytest rewrites
+            return _why_outdated(path, held, is_of_bytecode) if held is not None else ""
+        return ""
 
 
 def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
     if held.stamp != stamp_of(str(path)):
-        if held.code is not None:
-            now = list(inner_codes(_compiled(path)))
-            if all(any(_alike(code, other) for other in now) for code in inner_codes(held.code)):
-                return ""
+        if held.code is not None and {*inner_codes(_anywhere(held.code))} <= {*inner_codes(_compiled(path))}:
+            return ""
         return "after this process imported it; start a new process"
     # Python takes bytecode for the file's where the whole seconds of its time and its size are the same.
     bytecode = Path(importlib.util.cache_from_source(path))
     if held.code is None or not is_of_bytecode or bytecode.stat().st_mtime_ns >= path.stat().st_mtime_ns:
         return ""
-    if _alike(held.code, _compiled(path)):
+    if _anywhere(held.code) == _compiled(path):
         return ""
     with suppress(OSError):  # the next process compiles the file
         bytecode.unlink()
@@ -144,7 +141,7 @@ def _why_outdated(path: Path, held: Imported, is_of_bytecode: bool) -> str:
 
 
 def _compiled(path: Path) -> CodeType:
-    return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    return _anywhere(compile(path.read_bytes(), str(path), "exec", dont_inherit=True))
 
 
 def _definition(key: Key) -> ast.stmt | None:
@@ -179,24 +176,12 @@ def _set(name: str, value: object, written: ast.expr | None, reached: Mapping[Ke
         yield f"{name} is {value!r:.60}, its file says {literal!r:.60}"
 
 
-def _is_file(file: str, path: Path) -> bool:
-    return file == str(path) or os.path.realpath(file) == str(path)
-
-
 def _is_followed(module: str, file: str) -> bool:
     """Whether code of this file would be in a fingerprint at all."""
     return not file.startswith("<") and not is_given(module) and is_local(file)
 
 
-def _alike(a: CodeType, b: CodeType) -> bool:
-    """Whether two code objects do the same; where they stand in the file does not matter."""
-    parts = [(each.co_qualname, each.co_code, each.co_names, each.co_varnames, each.co_freevars) for each in (a, b)]
-    if parts[0] != parts[1] or len(a.co_consts) != len(b.co_consts):
-        return False
-    for one, other in zip(a.co_consts, b.co_consts, strict=True):
-        if isinstance(one, CodeType) and isinstance(other, CodeType):
-            if not _alike(one, other):
-                return False
-        elif type(one) is not type(other) or repr(one) != repr(other):
-            return False
-    return True
+def _anywhere(code: CodeType) -> CodeType:
+    """The same wherever it stands in a file."""
+    consts = tuple(_anywhere(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=consts)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from marin.errors import BadField, CorruptRecord, Revoked
-from marin.fingerprint.stored import store_code
+from marin.fingerprint.fingerprint import store_code
 from marin.plan.decision import Action, Trust
 from marin.plan.drift import Today
 from marin.plan.outside_data import keep_listing

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare
+from marin.fingerprint.fingerprint import FORMAT, Change, CodeFingerprint, compare, stored_code
 from marin.fingerprint.of_step import executed
-from marin.fingerprint.stored import stored_code
 from marin.plan.observed import Present, differences
 from marin.plan.outside_data import outside_changes, shortened, whole
 from marin.steps.step import ExecutorStep

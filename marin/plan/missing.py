@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any, cast
@@ -98,33 +98,33 @@ def field_changes(step: ExecutorStep[Any], sibling: Record) -> list[str]:
     ]
 
 
-def leaf_changes(place: str, old: Any, new: Any) -> list[tuple[str, Any, Any]]:
+def leaf_changes(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     """(place, old, new) of every difference, as deep as both sides have the same shape. place: "" for all fields."""
     if old == new:
-        return []
+        return
     if isinstance(old, dict) and isinstance(new, dict):
         before, after = cast(dict[str, Any], old), cast(dict[str, Any], new)
         if not any("#" in key for key in before.keys() | after.keys()):
-            inside = f"{place}." if place else ""
-            names = sorted(before.keys() | after.keys())
-            return [
-                change for key in names for change in leaf_changes(f"{inside}{key}", before.get(key), after.get(key))
-            ]
+            for key in sorted(before.keys() | after.keys()):
+                yield from leaf_changes(f"{place}.{key}" if place else key, before.get(key), after.get(key))
+            return
         by_name = {key.partition("#")[0]: (key, value) for key, value in before.items()}
-        changes: list[tuple[str, Any, Any]] = []
         for key, now in after.items():
             name = key.partition("#")[0]
             other, was = by_name.pop(name, ("", None))
-            changes += [(name, other, key)] if other and other != key else []
-            changes += leaf_changes(f"{place}[{name}]", was, now)
-        return changes + [(f"{place}[{name}]", was, None) for name, (_, was) in by_name.items()]
-    if isinstance(old, list) and isinstance(new, list):
-        before_items, after_items = cast(list[Any], old), cast(list[Any], new)
-        if len(before_items) == len(after_items):
-            pairs = enumerate(zip(before_items, after_items, strict=True))
-            return [change for i, (was, now) in pairs for change in leaf_changes(f"{place}[{i}]", was, now)]
-        return [(place, f"{len(before_items)} entries", f"{len(after_items)} entries")]
-    return [(place, old, new)]
+            if other and other != key:
+                yield name, other, key
+            yield from leaf_changes(f"{place}[{name}]", was, now)
+        yield from ((f"{place}[{name}]", was, None) for name, (_, was) in by_name.items())
+    elif isinstance(old, list) and isinstance(new, list):
+        then, today = cast(list[Any], old), cast(list[Any], new)
+        if len(then) != len(today):
+            yield place, f"{len(then)} entries", f"{len(today)} entries"
+            return
+        for number, (was, now) in enumerate(zip(then, today, strict=True)):
+            yield from leaf_changes(f"{place}[{number}]", was, now)
+    else:
+        yield place, old, new
 
 
 def _same_step(old: Any, new: Any) -> bool:

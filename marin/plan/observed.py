@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ from marin.errors import InputChanged
 from marin.fingerprint.fingerprint import CodeFingerprint
 from marin.fingerprint.ignored import Ignored, ignored_of
 from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.moved import path_today
 from marin.fingerprint.observation import start
-from marin.fingerprint.observation.environment import ANYTHING
 from marin.fingerprint.observation.observation import LOOKED_FOR, Observation, Scope, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
-from marin.fingerprint.renamed import path_today
+from marin.fingerprint.source.unit_source import ANYTHING
 from marin.plan.digests import ABSENT, UNREADABLE, Digests, fixed
 from marin.steps.step import ExecutorStep
 from marin.store.files.checksums import memory_file
@@ -114,7 +114,8 @@ def describe(
     }
     # Of a program that the step started; what the step itself wrote to is its own.
     gone = {path for path in changed | looked if _is_temporary(path, seen.scope) or path in whole.updated}
-    gone |= {path for path in looked if os.path.lexists(path)}  # whoever looked had it made, a cache
+    # Whoever looked had it made, a cache; or it is a lock, a signal.
+    gone |= {path for path in looked if os.path.lexists(path) or not ignored.left([os.path.basename(path)])}
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
     files = [path for path in files if seen.scope.has(path, direct=True)]  # a store of the process is read earlier, too
     changed.intersection_update(files)
@@ -128,31 +129,34 @@ def describe(
     trees = _trees(files, [whole.scope.project, *whole.scope.left_out, *whole.own])
     files = [path for path in files if path in changed or not any(str(each) in trees for each in Path(path).parents)]
     digests.add(files)
-    named_files = {places.name(p): MEANWHILE if p in changed else digests.file(p) for p in sorted(files)}
-    named_folders = {
-        places.name(path): digests.folder(path, ignored) for path in sorted(folders) if not whole.is_own(path)
-    }
     salt = step.identity[:32]
-    asked = {*code.environment, *beyond.environment}
     observed = Observed(
         host=this_process().host,
         salt=salt,
-        # The fingerprint has some already: a compiled module, source that is looked into.
-        files={name: digest for name, digest in named_files.items() if name not in code.units},
-        trees={places.name(path): digests.tree(path) for path in sorted(trees)},
-        folders={name: digest for name, digest in named_folders.items() if not _is_hidden(name)},
-        code={
-            name: RanCode(file=places.name(str(unit.file)), digest=unit.digest) for name, unit in beyond.units.items()
+        files={
+            name: MEANWHILE if path in changed else digests.file(path)
+            for path in sorted(files)
+            # The fingerprint has some already: a compiled module, source that is looked into.
+            if (name := places.name(path)) not in code.units
         },
-        environment={name: _value(name, salt) for name in variables(asked, ignored)},
+        trees={places.name(path): digests.tree(path) for path in sorted(trees)},
+        folders={
+            name: digests.folder(path, ignored)
+            for path in sorted(folders)
+            if not whole.is_own(path) and not _is_hidden(name := places.name(path))
+        },
+        code={
+            key.qualified: RanCode(file=places.name(str(key.module.path)), digest=part.digest)
+            for key, part in beyond.items()
+        },
+        environment={
+            name: _value(name, salt)
+            for name in sorted(code.environment.union(*(part.unit.piece.environment for part in beyond.values())))
+            if name != ANYTHING and not ignored.has_variable(name)
+        },
         programs=sorted(whole.programs),
     )
     return observed if observed.is_any or observed.programs else Observed()
-
-
-def variables(asked: Iterable[str], ignored: Ignored) -> list[str]:
-    """Those whose value counts, as the process found it. asked: as in CodeFingerprint."""
-    return sorted(name for name in set(asked) if name != ANYTHING and not ignored.has_variable(name))
 
 
 class Present:
@@ -221,31 +225,23 @@ class Present:
 def differences(then: Observed, now: Observed) -> list[str]:
     """One line for each thing that is not what it was."""
     lines: list[str] = []
-    for name, old in then.files.items():
-        new = now.files[name]
-        if old != new:
-            how = "is there now" if old == ABSENT else "is gone" if new == ABSENT else "changed"
-            lines.append(f"{name} {how}, which run() {'looked for' if old == ABSENT else 'read'}")
-    for name, old in then.trees.items():
-        if old != now.trees[name]:
-            lines.append(
-                f"{name}{os.sep} changed ({old[:-16]} → {now.trees[name][:-16]}), of which run() read very many"
-            )
-    for name, old in then.folders.items():
-        new = now.folders[name]
-        if old != new:
-            counts = (old.partition(" ")[0] or "no", new.partition(" ")[0] or "no")
-            how = "has other names" if counts[0] == counts[1] else f"has {counts[1]} names, had {counts[0]}"
-            lines.append(f"{name}{'' if glob.has_magic(name) else os.sep} {how}, which run() listed")
-    for name, old in then.code.items():
-        new = now.code[name]
-        if old.digest != new.digest:
-            how = f"changed ({old.digest[:8]} → {new.digest[:8]})" if new.digest else "is gone"
-            lines.append(f"{name} {how}, which run() found by name")
-    lines += [
-        f"{name} changed in the environment" for name, old in then.environment.items() if now.environment[name] != old
-    ]
-    return lines
+    for name, old, new in _unequal(then.files, now.files):
+        how = "is there now" if old == ABSENT else "is gone" if new == ABSENT else "changed"
+        lines.append(f"{name} {how}, which run() {'looked for' if old == ABSENT else 'read'}")
+    for name, old, new in _unequal(then.trees, now.trees):
+        lines.append(f"{name}{os.sep} changed ({old[:-16]} → {new[:-16]}), of which run() read very many")
+    for name, old, new in _unequal(then.folders, now.folders):
+        counts = (old.partition(" ")[0] or "no", new.partition(" ")[0] or "no")
+        how = "has other names" if counts[0] == counts[1] else f"has {counts[1]} names, had {counts[0]}"
+        lines.append(f"{name}{'' if glob.has_magic(name) else os.sep} {how}, which run() listed")
+    for name, old, new in _unequal(then.code, now.code):
+        how = f"changed ({old.digest[:8]} → {new.digest[:8]})" if new.digest else "is gone"
+        lines.append(f"{name} {how}, which run() found by name")
+    return lines + [f"{name} changed in the environment" for name, *_ in _unequal(then.environment, now.environment)]
+
+
+def _unequal[T](then: Mapping[str, T], now: Mapping[str, T]) -> Iterator[tuple[str, T, T]]:
+    return ((name, old, now[name]) for name, old in then.items() if old != now[name])
 
 
 def unseen(held: Observed, code: CodeFingerprint) -> list[str]:

@@ -22,7 +22,7 @@ from marin.plan.early_cutoff import Aliases
 from marin.plan.facts import read_conditions
 from marin.plan.observed import Present
 from marin.plan.outside_data import CHANGED_OUTSIDE, outside_of
-from marin.plan.pinned_kind import check_kinds
+from marin.plan.pinned import check_kinds
 from marin.plan.snapshot import Snapshot
 from marin.steps.experiment import Experiment
 from marin.steps.scale import Scale

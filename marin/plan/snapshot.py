@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from marin.plan.pinned_code import PinnedCode
+from marin.plan.pinned import PinnedCode
 from marin.steps.scale import Scale
 from marin.steps.step import ExecutorStep
 from marin.store.inventory import Inventory

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib import metadata
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.stored import stored_code
+from marin.fingerprint.fingerprint import stored_code
 from marin.plan.decision import Action, Decision, Trust
 from marin.plan.facts import state_of_files
 from marin.plan.plan import Plan

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from marin.data.artifacts import Documents, Items, RawFiles, Tokens
 from marin.data.mixture import Stages, source_name
-from marin.plan.pinned_kind import kinds_read
+from marin.plan.pinned import kinds_read
 from marin.report.words import grouped
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed

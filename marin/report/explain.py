@@ -10,8 +10,7 @@ from msgspec.structs import asdict
 from rich.console import Console
 
 from marin.errors import CorruptRecord
-from marin.fingerprint.fingerprint import source_diff
-from marin.fingerprint.stored import stored_code
+from marin.fingerprint.fingerprint import source_diff, stored_code
 from marin.plan.drift import code_differences
 from marin.plan.facts import pinned_output
 from marin.plan.missing import describe_fields

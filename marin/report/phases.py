@@ -13,11 +13,10 @@ from marin.data.by_step import active_within
 from marin.data.draw_table import DrawRow, DrawTable
 from marin.data.mixture import BatchSchedule, Mix, Stages
 from marin.errors import ExperimentError
-from marin.plan.cost.sizes import Sizes, declared_sizes
-from marin.plan.draws import draws_of
-from marin.plan.forks import GoesOn, changes_between
+from marin.plan.cost.plan_cost import Sizes, declared_sizes
 from marin.report.running import BARS
 from marin.report.table import columns_of, print_table, say
+from marin.report.trainings import GoesOn, changes_between, draws_of
 from marin.steps.experiment import Experiment
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, write_count

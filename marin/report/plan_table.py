@@ -9,20 +9,19 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from marin.plan.cost.amount import Amount
-from marin.plan.cost.egress import Regions
+from marin.plan.cost.egress import Amount, Regions, write_known
 from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
 from marin.plan.decision import shown_changes
 from marin.plan.drift import PACKAGE
-from marin.plan.forks import what_forks_change
 from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.decontamination import undecontaminated
 from marin.report.table import columns_of, print_table, say
+from marin.report.trainings import what_forks_change
 from marin.report.words import folded, grouped, styled
 from marin.steps.resources import MFU, Work
 from marin.steps.scale import Scale
-from marin.store.numbers import counted, listed, write_bytes, write_count
+from marin.store.numbers import counted, listed, write_count
 
 ALIKE = {  # what many decisions of one kind have in common, though each names another step; "": what the first says
     Action.CACHED: "",
@@ -148,9 +147,7 @@ def _trained(work: Work) -> list[str]:
 
 def write_amount(amount: Amount) -> str:
     """``1.2 GiB``; ``~1.2 GiB`` with an estimate in it; ``≥ 1.2 GiB`` with an unknown one beside it; "" for nothing."""
-    if not amount.bytes:
-        return ""
-    return ("≥ " if amount.unknown else "") + ("~" if amount.estimated else "") + write_bytes(amount.bytes)
+    return write_known(amount) if amount.bytes else ""
 
 
 def _is_remote(regions: Regions) -> bool:

@@ -19,8 +19,8 @@ from marin.errors import BadField, InputError, Revoked, StepFailed
 from marin.executor.attempt import attempt
 from marin.executor.backends.inline import map_here
 from marin.executor.job import Ending, Job
+from marin.fingerprint.fingerprint import store_code
 from marin.fingerprint.of_step import code_fingerprint
-from marin.fingerprint.stored import store_code
 from marin.plan.outside_data import outside_of
 from marin.steps.artifact import KINDS, Artifact, artifact_from
 from marin.steps.step import Context, ExecutorStep

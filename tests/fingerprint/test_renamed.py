@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from marin.fingerprint.closure import DIGITS
+from marin.fingerprint.moved import named_before
 from marin.fingerprint.of_step import executed
-from marin.fingerprint.renamed import named_before
 from marin.plan.observed import places_of
 from marin.steps.value import digest
 from tests.support.line_server import ROOT

@@ -15,9 +15,8 @@ from marin.cli.plan import command
 from marin.data.order_spec import order_of
 from marin.data.token_store import TokenStore, write_token_store
 from marin.errors import BadField
-from marin.plan.cost.sizes import Sizes
-from marin.plan.draws import draws_of
-from marin.plan.forks import what_forks_change
+from marin.plan.cost.plan_cost import Sizes
+from marin.report.trainings import draws_of, what_forks_change
 from marin.store.files.directory import Directory
 from marin.training.schedule import Cycles, Schedule
 from operators.start import Fork, OptimizerState

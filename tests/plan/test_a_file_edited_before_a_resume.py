@@ -19,6 +19,7 @@ from marin.steps.scale import Scale
 from tests.support.toy import Blob
 
 HERE = Path(__file__).parent
+SIGNALS = HERE.parent  # beside the project, where temporary files do not count
 
 
 class Slowly(ExecutorStep[Blob], op="slowly"):
@@ -26,10 +27,10 @@ class Slowly(ExecutorStep[Blob], op="slowly"):
         state = ctx.state
         if not state.exists("half.txt"):
             state.write_text("half.txt", (HERE / "words.txt").read_text())
-        if (HERE / "kill").exists():
+        if (SIGNALS / "kill").exists():
             ctx.progress(1, 2, "halves")
             os.kill(os.getpid(), signal.SIGKILL)
-        if not (HERE / "switch").exists():
+        if not (SIGNALS / "switch").exists():
             raise ValueError("cut short")
         ctx.out.write_text("text.txt", state.read_text("half.txt") + (HERE / "ending.txt").read_text())
         return Blob(bytes=1)
@@ -51,7 +52,7 @@ def failed(tmp_path: Path) -> Project:
     (project.folder / "words.txt").write_text("one ")
     (project.folder / "ending.txt").write_text("end")
     project.run(expect=1)
-    (project.folder / "switch").write_text("")
+    (project.folder.parent / "switch").write_text("")
     return project
 
 
@@ -93,7 +94,7 @@ def test_what_it_did_not_read_is_no_change(failed: Project) -> None:
 
 
 def test_what_an_earlier_attempt_read_still_counts_after_the_next(failed: Project) -> None:
-    (failed.folder / "switch").unlink()
+    (failed.folder.parent / "switch").unlink()
     failed.run(expect=1)
     (failed.folder / "words.txt").write_text("two ")
     assert "words.txt changed, which run() read" in failed.run(expect=3)
@@ -102,8 +103,8 @@ def test_what_an_earlier_attempt_read_still_counts_after_the_next(failed: Projec
 def test_a_killed_attempt_has_said_what_it_read(tmp_path: Path) -> None:
     project = Project(tmp_path / "project", EXPERIMENT)
     (project.folder / "words.txt").write_text("one ")
-    (project.folder / "kill").write_text("")
+    (project.folder.parent / "kill").write_text("")
     assert "ended with SIGKILL" in project.run(expect=1)
-    (project.folder / "kill").unlink()
+    (project.folder.parent / "kill").unlink()
     (project.folder / "words.txt").write_text("two ")
     assert "words.txt changed, which run() read" in project.run(expect=3)

@@ -4,7 +4,7 @@ import pytest
 
 from experiments import exp1395_qwen3, exp1529_mantis
 from marin import Experiment, Scale
-from marin.plan.cost.sizes import Sizes
+from marin.plan.cost.plan_cost import Sizes
 from marin.report.page.trainings import Training, phases
 from marin.report.phases import phase_of
 

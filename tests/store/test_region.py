@@ -8,8 +8,17 @@ import pytest
 
 from marin import Context, ExecutorStep
 from marin.errors import BadField, EgressOverBudget, UnknownRegion
-from marin.plan.cost.amount import Amount, parse_size
-from marin.plan.cost.egress import BUDGET, Allowance, Egress, Regions, Route, exceeds, must_be_allowed
+from marin.plan.cost.egress import (
+    BUDGET,
+    Allowance,
+    Amount,
+    Egress,
+    Regions,
+    Route,
+    exceeds,
+    must_be_allowed,
+    parse_size,
+)
 from marin.plan.cost.plan_cost import in_all, plan_costs
 from marin.plan.plan import Plan
 from marin.steps.resources import Resources

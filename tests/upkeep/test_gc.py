@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from marin import Context, ExecutorStep, Lifetime, after_use, execution, unless_read
 from marin.errors import BadField, CorruptRecord, StalePlan, StoreError
-from marin.fingerprint.stored import store_code, stored_code
+from marin.fingerprint.fingerprint import store_code, stored_code
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import OnDrift
 from marin.plan.outside_data import listing

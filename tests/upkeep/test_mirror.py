@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from marin import Context, ExecutorStep
 from marin.errors import BadField, BadPrefix, CorruptOutput, CorruptRecord, IdentityConflict, Revoked, UnknownStep
 from marin.executor.run_results import Run
-from marin.fingerprint.stored import stored_code
+from marin.fingerprint.fingerprint import stored_code
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
 from marin.report.audit import audit_store

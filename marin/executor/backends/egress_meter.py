@@ -6,8 +6,7 @@ from typing import Any
 
 from marin.executor.backends.backend import Backend, Watcher
 from marin.executor.job import Ending, Job, Outcome
-from marin.plan.cost.amount import Amount, total
-from marin.plan.cost.egress import Allowance, Regions
+from marin.plan.cost.egress import Allowance, Amount, Regions, total
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import write_bytes
 from marin.store.store import Store

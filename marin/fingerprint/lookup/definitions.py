@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +9,29 @@ from typing import Literal, NamedTuple
 
 from marin.errors import ExperimentError
 from marin.fingerprint.lookup.import_path import COMPILED, Locator
-from marin.fingerprint.lookup.unit import Key
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
 from marin.fingerprint.source.names import ANY, SCRIPT, Reference
 
+CONTENT = "<content>"  # of a file as it is
 _BUILTINS = frozenset(dir(builtins))
-_CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
-
 
 type Kind = Literal[
     "unit", "module", "dynamic", "script", "compiled", "package", "stdlib", "engine", "missing", "unbound"
 ]
+
+
+class Key(NamedTuple):
+    """A unit: a module and one of its top-level names, or ON_IMPORT, AS_SCRIPT or CONTENT."""
+
+    module: Module
+    name: str
+
+    @property
+    def qualified(self) -> str:
+        if self.name == CONTENT:
+            return self.module.name
+        return f"{self.module.name}.{self.name}"
 
 
 class Definition(NamedTuple):
@@ -51,7 +61,6 @@ class Resolver:
     def __init__(self) -> None:
         self.locator = Locator()
         self._modules: dict[Path, Module] = {}
-        self._conjures: dict[Module, bool] = {}
 
     def module(self, path: Path) -> Module:
         """Raises ExperimentError for a file that Python could not import either."""
@@ -116,14 +125,7 @@ class Resolver:
                 for star, place in elsewhere.items()
                 if place != "stdlib"
             ]
-        return [Definition("dynamic" if self._conjured(module) else "unbound", module, name)]
-
-    def _conjured(self, module: Module) -> bool:
-        """Whether importing the module may bind names that its source does not show."""
-        if module not in self._conjures:
-            texts = [ast.unparse(node) for node in module.effects]
-            self._conjures[module] = any(word in text for text in texts for word in _CONJURES)
-        return self._conjures[module]
+        return [Definition("dynamic" if module.conjures else "unbound", module, name)]
 
     def _named(
         self, module: Module, name: str, attributes: tuple[str, ...], used: int, seen: set[tuple[Path, str]]
@@ -135,10 +137,12 @@ class Resolver:
         found: list[tuple[int, list[Definition]]] = []
         if name in module.bindings:
             found.append((module.bindings[name][-1].lineno, [_unit(module, name, used)]))
-        for line, target in zip(module.import_lines_of(name), module.imports.get(name, ()), strict=True):
-            found.append((line, self._follow(target, module, attributes, used, seen)))
-        for line, star in zip(module.import_lines_of("*"), module.stars, strict=True):
-            found.append((line, self._of_star(star, module, name, attributes, used, seen)))
+        for each in module.imported if name in module.imports or module.stars else ():
+            for bound, target in each.binds:
+                if bound == name:
+                    found.append((each.lines.start, self._follow(target, module, attributes, used, seen)))
+                elif bound == "*":
+                    found.append((each.lines.start, self._of_star(target.module, module, name, attributes, used, seen)))
         return [each for _, some in sorted(found, key=lambda bound: bound[0]) for each in some]
 
     def _of_star(
@@ -199,7 +203,7 @@ class Resolver:
             return []
         if "__getattr__" in module.bindings:
             return [_unit(module, "__getattr__", used + 1)]
-        if self._conjured(module):
+        if module.conjures:
             return [Definition("dynamic", module, "", used)]
         return [Definition("missing", module, name, used + 1)]
 

@@ -1,4 +1,4 @@
-"""Which file an import leads to, without importing anything.
+"""Which file an import leads to, or which version of a package, without importing anything.
 
 A file is local unless it lies in the standard library or in a site-packages directory. A local
 file's name depends on its place in the project alone: never on the checkout, the working directory
@@ -7,11 +7,13 @@ or whether it runs as ``__main__``.
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib import machinery, util
+from importlib import machinery, metadata, util
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +29,18 @@ _LOADERS = (
     (machinery.SourceFileLoader, [".py", ".pyx"]),
     (machinery.SourcelessFileLoader, [".pyc"]),
 )
+NOT_INSTALLED = "not installed"
+
+# Modules whose distribution has another name. Only a short cut: the scan that finds the others
+# reads every RECORD (0.4 s with 250 distributions).
+_DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "haliax": "marin-haliax",
+    "levanter": "marin-levanter",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+}
 
 
 class Locator:
@@ -134,3 +148,23 @@ def _ask_import_system(top: str) -> Path | Elsewhere:
     if spec and spec.origin and spec.origin.endswith(".py") and is_local(Path(spec.origin)):
         return Path(spec.origin)
     return "external" if spec else "nowhere"
+
+
+def python_version() -> str:
+    """Major and minor."""
+    return ".".join(platform.python_version_tuple()[:2])
+
+
+@functools.cache
+def versions(top: str, found: bool) -> dict[str, str]:
+    """Distribution name and version for a top-level module. found: whether it can be imported here."""
+    for name in (_DISTRIBUTIONS.get(top, top), top):
+        try:
+            return {name: metadata.version(name)}
+        except metadata.PackageNotFoundError:
+            continue
+    names = sorted(set(_every_distribution().get(top, ()))) if found else []
+    return {name: metadata.version(name) for name in names} or {top: "unknown" if found else NOT_INSTALLED}
+
+
+_every_distribution = functools.cache(metadata.packages_distributions)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from marin.fingerprint.lookup.unit import Key
+from marin.fingerprint.lookup.definitions import Key
 from marin.fingerprint.lookup.units import Units
 from marin.fingerprint.source.bindings import DEFINITIONS, FUNCTIONS, defaults, parameters
 from marin.fingerprint.source.module import CHANGING, Module, chain_of
-from marin.fingerprint.source.traits import Trait, holds_container
+from marin.fingerprint.source.unit_source import Trait, holds_container
 
 type _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

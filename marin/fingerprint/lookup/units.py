@@ -1,20 +1,64 @@
-"""Resolves every name in a unit: from what its source says to what it leads to."""
+"""Units: what one top-level name stands for, with every name in it resolved: from what the source says to what that
+leads to."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from marin.fingerprint.lookup.definitions import Definition, Resolver
-from marin.fingerprint.lookup.packages import versions
-from marin.fingerprint.lookup.unit import CONTENT, HERE, INDIFFERENT, Key, Unit
+from marin.fingerprint.lookup.definitions import CONTENT, Definition, Key, Resolver
+from marin.fingerprint.lookup.import_path import versions
 from marin.fingerprint.source.module import Announcement, Chain, Module
 from marin.fingerprint.source.names import Reference, Role
-from marin.fingerprint.source.traits import Trait
-from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, UnitSource, analyse
+from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, Trait, UnitSource
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
+HERE = "bound here"  # what a name leads to that its module binds itself, and imports too
+
+# Packages that build on annotations and docstrings wherever they find them.
+READERS = frozenset(
+    """
+    apischema attr attrs beartype cattr cattrs dacite dataclasses_json draccus dspy fastapi fire hydra instructor
+    jsonargparse langchain langchain_core mashumaro marshmallow marshmallow_dataclass msgspec omegaconf pandera plum
+    pydantic pydantic_settings simple_parsing sqlmodel strawberry tyro typeguard typer
+    """.split()  # noqa: SIM905
+)
+# Packages whose base classes and decorators ask at most whether an attribute is annotated.
+INDIFFERENT = frozenset(
+    """
+    datatrove equinox flax haliax jax joblib levanter lm_eval matplotlib networkx numba numpy optax pytest ray scipy
+    tokenizers torch tqdm transformers
+    """.split()  # noqa: SIM905
+)
+# Packages whose C, C++ or Rust code opens files itself, so that Python does not hear of it.
+READ_WITHOUT_PYTHON = frozenset(
+    """
+    deltalake duckdb h5py lance lancedb netCDF4 polars pyarrow safetensors sentencepiece tables tensorflow tokenizers
+    zarr
+    """.split()  # noqa: SIM905
+)
+
+
+@dataclass
+class Unit:
+    """text: normalised source, and where imported names lead. leads: the units it uses directly.
+
+    handed: classes given to calls that may look into them. loads: modules that it
+    imports. packages: versions by distribution; tops: the modules of these. inspected: a base or decorator of a package
+    may read its annotations and docstrings. notes: what is not seen, or covered only by counting much.
+    """
+
+    text: str
+    piece: UnitSource
+    leads: dict[Key, None] = field(default_factory=dict[Key, None])
+    handed: dict[Key, None] = field(default_factory=dict[Key, None])
+    loads: dict[Module, None] = field(default_factory=dict[Module, None])
+    packages: dict[str, str] = field(default_factory=dict[str, str])
+    tops: set[str] = field(default_factory=set[str])
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+    inspected: bool = False
 
 
 class Units:
@@ -27,15 +71,16 @@ class Units:
         self._steps: dict[Key, bool] = {}
         self._files: dict[Path, Module] = {}
         self._everything: dict[Key, frozenset[Key]] = {}
+        self._ancestors: dict[Key, frozenset[Key]] = {}
 
     def __getitem__(self, key: Key) -> Unit:
         if key not in self._units:
-            self._units[key] = _file_unit(key.module.path) if key.name == CONTENT else self._resolved(key)
+            self._units[key] = _file_unit(key.module) if key.name == CONTENT else self._resolved(key)
         return self._units[key]
 
     def piece(self, key: Key) -> UnitSource:
         if key not in self._pieces:
-            self._pieces[key] = analyse(key.module, key.name)
+            self._pieces[key] = UnitSource(key.module, key.name)
         return self._pieces[key]
 
     def is_step(self, key: Key) -> bool:
@@ -58,6 +103,14 @@ class Units:
     def bases(self, key: Key) -> list[Definition]:
         bases = key.module.announced.get(key.name, Announcement()).bases
         return [found for chain in bases for found in self.chain(chain, key.module)]
+
+    def ancestors(self, key: Key) -> frozenset[Key]:
+        """The local classes that a class derives from, itself included."""
+        if key not in self._ancestors:
+            self._ancestors[key] = frozenset({key})  # for a class that names itself in its bases
+            found = (self.ancestors(base.unit) for base in self.bases(key) if base.unit is not None)
+            self._ancestors[key] = frozenset({key}).union(*found)
+        return self._ancestors[key]
 
     def chain(self, chain: Chain, module: Module) -> list[Definition]:
         """What ``a.b.c`` at the top level of a module means."""
@@ -145,9 +198,9 @@ class Units:
                 unit.leads[Key(found.module, AS_SCRIPT)] = None
 
 
-def _file_unit(path: Path) -> Unit:
+def _file_unit(module: Module) -> Unit:
     try:
-        held = path.read_bytes()
+        held = module.path.read_bytes()
     except OSError:
         held = b"not there"
     try:
@@ -155,7 +208,7 @@ def _file_unit(path: Path) -> Unit:
     except UnicodeDecodeError:
         text = ""
     text = text or f"{len(held)} bytes, sha256 {hashlib.sha256(held).hexdigest()}"
-    return Unit(text, UnitSource(text))
+    return Unit(text, UnitSource(module, CONTENT))
 
 
 def _note(unit: Unit, key: Key, line: int, what: str) -> None:

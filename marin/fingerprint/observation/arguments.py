@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -46,13 +47,11 @@ def module_asked(called: FrameType | None) -> tuple[str, bool]:
     """The full name of what ``importlib.import_module`` is called for, and whether the project's code calls it."""
     asked = called.f_locals if called is not None else {}
     name, package = asked.get("name"), asked.get("package")
-    if not isinstance(name, str):
-        return "", False
-    if name.startswith(".") and isinstance(package, str):
-        dots = len(name) - len(name.lstrip("."))
-        above = package.split(".")
-        name = ".".join([*above[: len(above) - dots + 1], *filter(None, [name.lstrip(".")])])
-    return name, _is_called_by_project(called)
+    try:
+        full = resolve_name(name, package if isinstance(package, str) else None) if isinstance(name, str) else ""
+    except (ImportError, ValueError):  # which it is about to raise itself
+        full = ""
+    return full, _is_called_by_project(called)
 
 
 def looked_for(called: FrameType | None) -> str:

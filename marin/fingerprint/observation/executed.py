@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from marin.errors import ExperimentError
-from marin.fingerprint.closure import Closures
+from marin.fingerprint.closure import Closures, Part
 from marin.fingerprint.fingerprint import CodeFingerprint
+from marin.fingerprint.lookup.definitions import CONTENT, Key
 from marin.fingerprint.lookup.keepers import Keeps
-from marin.fingerprint.lookup.unit import CONTENT, Key
 from marin.fingerprint.observation.observation import CodePlace, Ran, Stack, is_on_import
 from marin.fingerprint.origin import is_engine, is_local
 from marin.fingerprint.source.module import Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT
 
-
-class BeyondUnit(NamedTuple):
-    file: Path
-    digest: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Beyond:
-    """units: by qualified name. environment: as in CodeFingerprint."""
-
-    units: Mapping[str, BeyondUnit]
-    environment: frozenset[str]
+type Beyond = Mapping[Key, Part]  # what ran, and all that this reaches, of which a fingerprint does not have
 
 
 class Executed:
@@ -40,9 +28,9 @@ class Executed:
         self._closures = closures
         self._keepers = closures.keepers
         self._held: dict[frozenset[str], frozenset[Key]] = {}
-        self._modules: dict[str, Module | None] = {}
-        self._keys: dict[CodePlace, Key | None] = {}
-        self._spans: dict[Module, list[tuple[range, str]]] = {}
+        self._module = functools.cache(self._read)
+        self._key = functools.cache(self._find)
+        self._lines = functools.cache(_lines_of)
         self._covered: dict[str, set[CodePlace]] = {}  # by digest of the fingerprint that has them
 
     def covered(self, places: Set[CodePlace], code: CodeFingerprint) -> bool:
@@ -73,7 +61,7 @@ class Executed:
         the statement of a module that read it on import."""
         if is_on_import(stack) and self._uses(stack[-1], code, beyond):
             return True
-        units = frozenset((*code.units, *beyond.units))
+        units = frozenset((*code.units, *(key.qualified for key in beyond)))
         keys = (self._key(place) for place in stack if place.name != "<module>")
         return any(key.qualified in units and self._keeps(key, units, False) for key in keys if key is not None)
 
@@ -91,7 +79,7 @@ class Executed:
         what counts of its module uses what it binds."""
 
         def counts(key: Key) -> bool:
-            return key.qualified in code.units or key.qualified in beyond.units
+            return key.qualified in code.units or key in beyond
 
         module = self._module(place.filename)
         statements = module.imported if module is not None else []
@@ -119,18 +107,12 @@ class Executed:
             whole = [key for key in whole if key.name not in module.bindings or not self._closures.units.is_step(key)]
             roots |= dict.fromkeys(whole)
             loaded |= {module.name, *(each.name for each in self._closures.reach(whole).loaded)}
-        if not roots:
-            return Beyond(units={}, environment=frozenset())
-        parts = {
-            key: part
-            for key, part in self._closures.reach(roots).parts.items()
-            if part.text and key.qualified not in code.units and key.name != CONTENT
+        parts = self._closures.reach(roots).parts if roots else {}
+        return {
+            key: parts[key]
+            for key in sorted(parts, key=lambda key: key.qualified)
+            if parts[key].text and key.qualified not in code.units and key.name != CONTENT
         }
-        names = {name for part in parts.values() for name in part.unit.piece.environment}
-        return Beyond(
-            units=dict(sorted((k.qualified, BeyondUnit(k.module.path, part.digest)) for k, part in parts.items())),
-            environment=frozenset(names),
-        )
 
     def today(self, file: Path, symbol: str) -> dict[str, str]:
         """The texts that one unit of a file may have, by digest: without annotations and docstrings, and with them.
@@ -162,11 +144,6 @@ class Executed:
             return {}
         return {part.digest: part.text for part in self._closures.parts(Key(module, symbol))}
 
-    def _key(self, place: CodePlace) -> Key | None:
-        if place not in self._keys:
-            self._keys[place] = self._find(place)
-        return self._keys[place]
-
     def _find(self, place: CodePlace) -> Key | None:
         """None for what counts in no fingerprint: the engine's, another step's class that is only built."""
         module = self._module(place.filename)
@@ -183,21 +160,19 @@ class Executed:
             return None
         return None if aside else key
 
-    def _module(self, file: str) -> Module | None:
-        if file not in self._modules:
-            path = Path(file).resolve()
-            self._modules[file] = None
-            if path.suffix == ".py" and is_local(path):
-                with suppress(ExperimentError):
-                    self._modules[file] = self._closures.units.resolver.module(path)
-        return self._modules[file]
+    def _read(self, file: str) -> Module | None:
+        path = Path(file).resolve()
+        if path.suffix == ".py" and is_local(path):
+            with suppress(ExperimentError):
+                return self._closures.units.resolver.module(path)
+        return None
 
-    def _lines(self, module: Module) -> list[tuple[range, str]]:
-        if module not in self._spans:
-            named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
-            named += [(ON_IMPORT, node) for node in module.effects]
-            self._spans[module] = [(_lines(node), name) for name, node in named]
-        return self._spans[module]
+
+def _lines_of(module: Module) -> list[tuple[range, str]]:
+    """Of each statement that a name stands for, and of those that run on import."""
+    named = [(name, node) for name, nodes in module.bindings.items() for node in nodes]
+    named += [(ON_IMPORT, node) for node in module.effects]
+    return [(_lines(node), name) for name, node in named]
 
 
 def _lines(node: ast.stmt) -> range:

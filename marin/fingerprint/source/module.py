@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from marin.fingerprint.source.bindings import (
 
 type Chain = tuple[str, ...]  # ``a.b.c``
 
+_CONJURES = ("globals(", "setattr(", "exec(", "vars(", "__dict__")
 CHANGING = frozenset({"append", "add", "extend", "insert", "setdefault", "update"})
 
 
@@ -121,9 +123,10 @@ class Module:
         tops = {target.module.split(".")[0] for each in self.imported if each.place < place for target in each.loads}
         return sorted(tops - sys.stdlib_module_names)
 
-    def import_lines_of(self, name: str) -> list[int]:
-        """Where each target of an imported name, or for "*" each star import, stands."""
-        return [each.lines.start for each in self.imported for bound, _ in each.binds if bound == name]
+    @functools.cached_property
+    def conjures(self) -> bool:
+        """Whether importing it may bind names that its source does not show."""
+        return any(word in text for text in map(ast.unparse, self.effects) for word in _CONJURES)
 
     def dotted(self, node: ast.expr) -> str:
         """What an expression at the top level is, as far as imports tell: "importlib.import_module"; "" if of here."""
@@ -189,26 +192,15 @@ def _sort_in(module: Module, node: ast.stmt, place: int) -> None:
     elif isinstance(node, ast.If) and module.type_checking(node.test) is not None:
         for inner in node.orelse if module.type_checking(node.test) else node.body:
             _sort_in(module, inner, place)
-    elif isinstance(node, (ast.If, ast.Try, ast.TryStar)):
-        for inner in _imports_below(module, node):
-            _enter_import(module, inner, place)
-        for name in sorted({name for inner in leaves(node) for name in bound_names(inner)}):
-            _bind(module, name, only(node, _binds(name)), place)
-        if any(is_effect(inner) for inner in leaves(node)):
-            _effect(module, only(node, is_effect), place)
-    elif isinstance(node, (ast.For, ast.While, ast.With, ast.Match)):
-        for inner in _imports_below(module, node):
-            _enter_import(module, inner, place)
-        for name in bound_names(node):
-            _bind(module, name, node, place)
-        _effect(module, node, place)
     elif (changed := _changes_own(module, node)) is not None:
         _bind(module, changed, node, place)
     else:
-        for name in bound_names(node):
-            _bind(module, name, node, place)
-        if is_effect(node):
-            _effect(module, node, place)
+        for inner in _imports_below(module, node):
+            _enter_import(module, inner, place)
+        for name in dict.fromkeys(name for inner in leaves(node) for name in bound_names(inner)):
+            _bind(module, name, only(node, _binds(name)), place)
+        if any(is_effect(inner) for inner in leaves(node)):
+            _effect(module, only(node, is_effect), place)
 
 
 def _effect(module: Module, node: ast.stmt, place: int) -> None:
@@ -253,13 +245,11 @@ def _enter_import(module: Module, node: ast.stmt, place: int) -> None:
 
 def _imports_below(module: Module, node: ast.stmt) -> Iterator[ast.stmt]:
     """Imports that run with a top-level compound statement: not in functions, not for type checkers."""
-    for body in branches(node):
+    for body in branches(node) if not isinstance(node, DEFINITIONS) else ():
         for inner in body:
             if isinstance(inner, (ast.Import, ast.ImportFrom)):
                 yield inner
-            elif isinstance(inner, ast.If) and module.type_checking(inner.test):
-                continue
-            elif not isinstance(inner, DEFINITIONS):
+            elif not (isinstance(inner, ast.If) and module.type_checking(inner.test)):
                 yield from _imports_below(module, inner)
 
 

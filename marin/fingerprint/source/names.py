@@ -61,11 +61,6 @@ class Reference(NamedTuple):
     at_import: bool = False
 
 
-class Note(NamedTuple):
-    line: int
-    what: str
-
-
 @dataclass
 class Scope:
     """bound: names that are its own. imports: those that it imports. outer: those that it declares global.
@@ -85,7 +80,7 @@ class Reader(ast.NodeVisitor):
     """Of normalised statements: references in source order, and
 
     loads: modules that functions import. notes: what is not seen, or covered only by counting much. methods: attributes
-    used of something that is no module, so perhaps of a dependency's step. annotations, docs: of every function and
+    used of something that is no module, so perhaps of a dependency's step. annotated, docs: of every function and
     class on the way; annotations with what they annotate, and whether that is a class's attribute.
     """
 
@@ -93,9 +88,9 @@ class Reader(ast.NodeVisitor):
         self.module = module
         self.references: list[Reference] = []
         self.loads: list[Target] = []
-        self.notes: list[Note] = []
+        self.notes: list[tuple[int, str]] = []  # line, what
         self.methods: set[str] = set()
-        self.annotations: list[tuple[str, ast.expr, bool]] = []
+        self.annotated: list[tuple[str, ast.expr, bool]] = []
         self.docs: list[str] = []
         self._scopes = [Scope("inner", "", at_import=True)]
         self._role = Role.USE
@@ -168,7 +163,7 @@ class Reader(ast.NodeVisitor):
 
     def _note(self, node: ast.expr, what: str) -> None:
         if not self._declared:
-            self.notes.append(Note(node.lineno, what))
+            self.notes.append((node.lineno, what))
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load) or any(node.id in scope.outer for scope in self._scopes):
@@ -215,7 +210,7 @@ class Reader(ast.NodeVisitor):
             self.loads.extend(self.module.loaded_by(statement))
             for bound, target in self.module.import_targets(statement):
                 scope.imports.setdefault(bound, []).append(target)
-        self.annotations += [
+        self.annotated += [
             (f"{label}.{what}" if label else what, each, kind == "class") for what, each in aside.annotations
         ]
         if aside.docstring is not None:

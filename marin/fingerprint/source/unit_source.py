@@ -1,22 +1,87 @@
-"""What the source says about one unit, before any name in it is resolved: a function of one file's text alone."""
+"""What the source says about one unit, before any name in it is resolved: a function of one file's text alone.
+
+That includes what kind of thing it is (Trait), and the environment variables that it asks for, as far as its text names
+them.
+"""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from collections.abc import Callable, Iterator
+from enum import IntFlag
 from typing import NamedTuple
 
-from marin.fingerprint.observation.environment import environment_names
 from marin.fingerprint.origin import is_engine
-from marin.fingerprint.source.bindings import plain
-from marin.fingerprint.source.module import Module, Target
-from marin.fingerprint.source.names import Note, Reader, Reference
+from marin.fingerprint.source.bindings import CONTAINERS, FUNCTIONS, branches, defaults, leaves, plain
+from marin.fingerprint.source.module import Module
+from marin.fingerprint.source.names import Reader, Reference
 from marin.fingerprint.source.normalize import normalise
-from marin.fingerprint.source.traits import Trait, traits_of
 
-_ENVIRONMENT = re.compile("env|expandvars")
 ON_IMPORT = "<on import>"
 AS_SCRIPT = "<as script>"
+ANYTHING = "*"  # instead of a name: one that only running the code would tell
+_ASKS = frozenset({"get", "setdefault", "pop", "__getitem__", "__contains__"})
+_MAPPING = frozenset({"os.environ", "environ", "os.environb"})
+_GETTERS = frozenset({"os.getenv", "getenv", "os.getenvb"})
+_EXPANDERS = frozenset({"os.path.expandvars", "expandvars"})
+_VARIABLE = re.compile(r"\$\{?(\w+)")
+_ENVIRONMENT = re.compile("env|expandvars")
+
+
+class Trait(IntFlag):
+    """STATE: a variable that can change after import. HOOKS: a class that hears of its subclasses.
+
+    CLASS: it is one. CALLS_RUN: of something, perhaps of a step that is named.
+    READS_…: docstrings, annotations or source text are looked at by something. DISPATCHES: by the annotations of
+    functions. REGISTERS: such a function, perhaps.
+    """
+
+    NONE = 0
+    STATE = 1
+    HOOKS = 2
+    CLASS = 4
+    CALLS_RUN = 16
+    READS_ANNOTATIONS = 32
+    READS_DOCS = 64
+    READS_SOURCE = 128
+    LISTS_SUBCLASSES = 256
+    DISPATCHES = 512
+    REGISTERS = 1024
+
+
+# What shows a function's or class's docstring, annotations or very source to the code that uses it.
+_BY_IMPORT = {
+    Trait.READS_ANNOTATIONS: {
+        "typing.get_type_hints",
+        "typing_extensions.get_type_hints",
+        "inspect.Signature.from_callable",
+        *(f"inspect.{name}" for name in ("signature", "getfullargspec", "get_annotations", "getargspec")),
+    },
+    Trait.READS_DOCS: {"inspect.getdoc", "pydoc.getdoc", "pydoc.render_doc", "doctest.testmod"},
+    Trait.READS_SOURCE: {
+        "linecache.getlines",
+        *(f"inspect.{name}" for name in ("getsource", "getsourcelines", "findsource", "getcomments")),
+    },
+    Trait.DISPATCHES: {"functools.singledispatch", "functools.singledispatchmethod"},
+}
+_BY_ATTRIBUTE = {
+    Trait.CALLS_RUN: "run",
+    Trait.READS_DOCS: "__doc__",
+    Trait.READS_SOURCE: "__code__",
+    Trait.LISTS_SUBCLASSES: "__subclasses__",
+}
+# By these names annotations, and what follows from them, are looked up: as attributes, keys or strings.
+_ANNOTATIONS = ("__annotations__", "__annotate__", "__type_params__", "__required_keys__", "__optional_keys__")
+_BY_WORD = {
+    Trait.READS_ANNOTATIONS: _ANNOTATIONS,
+    Trait.HOOKS: ("def __init_subclass__", "metaclass="),
+    Trait.REGISTERS: ("register",),
+}
+_CONTAINERS = frozenset(
+    {"dict", "list", "set", "defaultdict", "OrderedDict", "Counter", "deque", "WeakValueDictionary", "ChainMap"}
+)
 
 
 class Annotation(NamedTuple):
@@ -27,41 +92,22 @@ class Annotation(NamedTuple):
     of_field: bool
 
 
-class UnitSource(NamedTuple):
-    """text: normalised source. annotations, docs: which count where they are read. environment: variables that it
-    asks for.
+class UnitSource(Reader):
+    """Of one of the module's bindings, or ON_IMPORT, or AS_SCRIPT; nothing for any other name.
+
+    text: normalised source. annotations, docs: which count where they are read. environment: variables that it asks
+    for. The rest as in Reader.
     """
 
-    text: str
-    annotations: tuple[Annotation, ...] = ()
-    docs: tuple[str, ...] = ()
-    references: tuple[Reference, ...] = ()
-    loads: tuple[Target, ...] = ()
-    notes: tuple[Note, ...] = ()
-    methods: frozenset[str] = frozenset()
-    traits: Trait = Trait.NONE
-    environment: tuple[str, ...] = ()
-
-
-def analyse(module: Module, name: str) -> UnitSource:
-    """One of the module's bindings, or ON_IMPORT, or AS_SCRIPT."""
-    statements = normalise(_statements(module, name), module)
-    reader = Reader(module)
-    for node in statements:
-        reader.visit(node)
-    text = ast.unparse(ast.Module(statements, []))
-    order = _order(module, name, reader)
-    return UnitSource(
-        text="\n".join([text, *order]) if text else "",
-        annotations=tuple(_annotation(*each) for each in reader.annotations),
-        docs=tuple(reader.docs),
-        references=tuple(reader.references),
-        loads=tuple(dict.fromkeys(reader.loads)),
-        notes=tuple(dict.fromkeys(reader.notes)),
-        methods=frozenset(reader.methods),
-        traits=traits_of(statements, text, reader, binds=name not in (ON_IMPORT, AS_SCRIPT)),
-        environment=environment_names(statements, reader.dotted, reader.text_of) if _may_ask(text, module) else (),
-    )
+    def __init__(self, module: Module, name: str) -> None:
+        super().__init__(module)
+        statements = normalise(_statements(module, name), module)
+        self._visit_all(*statements)
+        text = ast.unparse(ast.Module(statements, []))
+        self.text = "\n".join([text, *_order(module, name, self)]) if text else ""
+        self.annotations = [_annotation(*each) for each in self.annotated]
+        self.traits = _traits(statements, text, self, binds=name not in (ON_IMPORT, AS_SCRIPT))
+        self.environment = _asked_for(statements, self) if _may_ask(text, module) else ()
 
 
 def _may_ask(text: str, module: Module) -> bool:
@@ -75,7 +121,7 @@ def _statements(module: Module, name: str) -> list[ast.stmt]:
         return list(module.script)
     if name == ON_IMPORT:
         return [node for node in module.effects if not _only_calls_engine(node, module)]
-    return list(module.bindings[name])
+    return list(module.bindings.get(name, ()))
 
 
 def _only_calls_engine(node: ast.stmt, module: Module) -> bool:
@@ -121,3 +167,94 @@ def _annotation(label: str, node: ast.expr, of_field: bool) -> Annotation:
         elif isinstance(part, ast.Name):
             names.append(Reference(part.id, (), None, "", part.lineno))
     return Annotation(f"{label}: {ast.unparse(plain(node))}", tuple(names), of_field)
+
+
+def _traits(statements: list[ast.stmt], text: str, reader: Reader, *, binds: bool) -> Trait:
+    """binds: whether the statements are what a name stands for."""
+    imported = _imported_names(reader)
+    attributes = reader.methods.union(*(reference.attributes for reference in reader.references))
+    found = {trait for trait, names in _BY_IMPORT.items() if not imported.isdisjoint(names)}
+    found |= {trait for trait, name in _BY_ATTRIBUTE.items() if name in attributes}
+    found |= {trait for trait, words in _BY_WORD.items() if any(word in text for word in words)}
+    if ("fields" in text and ".type" in text) or ("dataclasses.fields" in imported and "'type'" in text):
+        found.add(Trait.READS_ANNOTATIONS)
+    if any(isinstance(inner, ast.ClassDef) for node in statements for inner in leaves(node)):
+        found.add(Trait.CLASS)
+    if binds and any(map(_can_change, statements)):
+        found.add(Trait.STATE)
+    return functools.reduce(Trait.__or__, found, Trait.NONE)
+
+
+def _imported_names(reader: Reader) -> set[str]:
+    """ "inspect.signature" for whatever of other modules is used, called or not, under whatever name."""
+    found: set[str] = set()
+    for reference in reader.references:
+        imports = reader.module.imports.get(reference.name, ())
+        starts = [".".join(filter(None, target)) for target in ([reference.start] if reference.start else imports)]
+        for start in starts or [f"{star}.{reference.name}" for star in reader.module.stars]:
+            found.update(".".join([start, *reference.attributes[:end]]) for end in range(3))
+    return found
+
+
+def _can_change(node: ast.stmt) -> bool:
+    """Whether it makes a variable, class attribute or default argument that can change later. A logger is none."""
+    if isinstance(node, FUNCTIONS):
+        return any(map(holds_container, defaults(node.args)))
+    if isinstance(node, ast.ClassDef):
+        values = [
+            getattr(inner, "value", None) for inner in node.body if isinstance(inner, (ast.Assign, ast.AnnAssign))
+        ]
+        return any(value is not None and holds_container(value) for value in values)
+    if isinstance(node, (ast.Assign, ast.AugAssign)):
+        called = ast.unparse(node.value.func) if isinstance(node.value, ast.Call) else ""
+        if called in ("logging.getLogger", "getLogger"):
+            return False
+        return any(isinstance(inner, (*CONTAINERS, ast.Call)) for inner in ast.walk(node.value))
+    return any(_can_change(inner) for body in branches(node) for inner in body)
+
+
+def holds_container(value: ast.expr) -> bool:
+    for inner in ast.walk(value):
+        if isinstance(inner, CONTAINERS):
+            return True
+        if isinstance(inner, ast.Call):
+            name = inner.func.attr if isinstance(inner.func, ast.Attribute) else getattr(inner.func, "id", "")
+            if name in _CONTAINERS:
+                return True
+    return False
+
+
+def _asked_for(statements: list[ast.stmt], reader: Reader) -> tuple[str, ...]:
+    """Names of variables, and ``*`` for a computed one or for all of them."""
+    found: dict[str, None] = {}
+    known: set[ast.expr] = set()
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    for node in nodes:
+        if isinstance(node, ast.Call) and node.args and reader.dotted(node.func) in _EXPANDERS:
+            text = reader.text_of(node.args[0])
+            found |= dict.fromkeys([ANYTHING] if text is None else _VARIABLE.findall(text))
+        for mapping, name in _uses(node, reader.dotted):
+            known.add(mapping)
+            if name is not None:
+                found[reader.text_of(name) or ANYTHING] = None
+    for node in nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and node not in known and reader.dotted(node) in _MAPPING:
+            found[ANYTHING] = None
+    return tuple(found)
+
+
+def _uses(node: ast.AST, dotted: Callable[[ast.expr], str]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """(the mapping, or what is called; the name that is asked for, None where one is set)."""
+    match node:
+        case ast.Call(func=func, args=[name, *_]) if dotted(func) in _GETTERS:
+            yield func, name
+        case ast.Call(func=ast.Attribute(value=mapping, attr=way), args=[name, *_]) if (
+            way in _ASKS and dotted(mapping) in _MAPPING
+        ):
+            yield mapping, name
+        case ast.Subscript(value=mapping, slice=name, ctx=context) if dotted(mapping) in _MAPPING:
+            yield mapping, name if isinstance(context, ast.Load) else None
+        case ast.Compare(left=name, ops=[ast.In() | ast.NotIn()], comparators=[mapping]) if dotted(mapping) in _MAPPING:
+            yield mapping, name
+        case _:
+            return

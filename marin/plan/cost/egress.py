@@ -1,19 +1,51 @@
-"""What a plan moves between regions, and the budget above which a run does not start."""
+"""Amounts of bytes, what a plan moves of them between regions, and the budget above which a run does not start."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-from marin.errors import EgressOverBudget, StoreError, UnknownRegion
-from marin.plan.cost.amount import Amount, total
+from marin.errors import BadField, EgressOverBudget, StoreError, UnknownRegion
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import listed, write_bytes
 from marin.store.region import Region, bucket_region, parse_region
 
 BUDGET = 10 << 30  # bytes; more than a rehearsal moves, less than a token store or a checkpoint of the real thing
 NAMED = 8  # steps that are named in a refusal
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*(?:([KMGTP])(i?)B|B?)", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Of bytes, of which some are estimated, and some nobody can know yet."""
+
+    bytes: int = 0
+    estimated: int = 0  # the part of them that is a guess: see marin.plan.cost.plan_cost
+    unknown: tuple[str, ...] = ()  # names of outputs whose size nobody can know before they are made
+
+    def __add__(self, other: Amount) -> Amount:
+        return total((self, other))
+
+    def __bool__(self) -> bool:
+        return bool(self.bytes or self.unknown)
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    """In one pass: of a plan of many steps each may have an output of unknown size."""
+    every = list(amounts)
+    unknown = dict.fromkeys(name for amount in every for name in amount.unknown)
+    return Amount(sum(each.bytes for each in every), sum(each.estimated for each in every), tuple(unknown))
+
+
+def parse_size(text: str) -> int:
+    """Bytes: ``500GiB``, ``1.5 TB``, ``0``, ``4096``. Raises BadField."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise BadField(f"{text!r} is no size; wanted a number and a unit, such as 500GiB, 1.5TiB or 0")
+    power = " KMGTP".index((found[2] or " ").upper())
+    return round(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
 class Route(NamedTuple):
@@ -35,9 +67,6 @@ class Egress:
     @property
     def amount(self) -> Amount:
         return total(self.by_route.values())
-
-    def __add__(self, other: Egress) -> Egress:
-        return total_egress((self, other))
 
     def to_json(self) -> dict[str, Any]:
         """As events keep it."""
@@ -107,10 +136,10 @@ class Regions:
         here = self.of(step)
         if here is None:
             return None
-        found = Egress()
+        moved: list[Egress] = []
         store = self.store()
         if store is not None:
-            found = route_between(store, here, reads) + route_between(here, store, writes)
+            moved += [route_between(store, here, reads), route_between(here, store, writes)]
         for url, count in step.outside_bytes().items() if outside else ():
             try:
                 there = self._region(url)
@@ -118,8 +147,8 @@ class Regions:
                 self.unchecked[_bucket(url)] = str(error)
                 continue
             if there is not None:
-                found += route_between(there, here, Amount(count))
-        return found
+                moved.append(route_between(there, here, Amount(count)))
+        return total_egress(moved)
 
     def _region(self, url: str) -> Region | None:
         bucket = _bucket(url)

@@ -8,17 +8,97 @@ fields, if the sizes of what it reads are known. Else nobody knows, and the plan
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from marin.plan.cost.amount import Amount, total
-from marin.plan.cost.egress import Egress, Regions, total_egress
-from marin.plan.cost.sizes import Sizes, expected_sizes
+from marin.plan.cost.egress import Amount, Egress, Regions, total, total_egress
 from marin.plan.decision import REMADE, Action, Decision
+from marin.plan.missing import field_changes, last_outputs
 from marin.plan.plan import Plan
+from marin.steps.experiment import Experiment
 from marin.steps.resources import Size, Work, training_cost
 from marin.steps.step import ExecutorStep
+from marin.store.record import Record
+
+TEXT_BYTES_PER_TOKEN = 4  # of English in UTF-8; Llama 3's tokenizer makes fewer tokens of it
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """By step; a step that is missing is of unknown size."""
+
+    of: dict[ExecutorStep[Any], Size] = field(default_factory=dict[ExecutorStep[Any], Size])
+    there: set[ExecutorStep[Any]] = field(default_factory=set[ExecutorStep[Any]])  # committed, so exact
+    # Of these the tokens are guessed: by bytes, or by an old output.
+    guessed: set[ExecutorStep[Any]] = field(default_factory=set[ExecutorStep[Any]])
+
+    def tokens(self, step: ExecutorStep[Any]) -> int | None:
+        return self.of[step].tokens if step in self.of else None
+
+    def amount(self, step: ExecutorStep[Any]) -> Amount:
+        if step not in self.of:
+            return Amount(unknown=(step.name,))
+        return Amount(self.of[step].bytes, 0 if step in self.there else self.of[step].bytes)
+
+
+def expected_sizes(plan: Plan) -> Sizes:
+    """Of every output of a plan that anybody can know."""
+    made_before = last_outputs([each.step for each in plan.having(*REMADE) if each.record is None], plan.snapshot)
+    sizes = Sizes()
+    for decision in plan.decisions:
+        step = decision.step
+        if decision.action not in REMADE:
+            record = decision.record or decision.alias_target
+            if record is not None:
+                sizes.of[step] = _size_of(record)
+                sizes.there.add(step)
+                if record.kind == "documents":
+                    sizes.guessed.add(step)
+            continue
+        inputs = {each: sizes.of[each] for each in step.dependencies if each in sizes.of}
+        expected, is_old = _expected(decision, inputs, made_before)
+        if expected is not None:
+            sizes.of[step] = expected
+            if is_old or sizes.guessed & inputs.keys():
+                sizes.guessed.add(step)
+    return sizes
+
+
+def declared_sizes(experiment: Experiment) -> Sizes:
+    """By the fields of the steps alone, without a store."""
+    sizes = Sizes()
+    for step in experiment.steps():
+        expected = step.expected_size({each: sizes.of[each] for each in step.dependencies if each in sizes.of})
+        if expected is not None:
+            sizes.of[step] = expected
+    return sizes
+
+
+def _expected(
+    decision: Decision, inputs: Mapping[ExecutorStep[Any], Size], made_before: Mapping[ExecutorStep[Any], Record]
+) -> tuple[Size | None, bool]:
+    """And whether it is that of an old output."""
+    step, last = decision.step, made_before.get(decision.step)
+    if decision.record is not None:
+        return _size_of(decision.record), True
+    expected = step.expected_size(inputs)
+    if expected is not None or last is None or len(inputs) < len(step.dependencies) or field_changes(step, last):
+        return expected, False
+    return _size_of(last), True
+
+
+def _size_of(record: Record) -> Size:
+    """tokens: those of a token store; of documents about so many, by their text."""
+    match record.kind:
+        case "tokens":
+            tokens = record.facts.get("tokens")
+        case "documents":
+            text = record.facts.get("bytes")
+            tokens = text // TEXT_BYTES_PER_TOKEN if isinstance(text, int) else None
+        case _:
+            tokens = None
+    return Size(bytes=record.bytes, tokens=tokens if isinstance(tokens, int) else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,25 +165,16 @@ def plan_costs(plan: Plan, regions: Regions | None = None, sizes: Sizes | None =
     sizes: ``expected_sizes(plan)``, for whoever has them already.
     """
     known = sizes or expected_sizes(plan)
-    sizes_of, there = known.of, known.there
     costs: list[StepCost] = []
     for decision in plan.having(*REMADE):
         step = decision.step
         published = step.producer is not None and plan.of(step.producer).action in REMADE
         inputs = () if published else step.dependencies  # its training run writes it
-        reads, writes = total(_amount(each, sizes_of, there) for each in inputs), _amount(step, sizes_of, there)
+        reads, writes = total(known.amount(each) for each in inputs), known.amount(step)
         writer = step.producer if published and step.producer is not None else step
         egress = None if regions is None else regions.egress(writer, reads, writes, outside=not published)
         costs.append(StepCost(decision=decision, reads=reads, writes=writes, egress=egress, training=training_of(step)))
     return costs
-
-
-def _amount(
-    step: ExecutorStep[Any], sizes: Mapping[ExecutorStep[Any], Size], there: Container[ExecutorStep[Any]]
-) -> Amount:
-    if step not in sizes:
-        return Amount(unknown=(step.name,))
-    return Amount(sizes[step].bytes, 0 if step in there else sizes[step].bytes)
 
 
 def training_of(step: ExecutorStep[Any]) -> Training | None:
@@ -131,9 +202,3 @@ def by_operator(plan: Plan, costs: Iterable[StepCost]) -> dict[str, Sum]:
 
 def in_all(plan: Plan, costs: Iterable[StepCost]) -> Sum:
     return Sum(Counter(decision.action for decision in plan.decisions), list(costs))
-
-
-def crossing(costs: Iterable[StepCost]) -> list[tuple[str, Egress]]:
-    """What each step moves between regions, by its name, as far as its place is known."""
-    may = {Action.RECHECK: " (if an input changes)"}
-    return [(f"{cost.name}{may.get(cost.decision.action, '')}", cost.egress) for cost in costs if cost.egress]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from marin.executor.run_results import Run, StepResult
-from marin.plan.cost.sizes import Sizes
+from marin.plan.cost.plan_cost import Sizes
 from marin.report.health import findings_of
 from marin.report.page import model
 from marin.report.phases import Phase, TrainingRun, phase_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from marin.cli.offline import must_not_need_hub
 from marin.errors import InputError
-from marin.plan.offline import must_not_need_hub
 from operators.download import HuggingFace
 from tests.support.toy import Write, planned
 

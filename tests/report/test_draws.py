@@ -22,8 +22,8 @@ from marin import (
     nested,
 )
 from marin.errors import StarvedSource, TooManyEpochs
-from marin.plan.cost.sizes import expected_sizes
-from marin.plan.draws import draws_of, must_not_starve
+from marin.plan.cost.plan_cost import expected_sizes
+from marin.report.trainings import draws_of, must_not_starve
 from tests.support.toy import Blob, planned, run
 
 

@@ -1,0 +1,147 @@
+"""Pins: whether an output is of the kind that its readers say, and whether what made it is as it was: its code, and the
+files that it was seen to read.
+
+Nobody runs the steps behind a pin again, so nobody else would notice.
+"""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from marin.errors import BadField, CorruptRecord
+from marin.fingerprint.fingerprint import Change, source_diff, stored_code
+from marin.fingerprint.of_step import executed
+from marin.plan.condition import Comparison
+from marin.plan.digests import Digests
+from marin.plan.observed import Present, differences
+from marin.steps.artifact import KINDS, Artifact
+from marin.steps.field_types import hint_of
+from marin.steps.step import ExecutorStep, identity_fields
+from marin.steps.value import encode
+from marin.store.lineage import ADOPT, PINNED
+from marin.store.numbers import listed
+from marin.store.record import Observed, Record
+from marin.store.store import Store
+from marin.store.trust import TrustChecker
+
+NAMED = 3  # outputs that one change, or one note, names
+
+
+def check_kinds(steps: Iterable[ExecutorStep[Any]], pinned: Mapping[ExecutorStep[Any], Record]) -> None:
+    """pinned: what each pin stands for. Raises BadField naming the field that wants another kind of artifact."""
+    for reader in steps if pinned else ():
+        if pinned.keys().isdisjoint(reader.dependencies):
+            continue
+        for name, wanted, pin in _reads(reader):
+            if pin not in pinned:
+                continue
+            record = pinned[pin]
+            kind = KINDS.get(record.kind)
+            if record.kind in [each.kind for each in wanted] if kind is None else issubclass(kind, tuple(wanted)):
+                continue
+            kinds = " or ".join(sorted(each.__name__ for each in wanted))
+            raise BadField(
+                f"{reader.name}: {type(reader).__name__}.{name} reads {kinds}, but {pin.name} pins {record.attempt}, "
+                f"which is of kind {record.kind!r}; pin an output of the kind that is read (`marin ls` prints it)"
+            )
+
+
+def kinds_read(reader: ExecutorStep[Any], pin: ExecutorStep[Any]) -> list[type[Artifact]]:
+    """The kinds of artifacts that the fields which hold a pin say; none where they do not."""
+    return [kind for _, wanted, read in _reads(reader) if read == pin for kind in wanted]
+
+
+def _reads(reader: ExecutorStep[Any]) -> Iterator[tuple[str, list[type[Artifact]], ExecutorStep[Any]]]:
+    """Each step in a field whose annotation names kinds of artifacts, with the field's name and these."""
+    for name, value in identity_fields(reader).items():
+        if wanted := _kinds(hint_of(type(reader), name)):
+            held: list[Any] = []
+            encode(value, name, held)
+            yield from ((name, wanted, step) for step in held)
+
+
+def _kinds(hint: Any) -> list[type[Artifact]]:
+    """The classes of artifacts that an annotation names; none where it takes any."""
+    if isinstance(hint, type) and not typing.get_args(hint):
+        made = cast(Any, hint).__marin_makes__() if issubclass(hint, ExecutorStep) else cast(Any, hint)
+        return [made] if isinstance(made, type) and issubclass(made, Artifact) else []
+    kinds = [kind for argument in typing.get_args(hint) for kind in _kinds(argument)]
+    return [] if Artifact in kinds else kinds
+
+
+class PinnedCode:
+    """Compares the sources that records name with those of the same names today. Reads the ancestors' records, and the
+    stored code of each once."""
+
+    def __init__(self, store: Store, trust: TrustChecker) -> None:
+        self._store, self._trust = store, trust
+        self._compare = functools.cache(self._read)
+        self._present = Present(None, Digests())
+
+    def since(self, record: Record) -> Comparison:
+        """What changed since an output and all that it was made from were made."""
+        found, gone = self._trust.ancestry(record)
+        changed: dict[str, list[str]] = {}
+        apart: dict[str, list[str]] = {"its record is gone": gone} if gone else {}
+        for ancestor, compared in self._each_since(found):
+            for change in compared.changes:
+                changed.setdefault(change, []).append(ancestor.name)
+            for why in compared.notes:
+                apart.setdefault(why, []).append(ancestor.name)
+        lines = [f"{change} since {listed(names, NAMED)} was made" for change, names in changed.items()]
+        notes = [
+            f"cannot be compared with today's code: {listed(names, NAMED)} ({why})" for why, names in apart.items()
+        ]
+        return Comparison(changes=tuple(lines), notes=tuple(notes))
+
+    def differences(self, record: Record) -> dict[str, str]:
+        """The source difference of everything that ``since`` names, by name: then and now."""
+        found: dict[str, str] = {}
+        for ancestor, compared in self._each_since(self._trust.ancestry(record)[0]):
+            if compared.changes:
+                found |= self._compare(ancestor.code)[1]
+        return found
+
+    def _each_since(self, records: Iterable[Record]) -> Iterator[tuple[Record, Comparison]]:
+        """Those that steps have made, each with what changed since."""
+        for ancestor in records:
+            if ancestor.op not in (ADOPT, PINNED):
+                yield ancestor, self._since(ancestor)
+
+    def _since(self, record: Record) -> Comparison:
+        now, read = self._compare(record.code)[0], self._read_since(record.observed)
+        if now.changes or read:
+            for entry in self._store.acceptances(record.identity):
+                if not self._compare(entry.code)[0].changes and not self._read_since(entry.observed):
+                    return Comparison(notes=now.notes)
+        return Comparison(changes=(*now.changes, *read), notes=now.notes)
+
+    def _read_since(self, then: Observed) -> list[str]:
+        """What it read and is otherwise now, one line each."""
+        return differences(then, self._present.of(then)) if then.is_any else []
+
+    def _read(self, code: str) -> tuple[Comparison, Mapping[str, str]]:
+        """What changed since code of this digest, and the sources of that, then and now."""
+        try:
+            then = stored_code(self._store, code)
+        except CorruptRecord as error:
+            return Comparison(notes=(str(error),)), {}
+        if then is None:
+            return Comparison(notes=("the store does not hold the code that made it",)), {}
+        changes: list[str] = []
+        differences: dict[str, str] = {}
+        unknown: list[str] = []
+        for name, digest in then.units.items():
+            today = executed().named(name)
+            if today is None:
+                unknown.append(name)
+            elif digest not in today:
+                now = next(iter(today), "")
+                changes.append(f"{name} {f'changed ({digest[:8]} → {now[:8]})' if now else 'is gone'}")
+                change = Change("changed", name, digest, now)
+                differences[name] = source_diff(change, then.sources, {name: today.get(now, "")})
+        unclear = (f"no {listed(unknown, NAMED)} here",) if unknown else ()
+        return Comparison(changes=tuple(changes), notes=unclear), differences
