@@ -101,30 +101,17 @@ def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) ->
 
 
 def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
-    from marin.report.audit_bytes import named
-
     return {
         "outputs": len(audit.scope),
         "results": [
-            {
-                "result": result.name,
-                "step": result.step,
-                "identity": result.identity,
-                "rests_on": len(result.rests_on),
-                "claims": audit.about(result),
-            }
+            {**vars(result), "rests_on": len(result.rests_on), "claims": audit.about(result)}
             for result in audit.results
         ],
         "claims": [
             {**vars(claim), "steps": audit.names(claim), "outputs": [output._asdict() for output in outputs]}
             for claim, outputs in audit.claims.items()
         ],
-        "bytes": compared
-        and {
-            "checked": len(compared.records),
-            "wrong": compared.wrong,
-            "made_from_it": {name: list(map(named, each.made_since)) for name, each in compared.suspects.items()},
-        },
+        "bytes": compared and {"check": compared.check, "outputs": len(compared.records), "wrong": compared.wrong},
     }
 
 

@@ -15,9 +15,10 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
+from marin.report.lineage_tree import described
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.store.inventory import read_inventory
-from marin.store.lineage import Lineage, Output, lineage_of, output_of
+from marin.store.lineage import Lineage, Output, lineage_of
 from marin.store.lookup import outputs_named, outputs_of
 from marin.store.numbers import counted, listed, write_bytes
 from marin.store.record import Record
@@ -112,9 +113,7 @@ def _print(
         found_again = f"{suite.control.found} of {suite.control.planted}"
         rows.append([name, f"{items:,}", found_again, f"{short:,}" if short else ""])
     print_table(console, columns_of("suite | >items | >planted and found | >too short to be found"), rows)
-    searched = [each.searched for each in found.looked.values()]
-    size = write_bytes(sum(each.bytes for each in searched))
-    texts = counted(sum(each.texts for each in searched), "document")
+    size, texts = write_bytes(found.bytes), counted(found.texts, "document")
     outputs = counted(sum(not each.is_gone for each in found.looked.values()), "output")
     sample = f"one shard in {every} of " if every > 1 else ""
     say(console, f"\nlooked through {sample}{outputs}: {texts}, {size} of text — store {prefix}")
@@ -212,53 +211,26 @@ def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[
 def _as_json(found: Contamination, suites: Mapping[str, Suite], every: int, not_made: list[str]) -> dict[str, Any]:
     lineage = found.lineage
 
-    def named(output: Output) -> dict[str, str]:
-        return {"step": lineage.name_of(output), **output._asdict()}
+    def named(outputs: Output | list[Any]) -> Any:
+        if isinstance(outputs, list):
+            return list(map(named, outputs))
+        return {"step": lineage.name_of(outputs), **outputs._asdict()}
 
-    def holding(each: Looked) -> dict[str, Any]:
-        searched = each.searched
-        return {
-            **named(output_of(each.record)),
-            "kind": each.record.kind,
-            "output": each.record.attempt,
-            "documents": searched.texts,
-            "holding": searched.holding,
-            "suites": {
-                name: {"documents": items.texts, "items": sorted(items.items), "forms": items.forms, "ways": items.ways}
-                for name, items in searched.suites.items()
-            },
-            "passages": searched.passages,
-        }
+    def told(each: Looked) -> dict[str, Any]:
+        of = {name: {**vars(items), "items": sorted(items.items)} for name, items in each.searched.suites.items()}
+        return {**described(each.record), "searched": {**vars(each.searched), "suites": of}, "problem": each.problem}
 
     return {
         "suites": {
-            name: {
-                "items": len(suite.index.items),
-                "too_short": suite.index.unindexed,
-                "planted": suite.control.planted,
-                "planted_found": suite.control.found,
-            }
+            name: {"items": len(suite.index.items), "unindexed": suite.index.unindexed, **suite.control._asdict()}
             for name, suite in suites.items()
         },
         "every": every,
         "outputs": len(found.looked),
-        "documents": sum(each.searched.texts for each in found.looked.values()),
-        "bytes": sum(each.searched.bytes for each in found.looked.values()),
-        "contaminated": [holding(each) for each in found.contaminated],
-        "removed_later": [holding(each) for each in found.removed_later],
-        "checkpoints": [
-            {
-                **named(each.checkpoint),
-                "read": [[named(output) for output in way] for way in each.ways],
-                "may_have_read": [[named(output) for output in way] for way in each.doubtful],
-                "unknown": [named(output) for output in each.unknown],
-            }
-            for each in found.readings
-        ],
-        "not_looked_through": [
-            {**named(output_of(each.record)), "output": each.record.attempt, "because": each.problem}
-            for each in found.not_looked
-        ],
+        "texts": found.texts,
+        "bytes": found.bytes,
+        **{name: list(map(told, getattr(found, name))) for name in ("contaminated", "removed_later", "not_looked")},
+        "readings": [{field: named(of) for field, of in each._asdict().items()} for each in found.readings],
         "unreadable": lineage.unreadable,
         "not_made": not_made,
     }

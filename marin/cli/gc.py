@@ -41,7 +41,7 @@ HEADINGS = {
     GarbageKind.WORK: ("step's work in progress", "steps' work in progress"),
     GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
-SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "folders", "objects")  # of a piece, by --json
+SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "since", "folders", "objects")  # by --json
 COLUMNS = columns_of("|  ?2 | > |  ?1 |")
 
 
@@ -216,24 +216,8 @@ def _amount(pieces: Sequence[Garbage]) -> str:
 
 
 def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[str, Any]:
-    result = swept or SweepResult()
-    gone = {piece.key for piece in result.gone}
-    return {
-        "store": prefix,
-        "deleted": swept is not None,
-        "bytes": sum(piece.bytes for piece in found.goes),
-        "files": sum(piece.files for piece in found.goes),
-        "goes": [
-            {
-                **{name: getattr(piece, name) for name in SHOWN},
-                "since": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(piece.since)) if piece.since else None,
-                "gone": piece.key in gone,
-            }
-            for piece in found.goes
-        ],
-        "stays": dict(found.stays.most_common()),
-        "unknown": found.unknown,
-        "named": found.named,
-        "left": result.left,
-        "refused": result.refused,
-    }
+    def shown(pieces: Sequence[Garbage]) -> list[dict[str, Any]]:
+        return [{name: getattr(piece, name) for name in SHOWN} for piece in pieces]
+
+    selection = {**vars(found), "goes": shown(found.goes)}
+    return {"store": prefix, "selection": selection, "swept": swept and {**vars(swept), "gone": shown(swept.gone)}}

@@ -17,28 +17,40 @@ from marin.store.lineage import output_of
 from marin.store.numbers import counted, listed, write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
-from marin.store.suspects import Suspects, suspects_of
+from marin.store.suspects import suspects_of
 from marin.store.verifications import last_verified, note_verified
+
+
+@dataclass
+class Damage:
+    """differs: how, or why its record cannot be read. right_on: when its bytes were last known to be right.
+
+    made_since: what may have been made from the damage since, nearest first.
+    """
+
+    differs: list[str]
+    right_on: str = ""
+    made_since: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True)
 class Compared:
-    """wrong: how damaged outputs differ, by name and identity; and why records cannot be read, by identity."""
+    """wrong: by name and identity; where a record cannot be read, by identity."""
 
     check: Check
     records: Sequence[Record]
-    wrong: dict[str, list[str]]
+    wrong: dict[str, Damage]
     damaged: list[Record]  # whose files differ
-    suspects: dict[str, Suspects] = field(default_factory=dict[str, Suspects])  # what was made from each of them
 
     def tell(self, audit: Audit, store: Store) -> None:
         """Claims of what is wrong; and whether it was handed on."""
         verified = last_verified(store) if self.damaged else {}
-        self.suspects.update({named(one): suspects_of(audit.lineage, one, verified) for one in self.damaged})
         known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
         for record in self.damaged:
+            damage, suspects = self.wrong[named(record)], suspects_of(audit.lineage, record, verified)
+            damage.right_on, damage.made_since = suspects.right_on, list(map(named, suspects.made_since))
             if output_of(record) not in known:
-                audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(self.wrong[named(record)], 1)), [output_of(record)])
+                audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(damage.differs, 1)), [output_of(record)])
 
 
 def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str, str], check: Check) -> Compared:
@@ -46,7 +58,7 @@ def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str,
 
     unreadable: why records cannot be read, by identity.
     """
-    wrong, damaged = {identity: [error] for identity, error in unreadable.items()}, list[Record]()
+    wrong, damaged = {identity: Damage([error]) for identity, error in unreadable.items()}, list[Record]()
     edited = store.disagreements(records)
     with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
         for record in records:
@@ -56,7 +68,7 @@ def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str,
             if record.identity in edited:
                 found.insert(0, edited[record.identity])
             if found:
-                wrong[named(record)] = found
+                wrong[named(record)] = Damage(found)
             advance(record.bytes)
     right = [record for record in records if named(record) not in wrong]
     if check is not Check.SIZES:
@@ -73,12 +85,14 @@ def named(record: Record) -> str:
 
 
 def print_compared(console: Console, compared: Compared, store: Store) -> None:
-    for name, found in compared.wrong.items():
+    for name, damage in compared.wrong.items():
         say(console, name, "red")
-        for line in found:
+        for line in damage.differs:
             say(console, f"    {line}")
-        if name in compared.suspects:
-            say(console, f"    {_about(compared.suspects[name])}")
+        if damage.right_on:
+            since = f"may have been made from the damage since: {', '.join(damage.made_since)}"
+            nothing = "nothing was made from it since without a check of every byte"
+            say(console, f"    last known to be right on {damage.right_on}; {since if damage.made_since else nothing}")
     size = write_bytes(sum({record.attempt: record.bytes for record in compared.records}.values()))
     how = {
         Check.SIZES: "names and sizes of",
@@ -89,16 +103,9 @@ def print_compared(console: Console, compared: Compared, store: Store) -> None:
     say(console, f"{how} {outputs} ({size}) compared with the manifests, {len(compared.wrong)} damaged")
     if compared.wrong:
         say(console, "make a damaged output again with --rebuild STEP when running its experiment")
-    if any(each.made_since for each in compared.suspects.values()):
+    if any(damage.made_since for damage in compared.wrong.values()):
         say(
             console,
             "what may have been made from the damage is made again by --rebuild too; if other bytes come out, what was "
             "made from it follows. What cannot be made again: `marin revoke STEP --because REASON`",
         )
-
-
-def _about(suspects: Suspects) -> str:
-    right = f"last known to be right on {suspects.right_on}"
-    if not suspects.made_since:
-        return f"{right}; nothing was made from it since without a check of every byte"
-    return f"{right}; may have been made from the damage since: {', '.join(map(named, suspects.made_since))}"

@@ -163,6 +163,8 @@ class Contamination:
 
     def __init__(self, lineage: Lineage, looked: Mapping[str, Looked]) -> None:
         self.lineage, self.looked = lineage, looked
+        self.texts = sum(each.searched.texts for each in looked.values())
+        self.bytes = sum(each.searched.bytes for each in looked.values())  # UTF-8
         self.states = self._states()
         self._removed = removed = self._removed_later()
         held = [each.record for each in looked.values() if each.state is State.HOLDS]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from marin.fingerprint.fingerprint import HARMLESS, compare
-from marin.report.diff.field_changes import Change, FieldChange, MixtureChange, compare_fields
+from marin.report.diff.field_changes import Change, FieldChange, compare_fields
 from marin.report.diff.sides import DescribedExperiment, Step
 from marin.report.words import grouped
 
@@ -41,14 +41,6 @@ class StepDifference:
     new: Step | None
     field_changes: tuple[Change, ...] = ()
     execution_changes: tuple[Change, ...] = ()  # of fields that are no part of identity
-
-    @property
-    def changes(self) -> tuple[FieldChange, ...]:
-        return tuple(change for change in self.field_changes if isinstance(change, FieldChange))
-
-    @property
-    def mixtures(self) -> tuple[MixtureChange, ...]:
-        return tuple(change for change in self.field_changes if isinstance(change, MixtureChange))
 
     @property
     def step(self) -> Step:

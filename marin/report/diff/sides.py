@@ -48,6 +48,10 @@ class Step(BaseModel):
     work: Work | None
     accelerator: Accelerator | None
 
+    def __str__(self) -> str:
+        """As ``--json`` names it."""
+        return f"{self.name}#{self.identity}"
+
     @property
     def short(self) -> str:
         """As it stands in fields that name the step."""
