@@ -90,19 +90,7 @@ def page() -> ExperimentPage:
             Phase(first=160, end=192, name="cooldown"),
         ),
         sections=sections(noise),
-        tokens=6_389_760,
-        flops=3.21e13,
-        chip_hours=0.11,
-        wall_seconds=312.0,
-        claims={
-            "decontaminate/dolmino_math": [
-                Claim(
-                    Grade.KNOWN,
-                    "drift accepted",
-                    "marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
-                )
-            ]
-        },
+        cost={"tokens trained on": "6.39M", "training FLOPs": "3.21e+13", "of this run": "5 min 12 s"},
     )
 
 
@@ -172,6 +160,13 @@ def steps(noise: random.Random) -> list[StepRow]:
         made[drifted],
         status=Status.CACHED,
         reason="drift accepted",
+        claims=[
+            Claim(
+                Grade.KNOWN,
+                "drift accepted",
+                "marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
+            )
+        ],
     )
     alias = next(i for i, step in enumerate(made) if step.name == "filter/proofpile_2")
     made[alias] = replace(made[alias], status=Status.ALIAS, reason="same input bytes as filter/proofpile_2 of 0f3a")
@@ -323,7 +318,7 @@ def failed() -> ExperimentPage:
             step = replace(
                 step, status=Status.SKIPPED, reason=f"needs {broken}", seconds=None, output="", log="", facts={}
             )
-        rows.append(step)
+        rows.append(replace(step, claims=()))
     return replace(
         whole,
         steps=rows,
@@ -331,9 +326,5 @@ def failed() -> ExperimentPage:
         sections=(),
         strips=(),
         mixtures=(),
-        claims={},
-        tokens=None,
-        flops=None,
-        chip_hours=None,
-        wall_seconds=None,
+        cost={},
     )

@@ -103,7 +103,7 @@ def test_every_step_is_listed_with_all_that_is_known_of_it(whole: str) -> None:
 def test_paths_that_follow_from_the_rest_are_not_written_out() -> None:
     [step, *_] = many_steps("chains", 1)
     prefix = "/home/researcher/marin-store/"
-    found = steps.columns([step, replace(step, output=f"{prefix}elsewhere", log="")], {}, prefix)
+    found = steps.columns([step, replace(step, output=f"{prefix}elsewhere", log="")], prefix)
     assert (found["output"], found["log"]) == ([1, "elsewhere"], [1, ""])
 
 
@@ -129,22 +129,22 @@ def many_steps(shape: str, count: int) -> list[StepRow]:
     return made
 
 
-def _hard(shape: str, count: int) -> tuple[list[StepRow], dict[str, list[Claim]]]:
+def _hard(shape: str, count: int) -> list[StepRow]:
     """Steps of which a page could not hold all that it shows of a few."""
-    steps, dice, notes = many_steps("tangle", count), random.Random(3), dict[str, list[Claim]]()
+    steps, dice = many_steps("tangle", count), random.Random(3)
     if shape == "operators":
-        return [replace(each, op=f"op-{at}", name=f"op-{at}/{each.label}") for at, each in enumerate(steps)], notes
+        return [replace(each, op=f"op-{at}", name=f"op-{at}/{each.label}") for at, each in enumerate(steps)]
     if shape == "dense":
         inputs = [[steps[dice.randrange(at)].name for _ in range(60)] if at else [] for at in range(count)]
-        return [replace(each, inputs=read) for each, read in zip(steps, inputs, strict=True)], notes
+        return [replace(each, inputs=read) for each, read in zip(steps, inputs, strict=True)]
     for at, each in enumerate(steps):
         steps[at] = replace(
             each, name=f"{each.name}-{'y' * 90}", inputs=(), reason=f"number {at}: {'why ' * 40}",
             facts={f"dropped because {n}": at * n for n in range(9)},
             status=Status.CACHED if at % 2 else Status.FAILED, error="" if at % 2 else f"ValueError: {at} {'x' * 900}",
+            claims=[Claim(Grade.DOUBTFUL, "drift", f"marin.text.rule_{at} changed")],
         )  # fmt: skip
-        notes[steps[at].name] = [Claim(Grade.DOUBTFUL, "drift", f"marin.text.rule_{at} changed")]
-    return steps, notes
+    return steps
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def _hard(shape: str, count: int) -> tuple[list[StepRow], dict[str, list[Claim]]
 )
 def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(shape: str) -> None:
     """Of ten thousand that are alike less than a megabyte with all that the page is; of others twice that."""
-    steps, notes = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else (many_steps(shape, 2000), {})
-    kind = {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape)
-    notes = notes or {step.name: [Claim(Grade.KNOWN, kind, "numpy is newer")] for step in steps if kind}
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=notes)
+    steps = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else many_steps(shape, 2000)
+    if kind := {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape):
+        steps = [replace(step, claims=[Claim(Grade.KNOWN, kind, "numpy is newer")]) for step in steps]
+    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps)
     html = render(page)
     fixed = len(render(ExperimentPage(title="t", question="", scale="full", created="now")))
     most = 2_000_000 if shape in ("dense", "talkative") else 800_000
@@ -164,8 +164,7 @@ def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(sh
 
 
 def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> None:
-    steps, notes = _hard("talkative", 1000)
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=notes)
+    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=_hard("talkative", 1000))
     reading = Reading(render(page))
     found = columns(reading)
     errors = [found["texts"][text] for text in found["error"].values()]
@@ -177,10 +176,11 @@ def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> No
 def test_what_failed_drifted_was_accepted_or_made_again_is_listed_first() -> None:
     steps = many_steps("chains", 900)
     steps[5] = replace(steps[5], status=Status.FAILED, error="ValueError: no text")
-    told = {step.name: [Claim(Grade.KNOWN, "other package version", "numpy is newer")] for step in steps}
-    for at, subject in ((9, "drift"), (14, "made again")):
-        told[steps[at].name].insert(0, Claim(Grade.DOUBTFUL, subject, f"why {at}"))
-    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=told))
+    subjects = {9: "drift", 14: "made again"}
+    for at, step in enumerate(steps):
+        apart = [Claim(Grade.DOUBTFUL, subjects[at], f"why {at}")] if at in subjects else []
+        steps[at] = replace(step, claims=[*apart, Claim(Grade.KNOWN, "other package version", "numpy is newer")])
+    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps))
     found = columns(Reading(html))
     assert found["apart"] == [9, 14]
     assert {at: found["texts"][text] for at, text in found["error"].items()} == {"5": "ValueError: no text"}
@@ -266,7 +266,7 @@ def hostile(text: str) -> ExperimentPage:
     curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
     step = StepRow(
         name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
-        facts={text: {text: text}}, log="/" + text, error=text,
+        facts={text: {text: text}}, log="/" + text, error=text, claims=[Claim(Grade.KNOWN, text, text)],
     )  # fmt: skip
     cells: list[Cell] = [text, Tag(text), Bold(text), Interval(value=1.0, arm=text, scale=text)]
     columns = [Column(text, arm=text, hint=text) for _ in cells]
@@ -286,9 +286,9 @@ def hostile(text: str) -> ExperimentPage:
     return ExperimentPage(
         title=text, question=text, scale=text, created=text, issue=1, issue_url="javascript:alert(1)",
         git_revision=text, command=text, prefix=text, answer=(text, text), arms=(text,), next_steps=(text,),
-        steps=(step, replace(step, name="b", inputs=(text,))), runs=(curve,),
+        steps=(step, replace(step, name="b", inputs=(text,), claims=())), runs=(curve,),
         sections=(section, replace(section, answer=""), Trouble(text, text)), trainings=(table,), mixtures=(table,),
-        strips=(Strip(text, [(text, 1.0)]),), claims={text: [Claim(Grade.KNOWN, text, text)]},
+        strips=(Strip(text, [(text, 1.0)]),), cost={text: text},
     )  # fmt: skip
 
 

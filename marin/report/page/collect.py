@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from marin.executor.events import git_revision
@@ -21,7 +21,7 @@ from marin.report.units import fixed
 from marin.report.words import describe_facts
 from marin.steps.scale import Scale
 from marin.store.layout import LOG
-from marin.store.numbers import counted
+from marin.store.numbers import counted, write_count, write_duration
 from marin.store.record import Record
 
 
@@ -36,8 +36,6 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data)))
     answered = any(isinstance(each, Section) and each.answer for each in found)
     scores = [] if answered else list(_scores(run))
-    trained = [made for result in results if (made := training_of(result.step)) is not None]
-    hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = (experiment.question or "").strip().partition("\n")
     stages = mixtures.stages(runs)
     return model.ExperimentPage(
@@ -62,12 +60,19 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         trainings=[*accounts.accounts(runs), *accounts.settings(runs)],
         strips=mixtures.strips(stages),
         mixtures=list(mixtures.tables(stages, runs)),
-        tokens=sum(made.work.tokens for made in trained) or None,
-        flops=sum(made.work.flops for made in trained) or None,
-        chip_hours=sum(hours) if hours else None,
-        wall_seconds=run.seconds if run.having(Status.RAN) else None,
-        claims={step.name: list(_claims(run, result)) for step, result in run.results.items()},
+        cost=dict(_cost(run, results)),
     )
+
+
+def _cost(run: Run, trainings: Iterable[StepResult]) -> Iterator[tuple[str, str]]:
+    trained = [made for result in trainings if (made := training_of(result.step)) is not None]
+    if trained:
+        yield "tokens trained on", write_count(sum(made.work.tokens for made in trained))
+        yield "training FLOPs", f"{sum(made.work.flops for made in trained):.2e}"
+    if hours := [made.chip_hours for made in trained if made.chip_hours is not None]:
+        yield "chip-hours", f"{sum(hours):,.{0 if sum(hours) >= 100 else 2}f}"
+    if run.having(Status.RAN):
+        yield "of this run", write_duration(run.seconds)
 
 
 def _next_steps(run: Run, scale: Scale, command: str) -> list[str]:
@@ -142,4 +147,5 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         facts=record.facts if record is not None else {},
         log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
+        claims=list(_claims(run, result)),
     )

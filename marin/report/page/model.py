@@ -26,6 +26,7 @@ class StepRow:
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
     log: str = ""  # path or URL
     error: str = ""
+    claims: Sequence[Claim] = ()  # of its output
 
     @property
     def label(self) -> str:
@@ -108,9 +109,5 @@ class ExperimentPage:
     trainings: Sequence[Table] = ()  # as planned and as it went, and what they differ in
     strips: Sequence[Strip] = ()
     mixtures: Sequence[Table] = ()
-    # What the experiment costs as planned, whoever paid for it; None: not known.
-    tokens: int | None = None
-    flops: float | None = None
-    chip_hours: float | None = None
-    wall_seconds: float | None = None
-    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict[str, Sequence[Claim]])  # of steps' outputs
+    # By what it is: what the experiment costs as planned, whoever paid for it, and how long this run took.
+    cost: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -18,7 +18,7 @@ from marin.report.page.blocks import drawn_table, image_source
 from marin.report.page.model import ExperimentPage, Trouble
 from marin.report.section import Finding, Section
 from marin.store.layout import slug
-from marin.store.numbers import counted, write_count, write_duration
+from marin.store.numbers import counted, write_duration
 
 COLOURS = 6  # arms that have a colour of their own on the page
 
@@ -38,7 +38,6 @@ def render(page: ExperimentPage, head: str = "") -> str:
     others = [*found, *(each for each in made if not each.answer and each.finding is None)]
     place = _places([*first, *others])
     doubts = _doubts(page, made, found)
-    subjects = [dict.fromkeys(claim.subject for claim in of_step) for of_step in page.claims.values()]
     families = dict.fromkeys(name for strip in page.strips for name, _ in strip.parts if name != "others")
     return (
         _templates()
@@ -46,7 +45,6 @@ def render(page: ExperimentPage, head: str = "") -> str:
         .render(
             page=page,
             head=Markup(head),
-            arms=arms,
             arm_class=partial(_arm_class, arms=arms),
             anchor=graph.anchors(page.steps),
             issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
@@ -56,7 +54,6 @@ def render(page: ExperimentPage, head: str = "") -> str:
             pictures=[each.picture for each in made if each.answer and each.picture is not None],
             doubts=doubts,
             found=found,
-            cost=_cost(page),
             next_steps=[*(line for each in made for line in each.next), *page.next_steps],
             first=first,
             others=others,
@@ -70,10 +67,8 @@ def render(page: ExperimentPage, head: str = "") -> str:
             failed=counts[Status.FAILED],
             errors=steps.same_errors(page.steps),
             skipped=counts[Status.SKIPPED],
-            trust=steps.shared(page.claims, page.steps),
+            trust=steps.shared(page.steps),
             named=partial(steps.named, steps=page.steps),
-            trusted_less=sum(map(bool, page.claims.values())),
-            trust_kinds=list(Counter(subject for each in subjects for subject in each).items()),
             room=steps.ROOM,
             cut=steps.cut,
             training=training,
@@ -84,7 +79,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
             script=Markup(figures.script()),
             figure_style=Markup(figures.style()),
             picture=graph.draw(page.steps),
-            columns=steps.columns(page.steps, page.claims, page.prefix),
+            columns=steps.columns(page.steps, page.prefix),
             provenance=_provenance(page),
         )
     )
@@ -124,20 +119,6 @@ def _arm_class(arm: str, arms: Sequence[str]) -> str:
     return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
 
 
-def _cost(page: ExperimentPage) -> list[str]:
-    """What the answer took, in a few words."""
-    return [
-        *([f"{write_count(page.tokens)} tokens trained on"] if page.tokens else []),
-        *([f"{page.flops:.1e} training FLOPs"] if page.flops else []),
-        *([f"{_hours(page.chip_hours)} chip-hours"] if page.chip_hours is not None else []),
-        *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
-    ]
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.{0 if hours >= 100 else 2}f}"
-
-
 def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
     """The id of each section's heading: its name, as far as it has one alone."""
     names = [slug(each.title.partition(":")[0].lower()) if isinstance(each, Section) else "" for each in sections]
@@ -149,11 +130,11 @@ def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
 
 def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Section]) -> list[str]:
     """Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done."""
-    apart = Counter(steps.subjects_apart(page.claims).values())
+    apart = Counter(steps.subject_apart(step) for step in page.steps)
     return [
         *(line for each in made for line in each.doubts),
         *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
-        *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
+        *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items() if subject),
     ]
 
 
@@ -196,9 +177,6 @@ def _provenance(page: ExperimentPage) -> list[tuple[str, str]]:
         ("revision", page.git_revision and page.git_revision + dirty),
         ("made", page.created),
         ("scale", page.scale),
-        ("tokens trained on", "" if page.tokens is None else write_count(page.tokens)),
-        ("training FLOPs", "" if page.flops is None else f"{page.flops:.2e}"),
-        ("chip-hours", "" if page.chip_hours is None else _hours(page.chip_hours)),
-        ("wall time", "" if page.wall_seconds is None else write_duration(page.wall_seconds)),
+        *page.cost.items(),
     ]
     return [(name, value) for name, value in entries if value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from marin.executor.run_results import Status
@@ -38,15 +38,15 @@ class Names(NamedTuple):
     rest: Sequence[str]
 
 
-def shared(claims: Mapping[str, Sequence[Claim]], steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
+def shared(steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
     """Each claim once, with the steps that it is of, in order of their first."""
-    alike = grouped((claim, step) for step, of_step in claims.items() for claim in dict.fromkeys(of_step))
+    alike = grouped((claim, step.name) for step in steps for claim in dict.fromkeys(step.claims))
     return [(claim, named(names, steps)) for claim, names in alike.items()]
 
 
-def subjects_apart(claims: Mapping[str, Sequence[Claim]]) -> dict[str, str]:
-    """Of each step that stands apart for a claim, its subject; of several the last."""
-    return {step: each.subject for step, of_step in claims.items() for each in of_step if each.subject not in GENERAL}
+def subject_apart(step: StepRow) -> str:
+    """Of the last claim for which it stands apart; "" for a step that does not."""
+    return next((each.subject for each in reversed(step.claims) if each.subject not in GENERAL), "")
 
 
 def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
@@ -73,7 +73,7 @@ def same_errors(steps: Sequence[StepRow]) -> list[list[StepRow]]:
     return list(grouped((step.error, step) for step in steps if step.status is Status.FAILED).values())
 
 
-def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], prefix: str) -> dict[str, Any]:
+def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
     """Paths are below the prefix; 1 stands for the one that operator, label and identity give."""
     number = {step.name: at for at, step in enumerate(steps)}
     texts, ops, names, lists = _Table(), _Table(), _Table(), _Table()
@@ -97,12 +97,8 @@ def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], pre
             for at, step in enumerate(steps)
             if step.error
         },
-        "notes": {
-            number[name]: [texts[line] for line in lines(of_step)]
-            for name, of_step in claims.items()
-            if of_step and name in number
-        },
-        "apart": sorted(number[name] for name in subjects_apart(claims) if name in number),
+        "notes": {at: [texts[line] for line in lines(step.claims)] for at, step in enumerate(steps) if step.claims},
+        "apart": [at for at, step in enumerate(steps) if subject_apart(step)],
         "ops": list(ops),
         "texts": list(texts),
         "fact_names": [[name.replace("_", " ") for name in each] for each in names],

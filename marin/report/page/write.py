@@ -14,7 +14,7 @@ from marin.steps.scale import Scale
 from marin.store.layout import PAGES, REVOCATIONS, slug
 from marin.store.redaction import redacted_bytes
 
-PAGE_VERSION = 16  # one more whenever pages of the same run show something else
+PAGE_VERSION = 17  # one more whenever pages of the same run show something else
 
 
 class WrittenPage(NamedTuple):
