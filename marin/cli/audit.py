@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,19 +16,21 @@ from marin.cli.completions import complete_output, path_or
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json, existing_store
 from marin.cli.parameters import all_of, argument, command_line, flag, option
-from marin.report.claims import Grade
-from marin.report.table import columns_of, open_console, print_table, say
+from marin.errors import BadPrefix, StoreFull
+from marin.plan.plan import Plan
+from marin.report.audit import Audit, Result, audit_outputs, audit_plans, audit_store, span
+from marin.report.claims import Claim, Grade
+from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.report.words import STYLES, styled
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
+from marin.store.lineage import output_of
 from marin.store.lookup import outputs_called, unknown
-from marin.store.numbers import counted, listed
+from marin.store.numbers import counted, listed, write_bytes
+from marin.store.record import Record
 from marin.store.store import Store
-
-if TYPE_CHECKING:
-    from marin.plan.plan import Plan
-    from marin.report.audit import Audit, Result
-    from marin.report.audit_bytes import Compared
+from marin.store.suspects import suspects_of
+from marin.store.verifications import last_verified, note_verified
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
@@ -53,9 +58,6 @@ def command(
 
     Exit code 5 if an output is damaged that was compared, else 3 if something is not to be trusted.
     """
-    from marin.report.audit import audit_outputs, audit_plans, audit_store
-    from marin.report.audit_bytes import print_compared
-
     store = existing_store(options.prefix)
     files = [name for name in names if name.endswith(".py") or Path(name).is_file()]
     steps = [name for name in names if name not in files]
@@ -86,8 +88,6 @@ def command(
 
 def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
     """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep."""
-    from marin.report.audit_bytes import compare_bytes
-
     inventory = read_inventory(store)
     every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
     records = [record for record in every if not plans or record.identity in wanted]
@@ -116,8 +116,6 @@ def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
 
 
 def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
-    from marin.report.audit import span
-
     outputs = counted(len(audit.scope), "output")
     about = f"{asked}: {counted(len(audit.results), 'result')}, resting on {outputs}" if asked else outputs
     say(console, f"{about}, {span(audit)} — store {prefix}", "bold")
@@ -148,3 +146,93 @@ def _verdict(audit: Audit, result: Result) -> Text:
     worst = claims[0].grade
     subjects = list(dict.fromkeys(claim.subject for claim in claims if claim.grade is worst))
     return styled(worst, f"{worst.value}: {listed(subjects, NAMED)}")
+
+
+@dataclass
+class Damage:
+    """differs: how, or why its record cannot be read. right_on: when its bytes were last known to be right.
+
+    made_since: what may have been made from the damage since, nearest first.
+    """
+
+    differs: list[str]
+    right_on: str = ""
+    made_since: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """wrong: by name and identity; where a record cannot be read, by identity."""
+
+    check: Check
+    records: Sequence[Record]
+    wrong: dict[str, Damage]
+    damaged: list[Record]  # whose files differ
+
+    def tell(self, audit: Audit, store: Store) -> None:
+        """Claims of what is wrong; and whether it was handed on."""
+        verified = last_verified(store) if self.damaged else {}
+        known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
+        for record in self.damaged:
+            damage, suspects = self.wrong[named(record)], suspects_of(audit.lineage, record, verified)
+            damage.right_on, damage.made_since = suspects.right_on, list(map(named, suspects.made_since))
+            if output_of(record) not in known:
+                audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(damage.differs, 1)), [output_of(record)])
+
+
+def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str, str], check: Check) -> Compared:
+    """Notes what is right, so that `marin audit` knows, and a plan need not read again what was only touched.
+
+    unreadable: why records cannot be read, by identity.
+    """
+    wrong, damaged = {identity: Damage([error]) for identity, error in unreadable.items()}, list[Record]()
+    edited = store.disagreements(records)
+    with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
+        for record in records:
+            found = store.verify(record, check)
+            if found:
+                damaged.append(record)
+            if record.identity in edited:
+                found.insert(0, edited[record.identity])
+            if found:
+                wrong[named(record)] = Damage(found)
+            advance(record.bytes)
+    right = [record for record in records if named(record) not in wrong]
+    if check is not Check.SIZES:
+        with suppress(BadPrefix, StoreFull):  # who may only read does not note it
+            note_verified(store, check, [record.attempt for record in right])
+            for record in right:
+                if record.stamp and store.output(record).is_local and store.output(record).stamp() != record.stamp:
+                    store.note_stamp(record)
+    return Compared(check, records, wrong, damaged)
+
+
+def named(record: Record) -> str:
+    return f"{record.name} {record.identity[:12]}"
+
+
+def print_compared(console: Console, compared: Compared, store: Store) -> None:
+    for name, damage in compared.wrong.items():
+        say(console, name, "red")
+        for line in damage.differs:
+            say(console, f"    {line}")
+        if damage.right_on:
+            since = f"may have been made from the damage since: {', '.join(damage.made_since)}"
+            nothing = "nothing was made from it since without a check of every byte"
+            say(console, f"    last known to be right on {damage.right_on}; {since if damage.made_since else nothing}")
+    size = write_bytes(sum({record.attempt: record.bytes for record in compared.records}.values()))
+    how = {
+        Check.SIZES: "names and sizes of",
+        Check.CHECKSUMS: "checksums of" if store.objects.is_remote else "every byte of",
+        Check.BYTES: "every byte of",
+    }[compared.check]
+    outputs = counted(len(compared.records), "output")
+    say(console, f"{how} {outputs} ({size}) compared with the manifests, {len(compared.wrong)} damaged")
+    if compared.wrong:
+        say(console, "make a damaged output again with --rebuild STEP when running its experiment")
+    if any(damage.made_since for damage in compared.wrong.values()):
+        say(
+            console,
+            "what may have been made from the damage is made again by --rebuild too; if other bytes come out, what was "
+            "made from it follows. What cannot be made again: `marin revoke STEP --because REASON`",
+        )

@@ -15,6 +15,7 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
+from marin.report.contamination import Contamination, Looked, Suite, audit_contamination, read_suites, texts
 from marin.report.lineage_tree import described
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.store.inventory import read_inventory
@@ -25,7 +26,6 @@ from marin.store.record import Record
 from marin.store.store import Store, open_store
 
 if TYPE_CHECKING:
-    from marin.report.contamination import Contamination, Looked, Suite
     from marin.text.suite_search import Passage
 
 SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
@@ -58,8 +58,6 @@ def command(
     Runs nothing and writes nothing. Exit code 3 if text holds items that nothing takes out later, 5 if some could not
     be looked through.
     """
-    from marin.report.contamination import audit_contamination, read_suites, texts
-
     inventory = read_inventory(open_store(options.prefix))
     lineage = lineage_of(inventory)
     not_made: list[str] = []
@@ -90,7 +88,6 @@ def command(
 
 def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Record]:
     """Raises BadField for a name under which there is no text."""
-    from marin.report.contamination import texts
 
     outputs: list[Output] = []
     for step in steps:
@@ -113,10 +110,10 @@ def _print(
         found_again = f"{suite.control.found} of {suite.control.planted}"
         rows.append([name, f"{items:,}", found_again, f"{short:,}" if short else ""])
     print_table(console, columns_of("suite | >items | >planted and found | >too short to be found"), rows)
-    size, texts = write_bytes(found.bytes), counted(found.texts, "document")
+    read = f"{counted(found.texts, 'document')}, {write_bytes(found.bytes)} of text"
     outputs = counted(sum(not each.is_gone for each in found.looked.values()), "output")
     sample = f"one shard in {every} of " if every > 1 else ""
-    say(console, f"\nlooked through {sample}{outputs}: {texts}, {size} of text — store {prefix}")
+    say(console, f"\nlooked through {sample}{outputs}: {read} — store {prefix}")
     if found.contaminated:
         say(console, "\ncontaminated", "bold red")
         shown = set[str]()

@@ -14,9 +14,8 @@ from marin.cli.completions import complete_file, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import LATEST, PREFIX
 from marin.cli.parameters import Parsed, argument, command_line, flag, option
-from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
+from marin.report.contents import Condition, Contents, Entry, Form, contents, contents_of_file, only, parse_condition
 from marin.report.table import Column, open_console, print_table, say
-from marin.report.where import Condition, only, parse_condition
 from marin.report.words import describe_facts
 from marin.store.inventory import read_inventory
 from marin.store.lookup import output_called

@@ -55,7 +55,7 @@ def command(
 
 
 def _explain(plan: Plan, name: str, *, as_json: bool) -> int:
-    from marin.report.explain import explanation, print_explanation
+    from marin.report.plan_table import explanation, print_explanation
 
     steps = sorted(resolve_names([name], plan.experiment.steps()), key=lambda each: each.name)
     explanations = [explanation(plan, each) for each in steps]
