@@ -20,7 +20,7 @@ from marin.errors import BadPrefix, StoreFull
 from marin.plan.plan import Plan
 from marin.report.audit import Audit, Result, audit_outputs, audit_plans, audit_store, span
 from marin.report.claims import Claim, Grade
-from marin.report.table import byte_bar, columns_of, open_console, print_table, say
+from marin.report.table import byte_bar, columns_of, open_console, print_block, print_table, say
 from marin.report.words import STYLES, styled
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
@@ -79,25 +79,11 @@ def command(
     else:
         console = open_console()
         if compared is not None:
-            print_compared(console, compared, store)
+            _print_compared(console, compared, store)
         _print(console, audit, f"{', '.join(names)}{f' · {options.scale.value}' if files else ''}", store.prefix)
     if compared is not None and compared.wrong:
         return Exit.STORE
     return Exit.DRIFT if audit.of(Grade.UNTRUSTED) else Exit.OK
-
-
-def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
-    """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep."""
-    inventory = read_inventory(store)
-    every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
-    records = [record for record in every if not plans or record.identity in wanted]
-    unreadable = {one: text for one, text in inventory.damage.items() if not steps and (not plans or one in wanted)}
-    if steps:
-        found = [(step, outputs_called(step, every, store.prefix)) for step in steps]
-        if missing := [step for step, called in found if not called]:
-            raise unknown(missing[0], every, store.prefix, inventory.damage.values())
-        records = list({record.identity: record for _, called in found for record in called}.values())
-    return compare_bytes(store, records, unreadable, check)
 
 
 def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
@@ -123,18 +109,12 @@ def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
         console.print()
         print_table(console, COLUMNS, [[each.name, each.step, _verdict(audit, each)] for each in audit.results])
     for grade in Grade:
-        claims = audit.of(grade)
-        if not claims:
-            continue
-        say(console, f"\n{grade.value}", f"bold {STYLES[grade]}")
         rows: list[list[Text | str]] = []
-        for claim in claims[:CLAIMS]:
+        for claim in audit.of(grade):
             names = audit.names(claim)
             text = Text.assemble(claim.text, (f"  {listed(names, NAMED)}" if names else "", "dim"))
             rows.append([styled(grade, claim.subject), str(len(names) or ""), text])
-        print_table(console, columns_of("| > |"), rows)
-        if len(claims) > CLAIMS:
-            say(console, f"and {len(claims) - CLAIMS} more: --json", "dim")
+        print_block(console, grade.value, f"bold {STYLES[grade]}", "| > |", rows, CLAIMS)
     if not audit.claims:
         say(console, "nothing is wrong, nothing was accepted, nothing came from outside", "green")
 
@@ -174,30 +154,39 @@ class Compared:
         verified = last_verified(store) if self.damaged else {}
         known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
         for record in self.damaged:
-            damage, suspects = self.wrong[named(record)], suspects_of(audit.lineage, record, verified)
-            damage.right_on, damage.made_since = suspects.right_on, list(map(named, suspects.made_since))
+            damage, suspects = self.wrong[_named(record)], suspects_of(audit.lineage, record, verified)
+            damage.right_on, damage.made_since = suspects.right_on, list(map(_named, suspects.made_since))
             if output_of(record) not in known:
                 audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(damage.differs, 1)), [output_of(record)])
 
 
-def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str, str], check: Check) -> Compared:
-    """Notes what is right, so that `marin audit` knows, and a plan need not read again what was only touched.
+def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
+    """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep.
 
-    unreadable: why records cannot be read, by identity.
+    Notes what is right, so that `marin audit` knows, and a plan need not read again what was only touched.
     """
+    inventory = read_inventory(store)
+    every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
+    records = [record for record in every if not plans or record.identity in wanted]
+    unreadable = {one: text for one, text in inventory.damage.items() if not steps and (not plans or one in wanted)}
+    if steps:
+        found = [(step, outputs_called(step, every, store.prefix)) for step in steps]
+        if missing := [step for step, called in found if not called]:
+            raise unknown(missing[0], every, store.prefix, inventory.damage.values())
+        records = list({record.identity: record for _, called in found for record in called}.values())
     wrong, damaged = {identity: Damage([error]) for identity, error in unreadable.items()}, list[Record]()
     edited = store.disagreements(records)
     with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
         for record in records:
-            found = store.verify(record, check)
-            if found:
+            differs = store.verify(record, check)
+            if differs:
                 damaged.append(record)
             if record.identity in edited:
-                found.insert(0, edited[record.identity])
-            if found:
-                wrong[named(record)] = Damage(found)
+                differs.insert(0, edited[record.identity])
+            if differs:
+                wrong[_named(record)] = Damage(differs)
             advance(record.bytes)
-    right = [record for record in records if named(record) not in wrong]
+    right = [record for record in records if _named(record) not in wrong]
     if check is not Check.SIZES:
         with suppress(BadPrefix, StoreFull):  # who may only read does not note it
             note_verified(store, check, [record.attempt for record in right])
@@ -207,11 +196,11 @@ def compare_bytes(store: Store, records: Sequence[Record], unreadable: dict[str,
     return Compared(check, records, wrong, damaged)
 
 
-def named(record: Record) -> str:
+def _named(record: Record) -> str:
     return f"{record.name} {record.identity[:12]}"
 
 
-def print_compared(console: Console, compared: Compared, store: Store) -> None:
+def _print_compared(console: Console, compared: Compared, store: Store) -> None:
     for name, damage in compared.wrong.items():
         say(console, name, "red")
         for line in damage.differs:

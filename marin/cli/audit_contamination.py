@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +17,8 @@ from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
 from marin.report.contamination import Contamination, Looked, Suite, audit_contamination, read_suites, texts
 from marin.report.lineage_tree import described
-from marin.report.table import byte_bar, columns_of, open_console, print_table, say
+from marin.report.table import byte_bar, columns_of, open_console, print_block, print_rest, print_table, say
+from marin.report.words import grouped
 from marin.store.inventory import read_inventory
 from marin.store.lineage import Lineage, Output, lineage_of
 from marin.store.lookup import outputs_named, outputs_of
@@ -119,7 +120,7 @@ def _print(
         shown = set[str]()
         for each in found.contaminated[:SHOWN]:
             _print_output(console, each, suites, shown)
-        _print_rest(console, found.contaminated)
+        print_rest(console, found.contaminated, SHOWN)
     _print_readings(console, found)
     if found.removed_later:
         names = listed([each.record.name for each in found.removed_later], NAMED)
@@ -161,39 +162,23 @@ def _print_readings(console: Console, found: Contamination) -> None:
     lineage = found.lineage
     read = [each for each in found.readings if each.ways]
     may = [each for each in found.readings if not each.ways and (each.doubtful or each.unknown)]
-    for title, readings in (("read by", read), ("may have been read by", may)):
-        if not readings:
-            continue
-        say(console, f"\n{title}", "bold red" if readings is read else "bold yellow")
+    for title, style, readings in (("read by", "red", read), ("may have been read by", "yellow", may)):
         rows: list[list[str]] = []
-        for each in readings[:SHOWN]:
+        for each in readings:
             ways = [" → ".join(map(lineage.name_of, way)) for way in (each.ways or each.doubtful)]
             unknown = [f"{lineage.name_of(output)}, which was not looked through" for output in each.unknown]
             output = each.checkpoint
             rows.append([lineage.name_of(output), output.identity[:12], listed([*ways, *unknown], NAMED)])
-        print_table(console, columns_of("checkpoint | identity | from"), rows)
-        _print_rest(console, readings)
+        print_block(console, title, f"bold {style}", "checkpoint | identity | from", rows, SHOWN)
 
 
 def _print_untold(console: Console, found: Contamination, not_made: list[str]) -> None:
-    reasons: dict[str, list[str]] = {}
-    for each in found.not_looked:
-        reasons.setdefault(each.problem, []).append(each.record.name)
-    for text in found.lineage.unreadable:
-        reasons.setdefault(text, [])
+    reasons = grouped((each.problem, each.record.name) for each in found.not_looked)
+    reasons |= {text: [] for text in found.lineage.unreadable if text not in reasons}
     if not_made:
         reasons["not in the store as the experiment has it now; `marin plan` says why"] = not_made
-    if not reasons:
-        return
-    say(console, "\nnot looked through", "bold yellow")
-    rows = [[listed(names, NAMED) or "a record", reason] for reason, names in list(reasons.items())[:SHOWN]]
-    print_table(console, columns_of("|"), rows)
-    _print_rest(console, list(reasons))
-
-
-def _print_rest(console: Console, every: Sized) -> None:
-    if len(every) > SHOWN:
-        say(console, f"and {len(every) - SHOWN} more: --json", "dim")
+    rows = [[listed(names, NAMED) or "a record", reason] for reason, names in reasons.items()]
+    print_block(console, "not looked through", "bold yellow", "|", rows, SHOWN)
 
 
 def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[str, str]:

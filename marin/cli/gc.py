@@ -185,8 +185,12 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
         alike = pieces[0].why if len({piece.why for piece in pieces}) == 1 else ""
         if alike:
             say(console, f"  {alike}", "dim")
-        shown = pieces if every else pieces[:NAMED]
-        print_table(console, COLUMNS, [_row(piece, "" if alike else piece.why) for piece in shown])
+        shown, rows = pieces if every else pieces[:NAMED], list[list[Text | str]]()
+        for piece in shown:
+            identity = piece.identities[0][:12] if len(piece.identities) == 1 else ""
+            dim = [Text(text, style="dim") for text in (identity, "" if alike else piece.why)]
+            rows.append([f"  {piece.name}", dim[0], write_bytes(piece.bytes), _day(piece), dim[1]])
+        print_table(console, COLUMNS, rows)
         if len(shown) < len(pieces):
             say(console, f"  and {len(pieces) - len(shown)} more; --every lists them")
         console.print()
@@ -198,12 +202,6 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
     print_table(console, columns_of("> |"), reasons)
     frees = f"frees {_amount(found.goes)}" if found.goes else "nothing to free"
     say(console, f"{frees} — store {prefix}", "bold")
-
-
-def _row(piece: Garbage, why: str) -> list[Text | str]:
-    identity = piece.identities[0][:12] if len(piece.identities) == 1 else ""
-    dim = [Text(text, style="dim") for text in (identity, why)]
-    return [f"  {piece.name}", dim[0], write_bytes(piece.bytes), _day(piece), dim[1]]
 
 
 def _day(piece: Garbage) -> str:

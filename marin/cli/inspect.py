@@ -12,16 +12,14 @@ from marin.cli.exits import Exit
 from marin.cli.options import EXPERIMENT, JSON, ExperimentOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, option
 from marin.data.order_spec import Training, order_of
-from marin.errors import ExperimentError, UnknownStep
+from marin.errors import UnknownStep
 from marin.report.contents import tokenizer_of
-from marin.report.phases import TrainingRun
+from marin.report.phases import trainings_of
 from marin.report.table import columns_of, open_console, print_table, say
 from marin.steps.experiment import Experiment
 from marin.steps.step import ExecutorStep
-from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory, read_inventory
 from marin.store.lookup import hint
-from marin.store.record import Record
 from marin.store.store import open_store
 
 if TYPE_CHECKING:
@@ -115,9 +113,7 @@ class Looked(NamedTuple):
 
 def trainings(experiment: Experiment, name: str = "") -> list[Step]:
     """Of the experiment, or the one with this name. Raises ExperimentError for none, UnknownStep for another name."""
-    found: list[Step] = [step for step in experiment.steps() if isinstance(step, TrainingRun)]
-    if not found:
-        raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
+    found = trainings_of(experiment)
     chosen = [step for step in found if name in ("", step.name, step.label)]
     if not chosen:
         raise UnknownStep(f"no training is called {name!r}; {hint(name, [step.name for step in found])}")
@@ -133,24 +129,20 @@ def look_at(
     from marin.data.tokenizer import load_tokenizer
 
     spec = order_of(cast(Training[Step], step))
-    records = {source: _record(inventory, source, step) for source in spec.stages.sources}
-    stores = {source: TokenStore.open(inventory.store.output(record)) for source, record in records.items()}
-    made = tokenizer_of(inventory, next(iter(records.values())))
+    records = {source: inventory.find(source.identity) for source in spec.stages.sources}
+    if gone := [source.name for source, record in records.items() if record is None]:
+        raise UnknownStep(
+            f"{step.name} reads {gone[0]}, which the store {inventory.store.prefix} does not hold; make it first: "
+            "`marin run FILE --only RESULT`, of a result that reads it, such as an Inspect"
+        )
+    there = {source: record for source, record in records.items() if record is not None}
+    stores = {source: TokenStore.open(inventory.store.output(record)) for source, record in there.items()}
+    made = tokenizer_of(inventory, next(iter(there.values())))
     if made is None:
         raise UnknownStep(f"the store holds no tokenizer of the tokens that {step.name} reads; make it first")
     texts, missing = _held_out(experiment, inventory)
     found = inspect_order(spec, stores, load_tokenizer(made), texts, batches=batches, seed=seed, bos=bos)
     return Looked(step.name, found, missing)
-
-
-def _record(inventory: Inventory, source: Step, step: Step) -> Record:
-    record = inventory.find(source.identity)
-    if record is None:
-        raise UnknownStep(
-            f"{step.name} reads {source.name}, which the store {inventory.store.prefix} does not hold; make it first: "
-            "`marin run FILE --only RESULT`, of a result that reads it, such as an Inspect"
-        )
-    return record
 
 
 def _held_out(experiment: Experiment, inventory: Inventory) -> tuple[dict[str, list[str]], list[str]]:
@@ -166,10 +158,8 @@ def _held_out(experiment: Experiment, inventory: Inventory) -> tuple[dict[str, l
     texts, missing = dict[str, list[str]](), list[str]()
     for sets, read in ((documents, texts_of_documents), (items, texts_of_items)):
         for name, step in sorted(sets.items()):
-            record = inventory.find(step.identity)
-            directory: Directory | None = None if record is None else inventory.store.output(record)
-            if directory is None:
+            if (record := inventory.find(step.identity)) is None:
                 missing.append(name)
             else:
-                texts[name] = read(directory, HELD_OUT_BYTES)
+                texts[name] = read(inventory.store.output(record), HELD_OUT_BYTES)
     return texts, missing

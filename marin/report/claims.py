@@ -90,7 +90,13 @@ class StoreClaims:
         if self.lineage.is_superseded(output):
             yield Claim(Grade.DOUBTFUL, Subject.SUPERSEDED, self._successor(record))
         elif accepted:
-            yield from (Claim(Grade.KNOWN, Subject.ACCEPTED, text) for text in self._acceptances(record))
+            try:
+                texts = [
+                    each.describe().removeprefix("drift accepted ") for each in self.store.acceptances(output.identity)
+                ]
+            except CorruptRecord as error:
+                texts = [str(error)]
+            yield from (Claim(Grade.KNOWN, Subject.ACCEPTED, text) for text in texts)
         if record.op == ADOPT:
             yield Claim(Grade.KNOWN, Subject.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
         elif made.because:
@@ -117,10 +123,3 @@ class StoreClaims:
             return self._collected.get(record.identity, "its record is no longer current")
         because = f": {current.provenance.because}" if current.provenance.because else ""
         return f"replaced {current.provenance.ended} by {current.provenance.who}{because}"
-
-    def _acceptances(self, record: Record) -> list[str]:
-        try:
-            entries = self.store.acceptances(record.identity)
-        except CorruptRecord as error:
-            return [str(error)]
-        return [entry.describe().removeprefix("drift accepted ") for entry in entries]

@@ -85,16 +85,22 @@ class Phase:
         )
 
 
+def trainings_of(experiment: Experiment) -> list[ExecutorStep[Any]]:
+    """Raises ExperimentError for none."""
+    found: list[ExecutorStep[Any]] = [step for step in experiment.steps() if isinstance(step, TrainingRun)]
+    if not found:
+        raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
+    return found
+
+
 def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]:
     """Every training of the experiment, each after the one that it goes on from. Raises ExperimentError for none.
 
     sizes: of what it reads; those that its steps declare if none are given.
     """
     known = declared_sizes(experiment) if sizes is None else sizes
-    each = [(step, phase_of(step, known)) for step in experiment.steps()]
+    each = [(step, phase_of(step, known)) for step in trainings_of(experiment)]
     found = [replace(phase, draws=draws_of(step, known)) for step, phase in each if phase is not None]
-    if not found:
-        raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
     return sorted(found, key=lambda phase: (phase.first, phase.end))
 
 

@@ -18,13 +18,11 @@ from marin.report.words import grouped
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import ambiguous, hint, outputs_called, unknown
-from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
 
 NUMBER = re.compile(r"[-_@.]\d+$")  # of a run, after the name of its arm
 SCORES, CHECKPOINT, REPORT = "scores", "checkpoint", "report"
-READ_UNASKED = 1 << 30  # bytes of weights that are read without --parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,14 +196,3 @@ def _read(store: Store, scores: Record, records: Sequence[Record]) -> dict[str, 
                 some = f"{counted['items']} of its {counted['of']} test items" if counted.get("items") else ""
                 found.setdefault(task, some or "its test items")
     return found
-
-
-def parameters_to_read(compared: Sequence[Compared]) -> int:
-    """Bytes of weights that their comparison reads."""
-    from marin.training.parameter_change import weights_bytes
-
-    return sum(weights_bytes(weights) for each in compared for weights in each.weights)
-
-
-def too_many(size: int) -> str:
-    return f"their weights were not read: {write_bytes(size)}; --parameters reads them"

@@ -3,8 +3,7 @@
 from functools import cache
 
 from marin.report.diff.describe import describe_experiment
-from marin.report.diff.difference import compare_sides, compare_steps
-from marin.report.diff.field_changes import FieldChange
+from marin.report.diff.difference import FieldChange, compare_sides, compare_steps
 from marin.report.diff.markdown import apart, document, report
 from marin.report.diff.sides import DescribedExperiment
 from tests.support.project import ROOT

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from types import SimpleNamespace
+from typing import Any
 
 from marin.executor.run_results import Status
 from marin.report.claims import Claim, Grade
 from marin.report.page.mixtures import Stage, shares_of, strips
-from marin.report.page.model import Event, ExperimentPage, Phase, StepRow, TrainingCurve
+from marin.report.page.model import ExperimentPage, StepRow
+from marin.report.page.trainings import Stretch, Training
 from marin.report.section import (
     Cell,
     Column,
@@ -19,6 +22,7 @@ from marin.report.section import (
     Finding,
     Heading,
     Interval,
+    Mark,
     Section,
     Series,
     Table,
@@ -85,9 +89,9 @@ def page() -> ExperimentPage:
         mixtures=list(shares_of(stages())),
         runs=runs(noise),
         phases=(
-            Phase(first=0, end=80, name="Kestrel · Llama"),
-            Phase(first=80, end=160, name="Qwen3 with QK-Norm"),
-            Phase(first=160, end=192, name="cooldown"),
+            Stretch(first=0, end=80, name="Kestrel · Llama"),
+            Stretch(first=80, end=160, name="Qwen3 with QK-Norm"),
+            Stretch(first=160, end=192, name="cooldown"),
         ),
         sections=sections(noise),
         cost={"tokens trained on": "6.39M", "training FLOPs": "3.21e+13", "of this run": "5 min 12 s"},
@@ -189,12 +193,19 @@ def stages() -> list[Stage]:
     ]
 
 
-def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
+def training(name: str, columns: Mapping[str, Sequence[object]], **more: Any) -> Training:
+    """One of which only the metrics count."""
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    step: Any = SimpleNamespace(label=name)
+    return Training(**{"step": step, "record": None, "arm": "", "phase": None, "rows": rows, "tokens": {}} | more)
+
+
+def runs(noise: random.Random, scale: int = 1) -> list[Training]:
     """Four runs; scale: steps per step of the rehearsal."""
 
     def curve(
         name: str, first: int, end: int, loss0: float, arm: str = "", drop: float = 0.0, **more: object
-    ) -> TrainingCurve:
+    ) -> Training:
         span = range(first * scale, end * scale)
         loss, norms, rates, seen = [], [], [], []
         for step in span:
@@ -206,17 +217,17 @@ def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
             )
             rates.append(7e-4 * min(1, (step + 1) / (2 * scale)) if not arm else 7e-4 * (1 - age / 33))
             seen.append(32_768 * (step + 1) - 2_048 * min(max(step - 18 * scale, 0), 3 * scale))
-        return TrainingCurve(
-            name=name, arm=arm, step=list(span), loss=loss, grad_norm=norms, learning_rate=rates, tokens=seen,
-            events=more.get("events", ()),  # pyright: ignore
-        )  # fmt: skip
+        columns = {"step": span, "loss": loss, "grad_norm": norms, "learning_rate": rates, "tokens": seen}
+        marks = [replace(mark, run=name) for mark in more.get("events", ())]  # pyright: ignore
+        return training(name, columns, arm=arm, events=marks)
 
-    cooldown = Event(step=160 * scale, text="cooldown mixtures")
-    python = Event(step=174 * scale, text="+ Python code")
+    cooldown = Mark(run="", step=160 * scale, text="cooldown mixtures")
+    python = Mark(run="", step=174 * scale, text="+ Python code")
     return [
         curve("pretraining, Llama", 0, 80, 0.0, events=(
-            Event(step=round(18.5 * scale), text="batch 32 → 30"), Event(step=21 * scale, text="batch 30 → 32"))),
-        curve("continued, Qwen3", 80, 160, 0.42, events=(Event(step=80 * scale, text="warm start, QK-Norm"),)),
+            Mark(run="", step=round(18.5 * scale), text="batch 32 → 30"),
+            Mark(run="", step=21 * scale, text="batch 30 → 32"))),
+        curve("continued, Qwen3", 80, 160, 0.42, events=(Mark(run="", step=80 * scale, text="warm start, QK-Norm"),)),
         curve("Bison cooldown", 160, 192, 0.0, "Bison", 0.34, events=(cooldown,)),
         curve("Mantis cooldown", 160, 192, 0.0, "Mantis", 0.27, events=(cooldown, python)),
     ]  # fmt: skip

@@ -14,7 +14,10 @@ from marin import Checkpoint, Context, ExecutorStep, execution
 from marin.data.mixture import Mixture, Stages, mixture
 from marin.report.diff.describe import describe_step
 from marin.report.diff.difference import (
+    NOTHING,
     Difference,
+    FieldChange,
+    MixtureChange,
     StepChange,
     StepDifference,
     compare_sides,
@@ -22,7 +25,6 @@ from marin.report.diff.difference import (
     trained_anew,
     training_sum,
 )
-from marin.report.diff.field_changes import NOTHING, FieldChange, MixtureChange
 from marin.report.diff.markdown import report
 from marin.report.diff.sides import DescribedExperiment
 from marin.steps.resources import Accelerator, Resources, Work

@@ -15,7 +15,7 @@ import pytest
 from marin.executor.run_results import Status
 from marin.report.claims import Claim, Grade
 from marin.report.page import steps
-from marin.report.page.model import Event, ExperimentPage, StepRow, Strip, TrainingCurve, Trouble
+from marin.report.page.model import ExperimentPage, StepRow, Strip, Trouble
 from marin.report.page.render import render
 from marin.report.section import (
     Block,
@@ -27,6 +27,7 @@ from marin.report.section import (
     Heading,
     Image,
     Interval,
+    Mark,
     Quote,
     Section,
     Series,
@@ -263,7 +264,8 @@ def test_an_empty_experiment_renders() -> None:
 
 
 def hostile(text: str) -> ExperimentPage:
-    curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
+    columns = {"step": (0, 1), "loss": (2.0, 1.0)}
+    curve = sample.training(text, columns, arm=text, events=(Mark(run=text, step=1, text=text),))
     step = StepRow(
         name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
         facts={text: {text: text}}, log="/" + text, error=text, claims=[Claim(Grade.KNOWN, text, text)],
@@ -349,15 +351,13 @@ def test_a_section_that_failed_is_a_warning_with_what_to_type() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda curve: replace(curve, loss=[float("nan")] * len(curve.step), grad_norm=(), tokens=()),
-        lambda curve: replace(
-            curve, step=curve.step[:1], loss=curve.loss[:1], grad_norm=(), learning_rate=(), tokens=()
-        ),
-        lambda curve: replace(curve, loss=[2.0] * len(curve.step), learning_rate=()),
-        lambda curve: replace(curve, step=(), loss=(), grad_norm=(), learning_rate=(), tokens=()),
+        lambda row: {"step": row["step"], "loss": None, "learning_rate": row["learning_rate"]},
+        lambda row: {"step": row["step"], "loss": row["loss"]} if row["step"] in (0, 80, 160) else None,
+        lambda row: {**row, "loss": 2.0, "learning_rate": 0.0},
+        lambda row: None,
     ],
 )
-def test_odd_curves_render(change: Callable[[TrainingCurve], TrainingCurve]) -> None:
+def test_odd_curves_render(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
     page = sample.page()
-    odd = replace(page, steps=(), sections=(), runs=[change(run) for run in page.runs])
-    Reading(render(odd))
+    runs = [replace(run, rows=[row for each in run.rows if (row := change(each))]) for run in page.runs]
+    Reading(render(replace(page, steps=(), sections=(), runs=runs)))

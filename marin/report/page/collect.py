@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
@@ -13,15 +16,13 @@ from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.report.claims import Claim, Grade
 from marin.report.decontamination import undecontaminated
-from marin.report.page import accounts, mixtures, model, trainings
+from marin.report.page import mixtures, model, trainings
 from marin.report.page.sections import sections
-from marin.report.page.taken_out import where_text_went
-from marin.report.section import Column, Page, Section, Table
-from marin.report.units import fixed
-from marin.report.words import describe_facts
+from marin.report.section import Column, Page, Row, Section, Share, Table
+from marin.report.words import describe_facts, fixed
 from marin.steps.scale import Scale
 from marin.store.layout import LOG
-from marin.store.numbers import counted, write_count, write_duration
+from marin.store.numbers import counted, listed, write_bytes, write_count, write_duration
 from marin.store.record import Record
 
 
@@ -55,9 +56,9 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         arms=arms,
         sections=[*found, *scores, *where_text_went(run)],
         steps=[_row(run, result) for result in run.results.values()],
-        runs=[curve for each in runs if (curve := trainings.curve(store, each)) is not None],
+        runs=[each for each in runs if each.rows],
         phases=trainings.phases(runs, arms),
-        trainings=[*accounts.accounts(runs), *accounts.settings(runs)],
+        trainings=[*trainings.accounts(runs), *trainings.settings(runs)],
         strips=mixtures.strips(stages),
         mixtures=list(mixtures.tables(stages, runs)),
         cost=dict(_cost(run, results)),
@@ -149,3 +150,111 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         error=result.error,
         claims=list(_claims(run, result)),
     )
+
+
+FEW_STAGES = 12  # stages with a row each and no table of operators before them
+REASONS = 4  # in a cell
+NO_REASON = "without a reason"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Documents and UTF-8 bytes that one step read and what it left. reasons: documents that went, by reason."""
+
+    name: str
+    op: str
+    documents: int
+    left: int
+    bytes: int | None  # None: what it read has no count of them
+    bytes_left: int
+    reasons: Mapping[str, int]
+
+
+def where_text_went(run: Run) -> Iterator[Section]:
+    """A section, where any step left less text than it read."""
+    found = [passage for result in run.results.values() if (passage := _passage(run, result)) is not None]
+    passages = [each for each in found if each.left < each.documents or each.bytes_left < (each.bytes or 0)]
+    if not passages:
+        return
+    by_operator: dict[str, list[Passage]] = {}
+    for each in passages:
+        by_operator.setdefault(each.op, []).append(each)
+    blocks: list[Table] = []
+    if len(passages) > FEW_STAGES:
+        rows = [_stage_row(f"{op}, {len(of)} ×" if len(of) > 1 else of[0].name, of) for op, of in by_operator.items()]
+        blocks.append(_stage_table("What each operator took out", rows))
+    steps = sorted(passages, key=lambda each: -_gone([each]))
+    blocks.append(
+        _stage_table(
+            "What each step took out, most first", [_stage_row(each.name, [each]) for each in steps], bool(blocks)
+        )
+    )
+    yield Section(title="Where the text went", blocks=blocks)
+
+
+def _passage(run: Run, result: StepResult) -> Passage | None:
+    record = result.record
+    if record is None or record.kind != "documents":
+        return None
+    left, reasons = int(record.facts["documents"]), dict(record.facts["dropped"])
+    told = left + sum(reasons.values())
+    read = _text_read(run, result, told)
+    documents = int(read["documents"]) if read else told
+    if documents > told:
+        reasons[NO_REASON] = documents - told
+    return Passage(
+        name=result.step.name,
+        op=result.step.op,
+        documents=documents,
+        left=left,
+        bytes=int(read["bytes"]) if read else None,
+        bytes_left=int(record.facts["bytes"]),
+        reasons=reasons,
+    )
+
+
+def _text_read(run: Run, result: StepResult, told: int) -> Mapping[str, Any] | None:
+    """Facts of the documents that a step goes through: of several inputs, those that are as many as it tells of."""
+    records = [run.results[each].record for each in result.step.dependencies if each in run.results]
+    inputs = [record.facts for record in records if record is not None and record.kind == "documents"]
+    if len(inputs) > 1:
+        inputs = [facts for facts in inputs if facts["documents"] == told]
+    return inputs[0] if inputs else None
+
+
+def _gone(of: Sequence[Passage]) -> float:
+    """Share of the text that went: of its bytes, where they were counted."""
+    counted = [each for each in of if each.bytes]
+    if counted:
+        return 1 - sum(each.bytes_left for each in counted) / sum(each.bytes or 0 for each in counted)
+    return 1 - sum(each.left for each in of) / max(sum(each.documents for each in of), 1)
+
+
+def _stage_row(name: str, of: Sequence[Passage]) -> Row:
+    reasons = Counter[str]()
+    for each in of:
+        reasons.update(each.reasons)
+    documents, left = sum(each.documents for each in of), sum(each.left for each in of)
+    why = [f"{reason} {count:,}" for reason, count in sorted(reasons.items(), key=lambda each: (-each[1], each[0]))]
+    return [
+        name,
+        write_count(documents),
+        write_count(documents - left),
+        Share(value=(documents - left) / max(documents, 1)),
+        Share(value=_gone(of)) if any(each.bytes for each in of) else "",
+        write_bytes(sum(each.bytes_left for each in of)),
+        listed(why, REASONS),
+    ]
+
+
+def _stage_table(title: str, rows: Sequence[Row], folded: bool = False) -> Table:
+    columns = [
+        Column("step"),
+        Column("documents read"),
+        Column("taken out"),
+        Column("% of documents", digits=1),
+        Column("% of bytes", digits=1, hint="parts of documents that stay count, too"),
+        Column("left"),
+        Column("why", hint="documents by reason"),
+    ]
+    return Table(title=title, columns=columns, rows=rows, folded=folded)

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from marin.executor.run_results import Status
-from marin.report import units
+from marin.report import words
 from marin.report.claims import Claim
 from marin.report.page.graph import ORDER
 from marin.report.page.model import StepRow
@@ -68,11 +67,6 @@ def lines(claims: Sequence[Claim]) -> list[str]:
     return found
 
 
-def same_errors(steps: Sequence[StepRow]) -> list[list[StepRow]]:
-    """Failed steps, those with equal errors together."""
-    return list(grouped((step.error, step) for step in steps if step.status is Status.FAILED).values())
-
-
 def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
     """Paths are below the prefix; 1 stands for the one that operator, label and identity give."""
     number = {step.name: at for at, step in enumerate(steps)}
@@ -89,7 +83,7 @@ def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
         "output": [_path(step, step.output, "", prefix) for step in steps],
         "log": [_path(step, step.log, "/.marin/log.txt", prefix) for step in steps],
         "facts": [
-            [names[tuple(step.facts)], *(cut(units.fact(each), FACTS) for each in step.facts.values())]
+            [names[tuple(step.facts)], *(cut(words.fact(each), FACTS) for each in step.facts.values())]
             for step in steps
         ],
         "error": {

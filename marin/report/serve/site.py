@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import logging
 import re
 import threading
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec.structs import asdict
 
 from marin.errors import BadField, MarinError, UnknownStep
 from marin.report.contents import Contents, contents, contents_of_file
@@ -29,7 +31,7 @@ from marin.report.words import describe_facts
 from marin.store.layout import PAGES
 from marin.store.lineage import output_of
 from marin.store.numbers import counted, write_bytes, write_duration
-from marin.store.redaction import redacted
+from marin.store.redaction import redacted, without_credentials
 from marin.store.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -167,8 +169,10 @@ class Site:
         }
         match view, path:
             case "record", "":
-                text, rest = step.record_text(record)
-                return self._page("text.html", **known, title=f"{record.name}: record", text=text, cut=rest > 0)
+                plain = without_credentials(asdict(record))
+                text = json.dumps(plain, indent=1, ensure_ascii=False, default=str)
+                most, title = step.LONGEST_RECORD, f"{record.name}: record"
+                return self._page("text.html", **known, title=title, text=text[:most], cut=len(text) > most)
             case "tokens", "" if record.kind == "tokens":
                 page = tokens.tokens_page(looked, record, query.number("from"), query.number("length", tokens.LENGTH))
                 return self._page("tokens.html", **known, page=page)

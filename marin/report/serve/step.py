@@ -7,8 +7,6 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from msgspec.structs import asdict
-
 from marin.errors import MarinError
 from marin.report.audit import audit_record
 from marin.report.history import status_of
@@ -112,9 +110,3 @@ def log_text(store: Store, name: str) -> tuple[str, bool]:
     content = store.objects.read_log(name, start)
     cut = start > 0 or len(content) > LOG_BYTES
     return redacted(_COLOUR.sub("", content[-LOG_BYTES:].decode(errors="replace"))), cut
-
-
-def record_text(record: Record) -> tuple[str, int]:
-    """The record as JSON, and how many characters of it are left out."""
-    text = json.dumps(without_credentials(asdict(record)), indent=1, ensure_ascii=False, default=str)
-    return text[:LONGEST_RECORD], max(len(text) - LONGEST_RECORD, 0)

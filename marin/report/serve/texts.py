@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from marin.report.contents import Contents, Entry, Form
+from marin.report.words import measured
 
 ENTRIES = {Form.TEXTS: 20, Form.ROWS: 50, Form.SAMPLED: 100, Form.LINES: 500}  # of one page
 SEARCH_SECONDS = 4.0  # after which a page shows what was found, and says how far it came
@@ -101,6 +102,6 @@ def _cells(entry: Entry) -> dict[str, str]:
 
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+        return measured(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= CELL else f"{text[:CELL]}…"
