@@ -27,7 +27,7 @@ from marin.store.record import Record
 from marin.store.store import Store, open_store
 
 if TYPE_CHECKING:
-    from marin.text.suite_search import Passage
+    pass
 
 SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
 PASSAGES = 2  # of an output
@@ -147,14 +147,11 @@ def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], s
         shown.add(passage.text)
         how = f"{passage.part} {passage.coverage:.0%}, {passage.way}, {passage.form}"
         say(console, f"    {passage.place}: {passage.item}, {how}", "dim")
-        console.print(_marked(passage), soft_wrap=True)
-
-
-def _marked(passage: Passage) -> Text:
-    """The item between brackets, which a pipe shows too."""
-    parts = (passage.before, passage.text, passage.after)
-    before, inside, after = (CONTROL.sub(" ", part.replace("\n", "⏎")) for part in parts)
-    return Text.assemble(f"        {before}", ("⟦", "red"), (inside, "bold"), ("⟧", "red"), after)
+        parts = (passage.before, passage.text, passage.after)
+        before, inside, after = (CONTROL.sub(" ", part.replace("\n", "⏎")) for part in parts)
+        # The item between brackets, which a pipe shows too.
+        marked = Text.assemble(f"        {before}", ("⟦", "red"), (inside, "bold"), ("⟧", "red"), after)
+        console.print(marked, soft_wrap=True)
 
 
 def _print_readings(console: Console, found: Contamination) -> None:

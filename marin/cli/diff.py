@@ -13,7 +13,6 @@ from marin.cli.options import EXPERIMENT, JSON, SCALE_HELP, SET, echo_json, exis
 from marin.cli.parameters import argument, choice, command_line, flag, option
 from marin.errors import ExperimentError
 from marin.report.diff.difference import (
-    Difference,
     compare_sides,
     compare_steps,
     to_run,
@@ -26,7 +25,6 @@ from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
 from marin.store.inventory import Inventory
-from marin.store.store import Store
 
 
 @command_line()
@@ -78,15 +76,11 @@ def command(
         )
         return Exit.OK
     title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
-    drifted = _drifted(difference, opened) if opened is not None else set[str]()
-    return _print(report(title, difference, store, committed, drifted, every=every), as_markdown)
-
-
-def _drifted(difference: Difference, store: Store) -> set[str]:
-    """What is committed of steps that kept their identity, and was not made by the new side's code."""
+    # What is committed of steps that kept their identity, and was not made by the new side's code.
     code = {step.identity: step.code for change in difference.code for step in change.drifts}
-    records = Inventory(store, code).records
-    return {identity for identity, record in records.items() if record.code != code[identity]}
+    records = Inventory(opened, code).records if opened is not None else {}
+    drifted = {identity for identity, record in records.items() if record.code != code[identity]}
+    return _print(report(title, difference, store, committed, drifted, every=every), as_markdown)
 
 
 def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: bool, as_markdown: bool) -> int:

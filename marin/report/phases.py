@@ -146,14 +146,6 @@ def _at(points: Sequence[tuple[int, float]], step: int) -> float:
     return points[-1][1]
 
 
-def shares_over(way: Iterable[Phase]) -> dict[str, list[tuple[int, float]]]:
-    """Of each source, its share from each step on at which the mixture may change; the largest first."""
-    stages = [stage for phase in way for stage in phase.stages]
-    names = dict.fromkeys(name for _, shares in stages for name in shares)
-    found = {name: [(at, shares.get(name, 0.0)) for at, shares in stages] for name in names}
-    return dict(sorted(found.items(), key=lambda each: -max(share for _, share in each[1])))
-
-
 def largest(shares: Mapping[str, float], names: Sequence[str], most: int) -> str:
     """ "web 75.0%, code 25.0%, 3 more": the shares of the first of these sources."""
     more = f", {len(names) - most} more" if len(names) > most else ""
@@ -187,20 +179,15 @@ def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
         over=run.data.interpolations,
         machines=str(accelerator) if accelerator else f"{cpus:g} CPU",
         seq_len=run.seq_len,
-        guards=_guards(recipe),
+        guards=[
+            *([] if recipe.max_grad_norm is None else [f"gradient norm ≤ {recipe.max_grad_norm:g}"]),
+            *([] if recipe.clip_update_norm is None else [f"clip at {recipe.clip_update_norm.sigma:g}σ"]),
+            *([] if recipe.skip_bad_steps is None else [f"skip at {recipe.skip_bad_steps.sigma:g}σ"]),
+        ],
         after="" if before is None else before.label or before.name,
         counts_on=isinstance(step, GoesOn) and step.goes_on_from() is not None,
         changed=[] if before is None else changes_between(before, step),
     )
-
-
-def _guards(recipe: Optimizer) -> list[str]:
-    clip, skip = recipe.clip_update_norm, recipe.skip_bad_steps
-    return [
-        *([] if recipe.max_grad_norm is None else [f"gradient norm ≤ {recipe.max_grad_norm:g}"]),
-        *([] if clip is None else [f"clip at {clip.sigma:g}σ"]),
-        *([] if skip is None else [f"skip at {skip.sigma:g}σ"]),
-    ]
 
 
 def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
@@ -248,7 +235,10 @@ def _draw(console: Console, way: list[Phase]) -> None:
     rates = [point for phase in way for point in phase.rates]
     batches = [(at, float(size)) for phase in way for at, size in phase.batches]
     read = [(at, float(count)) for phase in way for at, count in phase.read]
-    shares = shares_over(way)
+    stages = [stage for phase in way for stage in phase.stages]
+    names = dict.fromkeys(name for _, shares in stages for name in shares)
+    found = {name: [(at, shares.get(name, 0.0)) for at, shares in stages] for name in names}
+    shares = dict(sorted(found.items(), key=lambda each: -max(share for _, share in each[1])))  # the largest first
     lines = [
         (rates, f"learning rate, at most {max(rate for _, rate in rates):.3g}"),
         (_held(batches), f"batch, at most {max(size for _, size in batches):,.0f} sequences"),

@@ -28,18 +28,14 @@ SCORES, CHECKPOINT, REPORT = "scores", "checkpoint", "report"
 @dataclass(frozen=True, kw_only=True)
 class Compared:
     """One of the models, or an arm of several runs. about: where its numbers come from. scores, checkpoints: of each
-    run in the store at prefix, as far as there are. samples: of the first run."""
+    run in the store, as far as there are. samples: of the first run."""
 
     side: Side
     about: str
     scores: Sequence[Record] = ()
     checkpoints: Sequence[Record] = ()
     samples: Mapping[tuple[str, str], Sample] = field(default_factory=dict[tuple[str, str], Sample])
-    prefix: str = ""
-
-    @property
-    def weights(self) -> list[Directory]:
-        return [Directory(f"{self.prefix}/{each.attempt}") for each in self.checkpoints]
+    weights: Sequence[Directory] = ()  # of the checkpoints
 
 
 def named(inventory: Inventory | None, names: Sequence[str], *, latest: bool = False) -> list[Compared]:
@@ -77,7 +73,7 @@ def _arm(inventory: Inventory | None, given: str, *, latest: bool) -> Compared:
         scores=[record for each in parts for record in each.scores],
         checkpoints=[record for each in parts for record in each.checkpoints],
         samples=parts[0].samples,
-        prefix=parts[0].prefix,
+        weights=[each for part in parts for each in part.weights],
     )
 
 
@@ -157,9 +153,10 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         made = [each for each in records if each.kind == SCORES and record.root in [one.root for one in each.inputs]]
         scores, checkpoint = made[0] if made else None, record
     checkpoints = [checkpoint] if checkpoint is not None else []
+    weights = [Directory(f"{store.prefix}/{each.attempt}") for each in checkpoints]
     if scores is None:
         about = f"{record.name} {record.identity[:12]}, which nothing evaluated: Evaluate(checkpoint=…) would"
-        return Compared(side=Side(name=name), about=about, checkpoints=checkpoints, prefix=store.prefix)
+        return Compared(side=Side(name=name), about=about, checkpoints=checkpoints, weights=weights)
     directory = Directory(f"{store.prefix}/{scores.attempt}")
     logged = read_logged(directory)
     side = Side(
@@ -177,7 +174,7 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         scores=[scores],
         checkpoints=checkpoints,
         samples=logged.samples,
-        prefix=store.prefix,
+        weights=weights,
     )
 
 

@@ -77,11 +77,13 @@ def page() -> ExperimentPage:
         MegaMath repair GSM8K without costing the rest of the suite? Judge on GSM8K and MATH;
         guard on MMLU and BBH.
         """,
-        scale="rehearsal",
-        created="2026-11-20 15:04 UTC",
-        git_revision="9d2c1f0e8b7a6d5c4b3a29180f1e2d3c4b5a6978",
-        git_dirty=True,
-        command="python experiments/exp1529_mantis.py",
+        provenance={
+            "command": "python experiments/exp1529_mantis.py",
+            "store": PREFIX,
+            "revision": "9d2c1f0e8b7a6d5c4b3a29180f1e2d3c4b5a6978 with uncommitted changes",
+            "made": "2026-11-20 15:04 UTC",
+            "scale": "rehearsal",
+        },
         prefix=PREFIX,
         arms=("Bison", "Mantis"),
         steps=steps(noise),
@@ -94,7 +96,7 @@ def page() -> ExperimentPage:
             Stretch(first=160, end=192, name="cooldown"),
         ),
         sections=sections(noise),
-        cost={"tokens trained on": "6.39M", "training FLOPs": "3.21e+13", "of this run": "5 min 12 s"},
+        cost={"tokens trained on": "6.39M", "training FLOPs": "3.21e+13", "wall time": "5 min 12 s"},
     )
 
 

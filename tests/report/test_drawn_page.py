@@ -156,16 +156,16 @@ def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(sh
     steps = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else many_steps(shape, 2000)
     if kind := {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape):
         steps = [replace(step, claims=[Claim(Grade.KNOWN, kind, "numpy is newer")]) for step in steps]
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps)
+    page = ExperimentPage(title="t", question="", steps=steps)
     html = render(page)
-    fixed = len(render(ExperimentPage(title="t", question="", scale="full", created="now")))
+    fixed = len(render(ExperimentPage(title="t", question="")))
     most = 2_000_000 if shape in ("dense", "talkative") else 800_000
     assert len(html.encode()) - fixed < most * 2000 / 10_000 + 30_000
     assert len(columns(Reading(html))["op"]) == 2000
 
 
 def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> None:
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=_hard("talkative", 1000))
+    page = ExperimentPage(title="t", question="", steps=_hard("talkative", 1000))
     reading = Reading(render(page))
     found = columns(reading)
     errors = [found["texts"][text] for text in found["error"].values()]
@@ -181,7 +181,7 @@ def test_what_failed_drifted_was_accepted_or_made_again_is_listed_first() -> Non
     for at, step in enumerate(steps):
         apart = [Claim(Grade.DOUBTFUL, subjects[at], f"why {at}")] if at in subjects else []
         steps[at] = replace(step, claims=[*apart, Claim(Grade.KNOWN, "other package version", "numpy is newer")])
-    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps))
+    html = render(ExperimentPage(title="t", question="", steps=steps))
     found = columns(Reading(html))
     assert found["apart"] == [9, 14]
     assert {at: found["texts"][text] for at, text in found["error"].items()} == {"5": "ValueError: no text"}
@@ -238,7 +238,7 @@ def test_one_look_says_what_was_asked_what_came_out_and_what_it_cost(whole: str)
 
 def test_a_question_keeps_its_parts_apart() -> None:
     question = "What is it\n  worth?\nArms: this,\n  and that: both.\nDecision: bits.\n\nMore."
-    drawn = render(ExperimentPage(title="t", question=question, scale="rehearsal", created="now"))
+    drawn = render(ExperimentPage(title="t", question=question))
     found = re.findall("<p>(.*?)</p>", re.search(r'<div class="question">(.*?)</div>', drawn, re.DOTALL)[1])  # type: ignore[index]
     assert found == ["Arms: this, and that: both.", "Decision: bits.", "More."]
     assert '<p class="asked">What is it worth?</p>' in drawn
@@ -257,7 +257,7 @@ def test_a_failed_step_stands_at_the_top_with_error_and_log() -> None:
 
 
 def test_an_empty_experiment_renders() -> None:
-    page = ExperimentPage(title="nothing yet", question="", scale="rehearsal", created="now")
+    page = ExperimentPage(title="nothing yet", question="")
     reading = Reading(render(page))
     assert "No answer yet" in reading.text
     assert not reading.data
@@ -286,11 +286,11 @@ def hostile(text: str) -> ExperimentPage:
         blocks=blocks,
     )  # fmt: skip
     return ExperimentPage(
-        title=text, question=text, scale=text, created=text, issue=1, issue_url="javascript:alert(1)",
-        git_revision=text, command=text, prefix=text, answer=(text, text), arms=(text,), next_steps=(text,),
+        title=text, question=text, issue=1, issue_url="javascript:alert(1)",
+        prefix=text, answer=(text, text), arms=(text,), next_steps=(text,),
         steps=(step, replace(step, name="b", inputs=(text,), claims=())), runs=(curve,),
         sections=(section, replace(section, answer=""), Trouble(text, text)), trainings=(table,), mixtures=(table,),
-        strips=(Strip(text, [(text, 1.0)]),), cost={text: text},
+        strips=(Strip(text, [(text, 1.0)]),), cost={text: text}, provenance={"revision": text, text: text},
     )  # fmt: skip
 
 

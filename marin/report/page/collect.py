@@ -31,26 +31,30 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     experiment, store = run.plan.experiment, run.plan.store
     revision, dirty = git_revision(source.parent)
     results = [result for result in run.results.values() if result.step.work() is not None]
-    arms = [result.step.label for result in results if not trainings.is_trained_on(result.step, results)]
+    begun_from = {each for result in results for read in result.step.dependencies for each in (read, read.producer)}
+    arms = [result.step.label for result in results if result.step not in begun_from]  # others are shared
     runs = [trainings.training_of(run, result, arms) for result in results]
     data = undecontaminated(experiment.steps()).sentence()
     found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data)))
     answered = any(isinstance(each, Section) and each.answer for each in found)
     scores = [] if answered else list(_scores(run))
     title, _, question = (experiment.question or "").strip().partition("\n")
-    stages = mixtures.stages(runs)
+    stages, cost = mixtures.stages(runs), dict(_cost(run, results))
+    provenance = {
+        "command": command,
+        "store": store.prefix,
+        "Ray dashboard": run.dashboard,
+        "revision": f"{revision}{' with uncommitted changes' if dirty else ''}",
+        "made": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        "scale": scale.value,
+        **cost,
+    }
     return model.ExperimentPage(
         title=title.rstrip("."),
         question=question.strip(),
-        scale=scale.value,
-        created=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         issue=experiment.issue,
         issue_url=experiment.issue_url,
-        git_revision=revision,
-        git_dirty=dirty,
-        command=command,
         prefix=store.prefix,
-        dashboard=run.dashboard,
         answer=() if answered or scores else _uncompared(run),
         next_steps=_next_steps(run, scale, command),
         arms=arms,
@@ -61,7 +65,8 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         trainings=[*trainings.accounts(runs), *trainings.settings(runs)],
         strips=mixtures.strips(stages),
         mixtures=list(mixtures.tables(stages, runs)),
-        cost=dict(_cost(run, results)),
+        cost=cost,
+        provenance={name: text for name, text in provenance.items() if text},
     )
 
 
@@ -73,7 +78,7 @@ def _cost(run: Run, trainings: Iterable[StepResult]) -> Iterator[tuple[str, str]
     if hours := [made.chip_hours for made in trained if made.chip_hours is not None]:
         yield "chip-hours", f"{sum(hours):,.{0 if sum(hours) >= 100 else 2}f}"
     if run.having(Status.RAN):
-        yield "of this run", write_duration(run.seconds)
+        yield "wall time", write_duration(run.seconds)
 
 
 def _next_steps(run: Run, scale: Scale, command: str) -> list[str]:

@@ -56,15 +56,10 @@ class ExperimentPage:
 
     title: str
     question: str
-    scale: str
-    created: str  # printed as given
     issue: int | None = None
     issue_url: str = ""
-    git_revision: str = ""
-    git_dirty: bool = False
-    command: str = ""
     prefix: str = ""
-    dashboard: str = ""  # of the cluster that the steps ran on
+    provenance: Mapping[str, str] = field(default_factory=dict[str, str])  # printed as given, by what it is
     answer: Sequence[str] = ()  # the sentence that answers the question, then others; a section's, where one has it
     next_steps: Sequence[str] = ()  # what would answer more, beside what sections say
     arms: Sequence[str] = ()  # in the order of their colours; runs and blocks use the same names

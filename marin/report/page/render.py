@@ -51,13 +51,16 @@ def render(page: ExperimentPage, head: str = "") -> str:
     made = [each for each in page.sections if isinstance(each, Section)]
     marks = [mark for each in made for mark in each.marks]
     training = figures.training(page.runs, page.phases, arms, marks)
-    paragraphs = _paragraphs(page.question)
+    # What empty lines part, and what begins with "Arms:" or the like on a line of its own.
+    parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(page.question))
+    paragraphs = [" ".join(part.split()) for part in parts if part.strip()]
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
     answer = [*page.answer, *(line for each in made if each.answer for line in (each.answer, *each.more))]
     found = [each for kind in Finding for each in made if each.finding is kind and not each.answer]
     first = [each for each in page.sections if isinstance(each, Trouble) or each.answer]
     others = [*found, *(each for each in made if not each.answer and each.finding is None)]
     place = _places([*first, *others])
+    apart = Counter(subject for step in page.steps if (subject := steps.subject_apart(step)))
     families = dict.fromkeys(name for strip in page.strips for name, _ in strip.parts if name != "others")
     template = _templates().get_template("experiment.html")
     return template.render(
@@ -70,7 +73,12 @@ def render(page: ExperimentPage, head: str = "") -> str:
         question=[each for each in paragraphs if each != asked],
         answer=answer,
         pictures=[each.picture for each in made if each.answer and each.picture is not None],
-        doubts=_doubts(page, made, found),
+        # Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done.
+        doubts=[
+            *(line for each in made for line in each.doubts),
+            *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
+            *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
+        ],
         found=found,
         next_steps=[*(line for each in made for line in each.next), *page.next_steps],
         first=first,
@@ -98,7 +106,6 @@ def render(page: ExperimentPage, head: str = "") -> str:
         figure_style=Markup(figures.style()),
         picture=graph.draw(page.steps),
         columns=steps.columns(page.steps, page.prefix),
-        provenance=_provenance(page),
     )
 
 
@@ -120,12 +127,6 @@ def _templates() -> Environment:
     return environment
 
 
-def _paragraphs(text: str) -> list[str]:
-    """Of a docstring: what empty lines part, and what begins with "Arms:" or the like on a line of its own."""
-    parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(text))
-    return [" ".join(part.split()) for part in parts if part.strip()]
-
-
 def _breakable(name: str) -> Markup:
     """A step's name, escaped, that may wrap after each slash."""
     return Markup("/<wbr>").join(name.split("/"))
@@ -138,16 +139,6 @@ def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
         id(each): f"about-{name}{f'-{at}' if name in names[:at] else ''}"
         for at, (each, name) in enumerate(zip(sections, names, strict=True))
     }
-
-
-def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Section]) -> list[str]:
-    """Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done."""
-    apart = Counter(subject for step in page.steps if (subject := steps.subject_apart(step)))
-    return [
-        *(line for each in made for line in each.doubts),
-        *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
-        *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
-    ]
 
 
 def _file_link(path: str) -> str:
@@ -178,20 +169,6 @@ def _contents(
         ("provenance", "Provenance", True),
     ]
     return [(anchor, name) for anchor, name, there in entries if there]
-
-
-def _provenance(page: ExperimentPage) -> list[tuple[str, str]]:
-    dirty = " with uncommitted changes" if page.git_dirty else ""
-    entries = [
-        ("command", page.command),
-        ("store", page.prefix),
-        ("Ray dashboard", page.dashboard),
-        ("revision", page.git_revision and page.git_revision + dirty),
-        ("made", page.created),
-        ("scale", page.scale),
-        *page.cost.items(),
-    ]
-    return [(name, value) for name, value in entries if value]
 
 
 LONG = 28  # letters; longer texts wrap

@@ -102,15 +102,6 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
     )
 
 
-def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
-    """Does another run begin from this one? Then it is shared, not an arm."""
-    return any(
-        dependency == step or dependency.producer == step
-        for other in trainings
-        for dependency in other.step.dependencies
-    )
-
-
 def _events(of: Training) -> Iterator[Mark]:
     """What was planned to change, and what changed where it was resumed."""
     for step, size in of.phase.batches[1:] if of.phase is not None else []:

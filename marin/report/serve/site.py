@@ -217,10 +217,18 @@ class Site:
         page = (self.store.objects.read(f"{PAGES}/{name}") or b"").decode(errors="replace")
         known = {identity[:12] for identity in self._look().inventory.records}
         page = re.sub(r"(?i)<meta|referrerpolicy", "<x-gone", page)
-        page = re.sub(r"<code>([0-9a-f]{12})</code>", lambda code: _linked(code, known), page)
+
+        def linked(code: re.Match[str]) -> str:
+            return f'<a href="../step/{code[1]}">{code[0]}</a>' if code[1] in known else code[0]
+
+        page = re.sub(r"<code>([0-9a-f]{12})</code>", linked, page)
         page = re.sub(r'href="file://[^"]*[-/]([0-9a-f]{12})\.\d+/\.marin/log\.txt"', r'href="../step/\1/log"', page)
         page = page.replace("<header>", '<header><p><a href="../">← the store</a></p>', 1)
-        page = _with_own_script(page)
+        # Pages of any version hold data that today's script draws, or nothing for it; what else would run is dropped.
+        page = SCRIPT.sub(lambda found: found[0] if JSON.search(found[1]) else "", page)
+        before, end, after = page.rpartition("</body>")
+        own = f'<script type="application/json" id="marin-store">{STEPS}</script><script>{figures.script()}</script>'
+        page = f"{before}{own}{end}{after}" if end else page + own
         policy = f"{CLOSED}; form-action 'none'; style-src 'unsafe-inline'; img-src data:; script-src {_digest()}"
         return Answer(page.encode(), policy=policy)
 
@@ -229,14 +237,6 @@ class Site:
 def _digest() -> str:
     """The script of pages, as a source that a policy allows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(figures.script().encode()).digest()).decode()}'"
-
-
-def _with_own_script(page: str) -> str:
-    """Pages of any version hold data that today's script draws, or nothing for it; what else would run is dropped."""
-    page = SCRIPT.sub(lambda found: found[0] if JSON.search(found[1]) else "", page)
-    before, end, after = page.rpartition("</body>")
-    own = f'<script type="application/json" id="marin-store">{STEPS}</script><script>{figures.script()}</script>'
-    return f"{before}{own}{end}{after}" if end else page + own
 
 
 def _wanted(query: Mapping[str, object]) -> str:
@@ -249,7 +249,3 @@ def _address(value: object, **query: object) -> str:
     asked = _wanted(query)
     path = quote(str(value), safe="/", errors="surrogateescape")
     return f"{path}?{asked}" if asked else path
-
-
-def _linked(code: re.Match[str], known: set[str]) -> str:
-    return f'<a href="../step/{code[1]}">{code[0]}</a>' if code[1] in known else code[0]

@@ -92,7 +92,8 @@ def _lineage(looked: Looked, record: Record, direction: Direction) -> list[tuple
         if level
     ]
     if more := max(len(found) - NODES, 0) + further:
-        command = f"marin lineage {direction} {record.identity[:12]} --depth 99"
+        down = " --down" if direction is Direction.DOWN else ""
+        command = f"marin lineage {record.identity[:12]}{down} --depth 99"
         found[NODES:] = [(1, About(f"and {more:,} more", command, []), "")]
     return found
 

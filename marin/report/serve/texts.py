@@ -49,7 +49,9 @@ def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> d
             break
         text = _text(contents.form, entry)
         if wanted in f"{entry.title}\n{text}".casefold():
-            found.append(shown(number, entry.title, text, words, _cells(entry)))
+            row = cast("dict[Any, Any]", entry.data) if isinstance(entry.data, dict) else {}
+            cells = {str(name)[:CELL]: _cell(value) for name, value in list(row.items())[:COLUMNS]}
+            found.append(shown(number, entry.title, text, words, cells))
         number += 1
     columns = list(dict.fromkeys(name for row in found for name in row.cells))[:COLUMNS]
     return {
@@ -91,13 +93,6 @@ def shown(
     pieces = re.split(f"({re.escape(words)})", part, flags=re.IGNORECASE) if words else [part]
     marked = [(piece, index % 2 == 1) for index, piece in enumerate(pieces) if piece]
     return Shown(number, title, marked, start, len(text) - start - len(part), cells)
-
-
-def _cells(entry: Entry) -> dict[str, str]:
-    if not isinstance(entry.data, dict):
-        return {}
-    row = cast("dict[Any, Any]", entry.data)
-    return {str(name)[:CELL]: _cell(value) for name, value in list(row.items())[:COLUMNS]}
 
 
 def _cell(value: object) -> str:
