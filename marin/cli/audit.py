@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
@@ -13,19 +16,21 @@ from marin.cli.completions import complete_output, path_or
 from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json, existing_store
 from marin.cli.parameters import all_of, argument, command_line, flag, option
-from marin.report.claims import Grade
-from marin.report.table import columns_of, open_console, print_table, say
+from marin.errors import BadPrefix, StoreFull
+from marin.plan.plan import Plan
+from marin.report.audit import Audit, Result, audit_outputs, audit_plans, audit_store, span
+from marin.report.claims import Claim, Grade
+from marin.report.table import byte_bar, columns_of, open_console, print_block, print_table, say
 from marin.report.words import STYLES, styled
 from marin.store.files.verify import Check
 from marin.store.inventory import read_inventory
+from marin.store.lineage import output_of
 from marin.store.lookup import outputs_called, unknown
-from marin.store.numbers import counted, listed
+from marin.store.numbers import counted, listed, write_bytes
+from marin.store.record import Record
 from marin.store.store import Store
-
-if TYPE_CHECKING:
-    from marin.plan.plan import Plan
-    from marin.report.audit import Audit, Result
-    from marin.report.audit_bytes import Compared
+from marin.store.suspects import suspects_of
+from marin.store.verifications import last_verified, note_verified
 
 NAMED = 4  # outputs of a claim, and subjects of a result's line; --json has all
 CLAIMS = 12  # of one grade
@@ -53,9 +58,6 @@ def command(
 
     Exit code 5 if an output is damaged that was compared, else 3 if something is not to be trusted.
     """
-    from marin.report.audit import audit_outputs, audit_plans, audit_store
-    from marin.report.audit_bytes import print_compared
-
     store = existing_store(options.prefix)
     files = [name for name in names if name.endswith(".py") or Path(name).is_file()]
     steps = [name for name in names if name not in files]
@@ -77,60 +79,29 @@ def command(
     else:
         console = open_console()
         if compared is not None:
-            print_compared(console, compared, store)
+            _print_compared(console, compared, store)
         _print(console, audit, f"{', '.join(names)}{f' · {options.scale.value}' if files else ''}", store.prefix)
     if compared is not None and compared.wrong:
         return Exit.STORE
     return Exit.DRIFT if audit.of(Grade.UNTRUSTED) else Exit.OK
 
 
-def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
-    """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep."""
-    from marin.report.audit_bytes import compare_bytes
-
-    inventory = read_inventory(store)
-    every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
-    records = [record for record in every if not plans or record.identity in wanted]
-    unreadable = {one: text for one, text in inventory.damage.items() if not steps and (not plans or one in wanted)}
-    if steps:
-        found = [(step, outputs_called(step, every, store.prefix)) for step in steps]
-        if missing := [step for step, called in found if not called]:
-            raise unknown(missing[0], every, store.prefix, inventory.damage.values())
-        records = list({record.identity: record for _, called in found for record in called}.values())
-    return compare_bytes(store, records, unreadable, check)
-
-
 def _as_json(audit: Audit, compared: Compared | None) -> dict[str, Any]:
-    from marin.report.audit_bytes import named
-
     return {
         "outputs": len(audit.scope),
         "results": [
-            {
-                "result": result.name,
-                "step": result.step,
-                "identity": result.identity,
-                "rests_on": len(result.rests_on),
-                "claims": audit.about(result),
-            }
+            {**vars(result), "rests_on": len(result.rests_on), "claims": audit.about(result)}
             for result in audit.results
         ],
         "claims": [
             {**vars(claim), "steps": audit.names(claim), "outputs": [output._asdict() for output in outputs]}
             for claim, outputs in audit.claims.items()
         ],
-        "bytes": compared
-        and {
-            "checked": len(compared.records),
-            "wrong": compared.wrong,
-            "made_from_it": {name: list(map(named, each.made_since)) for name, each in compared.suspects.items()},
-        },
+        "bytes": compared and {"check": compared.check, "outputs": len(compared.records), "wrong": compared.wrong},
     }
 
 
 def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
-    from marin.report.audit import span
-
     outputs = counted(len(audit.scope), "output")
     about = f"{asked}: {counted(len(audit.results), 'result')}, resting on {outputs}" if asked else outputs
     say(console, f"{about}, {span(audit)} — store {prefix}", "bold")
@@ -138,18 +109,12 @@ def _print(console: Console, audit: Audit, asked: str, prefix: str) -> None:
         console.print()
         print_table(console, COLUMNS, [[each.name, each.step, _verdict(audit, each)] for each in audit.results])
     for grade in Grade:
-        claims = audit.of(grade)
-        if not claims:
-            continue
-        say(console, f"\n{grade.value}", f"bold {STYLES[grade]}")
         rows: list[list[Text | str]] = []
-        for claim in claims[:CLAIMS]:
+        for claim in audit.of(grade):
             names = audit.names(claim)
             text = Text.assemble(claim.text, (f"  {listed(names, NAMED)}" if names else "", "dim"))
             rows.append([styled(grade, claim.subject), str(len(names) or ""), text])
-        print_table(console, columns_of("| > |"), rows)
-        if len(claims) > CLAIMS:
-            say(console, f"and {len(claims) - CLAIMS} more: --json", "dim")
+        print_block(console, grade.value, f"bold {STYLES[grade]}", "| > |", rows, CLAIMS)
     if not audit.claims:
         say(console, "nothing is wrong, nothing was accepted, nothing came from outside", "green")
 
@@ -161,3 +126,102 @@ def _verdict(audit: Audit, result: Result) -> Text:
     worst = claims[0].grade
     subjects = list(dict.fromkeys(claim.subject for claim in claims if claim.grade is worst))
     return styled(worst, f"{worst.value}: {listed(subjects, NAMED)}")
+
+
+@dataclass
+class Damage:
+    """differs: how, or why its record cannot be read. right_on: when its bytes were last known to be right.
+
+    made_since: what may have been made from the damage since, nearest first.
+    """
+
+    differs: list[str]
+    right_on: str = ""
+    made_since: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """wrong: by name and identity; where a record cannot be read, by identity."""
+
+    check: Check
+    records: Sequence[Record]
+    wrong: dict[str, Damage]
+    damaged: list[Record]  # whose files differ
+
+    def tell(self, audit: Audit, store: Store) -> None:
+        """Claims of what is wrong; and whether it was handed on."""
+        verified = last_verified(store) if self.damaged else {}
+        known = {output for claim in audit.of(Grade.UNTRUSTED) for output in audit.claims[claim]}
+        for record in self.damaged:
+            damage, suspects = self.wrong[_named(record)], suspects_of(audit.lineage, record, verified)
+            damage.right_on, damage.made_since = suspects.right_on, list(map(_named, suspects.made_since))
+            if output_of(record) not in known:
+                audit.add(Claim(Grade.UNTRUSTED, "damaged", listed(damage.differs, 1)), [output_of(record)])
+
+
+def _compare(store: Store, plans: list[Plan], steps: list[str], check: Check) -> Compared:
+    """Of the experiments' own steps, of these outputs, or of everything. Raises UnknownStep.
+
+    Notes what is right, so that `marin audit` knows, and a plan need not read again what was only touched.
+    """
+    inventory = read_inventory(store)
+    every, wanted = inventory.newest_first(), {step.identity for plan in plans for step in plan.experiment.steps()}
+    records = [record for record in every if not plans or record.identity in wanted]
+    unreadable = {one: text for one, text in inventory.damage.items() if not steps and (not plans or one in wanted)}
+    if steps:
+        found = [(step, outputs_called(step, every, store.prefix)) for step in steps]
+        if missing := [step for step, called in found if not called]:
+            raise unknown(missing[0], every, store.prefix, inventory.damage.values())
+        records = list({record.identity: record for _, called in found for record in called}.values())
+    wrong, damaged = {identity: Damage([error]) for identity, error in unreadable.items()}, list[Record]()
+    edited = store.disagreements(records)
+    with byte_bar(open_console(stderr=True), sum(record.bytes for record in records)) as advance:
+        for record in records:
+            differs = store.verify(record, check)
+            if differs:
+                damaged.append(record)
+            if record.identity in edited:
+                differs.insert(0, edited[record.identity])
+            if differs:
+                wrong[_named(record)] = Damage(differs)
+            advance(record.bytes)
+    right = [record for record in records if _named(record) not in wrong]
+    if check is not Check.SIZES:
+        with suppress(BadPrefix, StoreFull):  # who may only read does not note it
+            note_verified(store, check, [record.attempt for record in right])
+            for record in right:
+                if record.stamp and store.output(record).is_local and store.output(record).stamp() != record.stamp:
+                    store.note_stamp(record)
+    return Compared(check, records, wrong, damaged)
+
+
+def _named(record: Record) -> str:
+    return f"{record.name} {record.identity[:12]}"
+
+
+def _print_compared(console: Console, compared: Compared, store: Store) -> None:
+    for name, damage in compared.wrong.items():
+        say(console, name, "red")
+        for line in damage.differs:
+            say(console, f"    {line}")
+        if damage.right_on:
+            since = f"may have been made from the damage since: {', '.join(damage.made_since)}"
+            nothing = "nothing was made from it since without a check of every byte"
+            say(console, f"    last known to be right on {damage.right_on}; {since if damage.made_since else nothing}")
+    size = write_bytes(sum({record.attempt: record.bytes for record in compared.records}.values()))
+    how = {
+        Check.SIZES: "names and sizes of",
+        Check.CHECKSUMS: "checksums of" if store.objects.is_remote else "every byte of",
+        Check.BYTES: "every byte of",
+    }[compared.check]
+    outputs = counted(len(compared.records), "output")
+    say(console, f"{how} {outputs} ({size}) compared with the manifests, {len(compared.wrong)} damaged")
+    if compared.wrong:
+        say(console, "make a damaged output again with --rebuild STEP when running its experiment")
+    if any(damage.made_since for damage in compared.wrong.values()):
+        say(
+            console,
+            "what may have been made from the damage is made again by --rebuild too; if other bytes come out, what was "
+            "made from it follows. What cannot be made again: `marin revoke STEP --because REASON`",
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,17 +15,19 @@ from marin.cli.exits import Exit
 from marin.cli.options import JSON, ExperimentOptions, echo_json
 from marin.cli.parameters import all_of, argument, command_line, option
 from marin.errors import BadField
-from marin.report.table import byte_bar, columns_of, open_console, print_table, say
+from marin.report.contamination import Contamination, Looked, Suite, audit_contamination, read_suites, texts
+from marin.report.lineage_tree import described
+from marin.report.table import byte_bar, columns_of, open_console, print_block, print_rest, print_table, say
+from marin.report.words import grouped
 from marin.store.inventory import read_inventory
-from marin.store.lineage import Lineage, Output, lineage_of, output_of
+from marin.store.lineage import Lineage, Output, lineage_of
 from marin.store.lookup import outputs_named, outputs_of
 from marin.store.numbers import counted, listed, write_bytes
 from marin.store.record import Record
 from marin.store.store import Store, open_store
 
 if TYPE_CHECKING:
-    from marin.report.contamination import Contamination, Looked, Suite
-    from marin.text.suite_search import Passage
+    pass
 
 SHOWN = 12  # outputs, checkpoints and reasons, each; --json has all
 PASSAGES = 2  # of an output
@@ -57,8 +59,6 @@ def command(
     Runs nothing and writes nothing. Exit code 3 if text holds items that nothing takes out later, 5 if some could not
     be looked through.
     """
-    from marin.report.contamination import audit_contamination, read_suites, texts
-
     inventory = read_inventory(open_store(options.prefix))
     lineage = lineage_of(inventory)
     not_made: list[str] = []
@@ -89,7 +89,6 @@ def command(
 
 def _named(lineage: Lineage, store: Store, steps: tuple[str, ...]) -> list[Record]:
     """Raises BadField for a name under which there is no text."""
-    from marin.report.contamination import texts
 
     outputs: list[Output] = []
     for step in steps:
@@ -112,18 +111,16 @@ def _print(
         found_again = f"{suite.control.found} of {suite.control.planted}"
         rows.append([name, f"{items:,}", found_again, f"{short:,}" if short else ""])
     print_table(console, columns_of("suite | >items | >planted and found | >too short to be found"), rows)
-    searched = [each.searched for each in found.looked.values()]
-    size = write_bytes(sum(each.bytes for each in searched))
-    texts = counted(sum(each.texts for each in searched), "document")
+    read = f"{counted(found.texts, 'document')}, {write_bytes(found.bytes)} of text"
     outputs = counted(sum(not each.is_gone for each in found.looked.values()), "output")
     sample = f"one shard in {every} of " if every > 1 else ""
-    say(console, f"\nlooked through {sample}{outputs}: {texts}, {size} of text — store {prefix}")
+    say(console, f"\nlooked through {sample}{outputs}: {read} — store {prefix}")
     if found.contaminated:
         say(console, "\ncontaminated", "bold red")
         shown = set[str]()
         for each in found.contaminated[:SHOWN]:
             _print_output(console, each, suites, shown)
-        _print_rest(console, found.contaminated)
+        print_rest(console, found.contaminated, SHOWN)
     _print_readings(console, found)
     if found.removed_later:
         names = listed([each.record.name for each in found.removed_later], NAMED)
@@ -150,14 +147,11 @@ def _print_output(console: Console, each: Looked, suites: Mapping[str, Suite], s
         shown.add(passage.text)
         how = f"{passage.part} {passage.coverage:.0%}, {passage.way}, {passage.form}"
         say(console, f"    {passage.place}: {passage.item}, {how}", "dim")
-        console.print(_marked(passage), soft_wrap=True)
-
-
-def _marked(passage: Passage) -> Text:
-    """The item between brackets, which a pipe shows too."""
-    parts = (passage.before, passage.text, passage.after)
-    before, inside, after = (CONTROL.sub(" ", part.replace("\n", "⏎")) for part in parts)
-    return Text.assemble(f"        {before}", ("⟦", "red"), (inside, "bold"), ("⟧", "red"), after)
+        parts = (passage.before, passage.text, passage.after)
+        before, inside, after = (CONTROL.sub(" ", part.replace("\n", "⏎")) for part in parts)
+        # The item between brackets, which a pipe shows too.
+        marked = Text.assemble(f"        {before}", ("⟦", "red"), (inside, "bold"), ("⟧", "red"), after)
+        console.print(marked, soft_wrap=True)
 
 
 def _print_readings(console: Console, found: Contamination) -> None:
@@ -165,39 +159,23 @@ def _print_readings(console: Console, found: Contamination) -> None:
     lineage = found.lineage
     read = [each for each in found.readings if each.ways]
     may = [each for each in found.readings if not each.ways and (each.doubtful or each.unknown)]
-    for title, readings in (("read by", read), ("may have been read by", may)):
-        if not readings:
-            continue
-        say(console, f"\n{title}", "bold red" if readings is read else "bold yellow")
+    for title, style, readings in (("read by", "red", read), ("may have been read by", "yellow", may)):
         rows: list[list[str]] = []
-        for each in readings[:SHOWN]:
+        for each in readings:
             ways = [" → ".join(map(lineage.name_of, way)) for way in (each.ways or each.doubtful)]
             unknown = [f"{lineage.name_of(output)}, which was not looked through" for output in each.unknown]
             output = each.checkpoint
             rows.append([lineage.name_of(output), output.identity[:12], listed([*ways, *unknown], NAMED)])
-        print_table(console, columns_of("checkpoint | identity | from"), rows)
-        _print_rest(console, readings)
+        print_block(console, title, f"bold {style}", "checkpoint | identity | from", rows, SHOWN)
 
 
 def _print_untold(console: Console, found: Contamination, not_made: list[str]) -> None:
-    reasons: dict[str, list[str]] = {}
-    for each in found.not_looked:
-        reasons.setdefault(each.problem, []).append(each.record.name)
-    for text in found.lineage.unreadable:
-        reasons.setdefault(text, [])
+    reasons = grouped((each.problem, each.record.name) for each in found.not_looked)
+    reasons |= {text: [] for text in found.lineage.unreadable if text not in reasons}
     if not_made:
         reasons["not in the store as the experiment has it now; `marin plan` says why"] = not_made
-    if not reasons:
-        return
-    say(console, "\nnot looked through", "bold yellow")
-    rows = [[listed(names, NAMED) or "a record", reason] for reason, names in list(reasons.items())[:SHOWN]]
-    print_table(console, columns_of("|"), rows)
-    _print_rest(console, list(reasons))
-
-
-def _print_rest(console: Console, every: Sized) -> None:
-    if len(every) > SHOWN:
-        say(console, f"and {len(every) - SHOWN} more: --json", "dim")
+    rows = [[listed(names, NAMED) or "a record", reason] for reason, names in reasons.items()]
+    print_block(console, "not looked through", "bold yellow", "|", rows, SHOWN)
 
 
 def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[str, str]:
@@ -212,53 +190,26 @@ def _conclusion(found: Contamination, every: int, not_made: list[str]) -> tuple[
 def _as_json(found: Contamination, suites: Mapping[str, Suite], every: int, not_made: list[str]) -> dict[str, Any]:
     lineage = found.lineage
 
-    def named(output: Output) -> dict[str, str]:
-        return {"step": lineage.name_of(output), **output._asdict()}
+    def named(outputs: Output | list[Any]) -> Any:
+        if isinstance(outputs, list):
+            return list(map(named, outputs))
+        return {"step": lineage.name_of(outputs), **outputs._asdict()}
 
-    def holding(each: Looked) -> dict[str, Any]:
-        searched = each.searched
-        return {
-            **named(output_of(each.record)),
-            "kind": each.record.kind,
-            "output": each.record.attempt,
-            "documents": searched.texts,
-            "holding": searched.holding,
-            "suites": {
-                name: {"documents": items.texts, "items": sorted(items.items), "forms": items.forms, "ways": items.ways}
-                for name, items in searched.suites.items()
-            },
-            "passages": searched.passages,
-        }
+    def told(each: Looked) -> dict[str, Any]:
+        of = {name: {**vars(items), "items": sorted(items.items)} for name, items in each.searched.suites.items()}
+        return {**described(each.record), "searched": {**vars(each.searched), "suites": of}, "problem": each.problem}
 
     return {
         "suites": {
-            name: {
-                "items": len(suite.index.items),
-                "too_short": suite.index.unindexed,
-                "planted": suite.control.planted,
-                "planted_found": suite.control.found,
-            }
+            name: {"items": len(suite.index.items), "unindexed": suite.index.unindexed, **suite.control._asdict()}
             for name, suite in suites.items()
         },
         "every": every,
         "outputs": len(found.looked),
-        "documents": sum(each.searched.texts for each in found.looked.values()),
-        "bytes": sum(each.searched.bytes for each in found.looked.values()),
-        "contaminated": [holding(each) for each in found.contaminated],
-        "removed_later": [holding(each) for each in found.removed_later],
-        "checkpoints": [
-            {
-                **named(each.checkpoint),
-                "read": [[named(output) for output in way] for way in each.ways],
-                "may_have_read": [[named(output) for output in way] for way in each.doubtful],
-                "unknown": [named(output) for output in each.unknown],
-            }
-            for each in found.readings
-        ],
-        "not_looked_through": [
-            {**named(output_of(each.record)), "output": each.record.attempt, "because": each.problem}
-            for each in found.not_looked
-        ],
+        "texts": found.texts,
+        "bytes": found.bytes,
+        **{name: list(map(told, getattr(found, name))) for name in ("contaminated", "removed_later", "not_looked")},
+        "readings": [{field: named(of) for field, of in each._asdict().items()} for each in found.readings],
         "unreadable": lineage.unreadable,
         "not_made": not_made,
     }

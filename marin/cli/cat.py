@@ -14,10 +14,9 @@ from marin.cli.completions import complete_file, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import LATEST, PREFIX
 from marin.cli.parameters import Parsed, argument, command_line, flag, option
-from marin.report.contents import Contents, Entry, Form, contents, contents_of_file
+from marin.report.contents import Condition, Contents, Form, contents, contents_of_file, only, parse_condition
 from marin.report.table import Column, open_console, print_table, say
-from marin.report.where import Condition, only, parse_condition
-from marin.report.words import describe_facts
+from marin.report.words import describe_facts, measured
 from marin.store.inventory import read_inventory
 from marin.store.lookup import output_called
 from marin.store.numbers import counted, write_bytes
@@ -98,7 +97,12 @@ def _print_table(
         rows = [rows[last - round(number * last / max(wanted - 1, 1))] for number in reversed(range(wanted))]
         how = ", evenly spaced"
     rows = rows[:wanted]
-    _print_rows(console, rows)
+    # Columns in the order of the first row that has them; what is nested is left to --json.
+    dicts = [cast("dict[str, Any]", entry.data) for entry in rows]
+    names = dict.fromkeys(name for row in dicts for name, value in row.items() if not isinstance(value, dict | list))
+    numbers = {name for name in names if all(isinstance(row.get(name), int | float | None) for row in dicts)}
+    columns = [Column(name, right=name in numbers, spare=number) for number, name in enumerate(names)]
+    print_table(console, columns, [[_cell(row.get(name)) for name in names] for row in dicts])
     if len(rows) < total:
         about.print(Text(f"{len(rows)} of {total:,} rows{how}; more with -n, --offset or --json", "dim"))
 
@@ -108,20 +112,7 @@ def _shortened(text: str) -> str:
     return text if len(kept) == len(text) else f"{kept}\n… {len(text) - len(kept):,} more characters (--full)"
 
 
-def _print_rows(console: Console, rows: list[Entry]) -> None:
-    """Columns in the order of the first row that has them; what is nested is left to --json."""
-    dicts = [cast("dict[str, Any]", entry.data) for entry in rows]
-    names = dict.fromkeys(name for row in dicts for name, value in row.items() if not isinstance(value, dict | list))
-    numbers = {name for name in names if all(isinstance(row.get(name), int | float | None) for row in dicts)}
-    columns = [Column(name, right=name in numbers, spare=number) for number, name in enumerate(names)]
-    print_table(console, columns, [[_cell(row.get(name)) for name in names] for row in dicts])
-
-
 def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
-    return str(value).replace("\n", "⏎")
+    if value is None or isinstance(value, bool):
+        return {None: "", True: "yes", False: "no"}[value]
+    return measured(value) if isinstance(value, float) else str(value).replace("\n", "⏎")

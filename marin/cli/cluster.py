@@ -134,7 +134,10 @@ def status(address: str = ADDRESS, as_json: bool = JSON) -> int:
     running = [task for task in tasks if task.state == RUNNING]
     if running:
         console.print()
-        rows = [_task_row(task) for task in sorted(running, key=lambda task: task.began or 0)]
+        rows = [
+            [task.name, task.node, _moment(task.began), _amounts(task.resources)]
+            for task in sorted(running, key=lambda task: task.began or 0)
+        ]
         print_table(console, columns_of("runs | node | since | asks for"), rows)
     waiting = Counter((task.name, _amounts(task.resources)) for task in tasks if task.state != RUNNING)
     for (name, wanted), count in waiting.most_common():
@@ -240,9 +243,12 @@ def _without_secrets(job: ClusterJob) -> ClusterJob:
 
 
 def _job_row(job: ClusterJob) -> list[Text | str]:
-    began = "" if job.began is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(job.began))
     took = "" if job.began is None else write_duration((job.ended or time.time()) - job.began)
-    return [job.name, began, took, styled(job.status.lower()), job.command]
+    return [job.name, _moment(job.began)[:16], took, styled(job.status.lower()), job.command]
+
+
+def _moment(seconds: float | None) -> str:
+    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _node_row(node: ClusterNode, tasks: list[RunningTask]) -> list[Text | str]:
@@ -256,11 +262,6 @@ def _node_row(node: ClusterNode, tasks: list[RunningTask]) -> list[Text | str]:
     shown = {key: value for key, value in node.resources.items() if not key.startswith(OF_RAY)}
     amounts = (f"{_amount(key, taken[key])}/{_amount(key, value)} {key}" for key, value in sorted(shown.items()))
     return [name, Text("alive", style="green"), ", ".join(amounts)]
-
-
-def _task_row(task: RunningTask) -> list[Text | str]:
-    since = "" if task.began is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(task.began))
-    return [task.name, task.node, since, _amounts(task.resources)]
 
 
 def _amounts(resources: Mapping[str, float]) -> str:

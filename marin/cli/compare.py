@@ -18,7 +18,7 @@ from marin.errors import MissingDependency, UnreadableCheckpoint
 from marin.report.table import Column, open_console, print_table, say
 from marin.store.inventory import read_inventory
 from marin.store.layout import OWN
-from marin.store.numbers import write_count
+from marin.store.numbers import write_bytes, write_count
 from marin.store.store import open_store
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     type Samples = dict[tuple[str, str], dict[str, Sample]]
 
+READ_UNASKED = 1 << 30  # bytes of weights that are read without --parameters
 LETTERS = 400  # of a prompt's end, and of what was written after it
 
 
@@ -77,16 +78,15 @@ def command(
 
 def _parameters(compared: Sequence[Compared], asked: bool) -> tuple[dict[str, list[GroupChange]], str]:
     """By model how far its weights are from those of the first; and why they were not read, where they were not."""
-    from marin.report.side_by_side import READ_UNASKED, parameters_to_read, too_many
-
     first, others = compared[0].weights, [each for each in compared[1:] if each.weights]
     if not first or not others:
         return {}, ""
     try:
-        if not asked and (size := parameters_to_read(compared)) > READ_UNASKED:
-            return {}, too_many(size)
-        from marin.training.parameter_change import mean_changes, parameter_changes
+        from marin.training.parameter_change import mean_changes, parameter_changes, weights_bytes
 
+        size = 0 if asked else sum(weights_bytes(weights) for each in compared for weights in each.weights)
+        if size > READ_UNASKED:
+            return {}, f"their weights were not read: {write_bytes(size)}; --parameters reads them"
         found = {
             each.side.name: mean_changes(
                 [parameter_changes(before, after) for before, after in zip(cycle(first), each.weights, strict=False)]

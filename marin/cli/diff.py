@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,8 +13,6 @@ from marin.cli.options import EXPERIMENT, JSON, SCALE_HELP, SET, echo_json, exis
 from marin.cli.parameters import argument, choice, command_line, flag, option
 from marin.errors import ExperimentError
 from marin.report.diff.difference import (
-    Difference,
-    StepDifference,
     compare_sides,
     compare_steps,
     to_run,
@@ -28,7 +25,6 @@ from marin.report.table import open_console
 from marin.steps.experiment_file import near_files
 from marin.steps.scale import Scale
 from marin.store.inventory import Inventory
-from marin.store.store import Store
 
 
 @command_line()
@@ -60,19 +56,31 @@ def command(
     opened = existing_store(prefix) if prefix is not None else None
     store, committed = (opened.prefix, opened.identities()) if opened is not None else ("", set[str]())
     if as_json:
-        about = {"from": old.named, "to": new.named, "scale": scale.value}
-        echo_json({**about, **_as_json(difference, store, committed)})
+        sides = {"old": difference.old, "new": difference.new}
+        echo_json(
+            {
+                "from": old.named,
+                "to": new.named,
+                "scale": scale,
+                "same": difference.is_empty,
+                "counts": Counter(step.fate for step in difference.steps),
+                "results": {name: side.results for name, side in sides.items()},
+                "steps": difference.steps,
+                "code": difference.code,
+                "training": {name: training_sum(side.steps) for name, side in sides.items()},
+                "trained_anew": training_sum(trained_anew(difference)),
+                "store": {"prefix": store, **{name: to_run(side, committed) for name, side in sides.items()}}
+                if store
+                else None,
+            }
+        )
         return Exit.OK
     title = f"{difference.new.experiment}, {scale.value} scale: {old.named} → {new.named}"
-    drifted = _drifted(difference, opened) if opened is not None else set[str]()
-    return _print(report(title, difference, store, committed, drifted, every=every), as_markdown)
-
-
-def _drifted(difference: Difference, store: Store) -> set[str]:
-    """What is committed of steps that kept their identity, and was not made by the new side's code."""
+    # What is committed of steps that kept their identity, and was not made by the new side's code.
     code = {step.identity: step.code for change in difference.code for step in change.drifts}
-    records = Inventory(store, code).records
-    return {identity for identity, record in records.items() if record.code != code[identity]}
+    records = Inventory(opened, code).records if opened is not None else {}
+    drifted = {identity for identity, record in records.items() if record.code != code[identity]}
+    return _print(report(title, difference, store, committed, drifted, every=every), as_markdown)
 
 
 def _print_between(place: Source, scale: Scale, labels: tuple[str, str], every: bool, as_markdown: bool) -> int:
@@ -125,39 +133,3 @@ def _source(file: Path, revision: str | None, named: str, settings: tuple[str, .
     shown = revision if commit.startswith(revision) else f"{revision} ({commit[:8]})"
     shown = f"{named} at {shown}" if named else shown
     return Source(file=file, commit=commit, named=shown, settings=settings)
-
-
-def _as_json(difference: Difference, store: str, committed: set[str]) -> dict[str, Any]:
-    sides = {"before": difference.old, "after": difference.new}
-    stored = {name: to_run(side, committed) for name, side in sides.items()}
-    training = {name: training_sum(side.steps) for name, side in sides.items()}
-    return {
-        "same": difference.is_empty,
-        "counts": dict(sorted(Counter(step.fate for step in difference.steps).items())),
-        "results": {name: side.results for name, side in sides.items()},
-        "steps": [_step_json(step) for step in difference.steps],
-        "code": [
-            {
-                "unit": change.unit,
-                "how": change.how,
-                "builds": [step.identity for step in change.builds],
-                "drifts": [step.identity for step in change.drifts],
-            }
-            for change in difference.code
-        ],
-        "training": {**training, "anew": training_sum(trained_anew(difference))},
-        "store": {"prefix": store, **stored} if store else None,
-    }
-
-
-def _step_json(step: StepDifference) -> dict[str, Any]:
-    return {
-        "step": step.name,
-        "fate": step.fate,
-        "was": step.renamed,
-        "before": step.old.identity if step.old else None,
-        "after": step.new.identity if step.new else None,
-        "changes": step.changes,
-        "mixtures": step.mixtures,
-        "execution": step.execution_changes,
-    }

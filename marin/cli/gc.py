@@ -41,7 +41,7 @@ HEADINGS = {
     GarbageKind.WORK: ("step's work in progress", "steps' work in progress"),
     GarbageKind.LEFTOVERS: ("kind of leftovers", "kinds of leftovers"),
 }
-SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "folders", "objects")  # of a piece, by --json
+SHOWN = ("kind", "name", "identities", "why", "bytes", "files", "since", "folders", "objects")  # by --json
 COLUMNS = columns_of("|  ?2 | > |  ?1 |")
 
 
@@ -185,8 +185,12 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
         alike = pieces[0].why if len({piece.why for piece in pieces}) == 1 else ""
         if alike:
             say(console, f"  {alike}", "dim")
-        shown = pieces if every else pieces[:NAMED]
-        print_table(console, COLUMNS, [_row(piece, "" if alike else piece.why) for piece in shown])
+        shown, rows = pieces if every else pieces[:NAMED], list[list[Text | str]]()
+        for piece in shown:
+            identity = piece.identities[0][:12] if len(piece.identities) == 1 else ""
+            dim = [Text(text, style="dim") for text in (identity, "" if alike else piece.why)]
+            rows.append([f"  {piece.name}", dim[0], write_bytes(piece.bytes), _day(piece), dim[1]])
+        print_table(console, COLUMNS, rows)
         if len(shown) < len(pieces):
             say(console, f"  and {len(pieces) - len(shown)} more; --every lists them")
         console.print()
@@ -200,12 +204,6 @@ def _print(console: Console, found: Selection, prefix: str, *, every: bool) -> N
     say(console, f"{frees} — store {prefix}", "bold")
 
 
-def _row(piece: Garbage, why: str) -> list[Text | str]:
-    identity = piece.identities[0][:12] if len(piece.identities) == 1 else ""
-    dim = [Text(text, style="dim") for text in (identity, why)]
-    return [f"  {piece.name}", dim[0], write_bytes(piece.bytes), _day(piece), dim[1]]
-
-
 def _day(piece: Garbage) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(piece.since)) if piece.since else ""
 
@@ -216,24 +214,8 @@ def _amount(pieces: Sequence[Garbage]) -> str:
 
 
 def _as_json(prefix: str, found: Selection, swept: SweepResult | None) -> dict[str, Any]:
-    result = swept or SweepResult()
-    gone = {piece.key for piece in result.gone}
-    return {
-        "store": prefix,
-        "deleted": swept is not None,
-        "bytes": sum(piece.bytes for piece in found.goes),
-        "files": sum(piece.files for piece in found.goes),
-        "goes": [
-            {
-                **{name: getattr(piece, name) for name in SHOWN},
-                "since": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(piece.since)) if piece.since else None,
-                "gone": piece.key in gone,
-            }
-            for piece in found.goes
-        ],
-        "stays": dict(found.stays.most_common()),
-        "unknown": found.unknown,
-        "named": found.named,
-        "left": result.left,
-        "refused": result.refused,
-    }
+    def shown(pieces: Sequence[Garbage]) -> list[dict[str, Any]]:
+        return [{name: getattr(piece, name) for name in SHOWN} for piece in pieces]
+
+    selection = {**vars(found), "goes": shown(found.goes)}
+    return {"store": prefix, "selection": selection, "swept": swept and {**vars(swept), "gone": shown(swept.gone)}}

@@ -98,25 +98,23 @@ def _print(inventory: Inventory, found: list[Record], files: bool) -> None:
         for record in found:
             say(console, f"{record.name}  {record.identity[:12]}", "bold")
             say(console, f"{prefix}/{record.attempt}", "dim")
-            print_table(console, columns_of("> |"), _files(inventory, record))
+            try:
+                entries = inventory.store.manifest(record)
+                print_table(
+                    console, columns_of("> |"), [[f"  {write_bytes(each.size)}", each.path] for each in entries]
+                )
+            except (CorruptOutput, CorruptRecord) as error:
+                say(console, str(error), "red")
     else:
-        print_table(console, COLUMNS, [_row(record) for record in found])
+        rows: list[list[Text | str]] = []
+        for record in found:
+            made = record.provenance
+            holds = f"the bytes of {record.alias_of[:12]}" if record.alias_of else describe_facts(record.facts)
+            identity, holds = (Text(text, style="dim") for text in (record.identity[:12], holds))
+            size, when = write_bytes(record.bytes), made.ended[:16]  # to the minute
+            rows.append([record.name, identity, record.kind, size, when, made.who, made.experiment, holds])
+        print_table(console, COLUMNS, rows)
     for identity, message in inventory.damage.items():
         say(console, f"{identity[:12]}  {message}", "red")
     size = sum({record.attempt: record.bytes for record in found}.values())
     say(console, f"{counted(len(found), 'output')}, {write_bytes(size)} — store {prefix}", "bold")
-
-
-def _row(record: Record) -> list[Text | str]:
-    made = record.provenance
-    when_and_who = [made.ended[:16], made.who, made.experiment]  # to the minute
-    holds = f"the bytes of {record.alias_of[:12]}" if record.alias_of else describe_facts(record.facts)
-    identity, holds = (Text(text, style="dim") for text in (record.identity[:12], holds))
-    return [record.name, identity, record.kind, write_bytes(record.bytes), *when_and_who, holds]
-
-
-def _files(inventory: Inventory, record: Record) -> list[list[Text | str]]:
-    try:
-        return [[f"  {write_bytes(entry.size)}", entry.path] for entry in inventory.store.manifest(record)]
-    except (CorruptOutput, CorruptRecord) as error:
-        return [["", Text(str(error), style="red")]]

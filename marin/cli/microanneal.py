@@ -6,7 +6,6 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Collection
 from itertools import count
 from pathlib import Path
 
@@ -27,7 +26,8 @@ from marin.store.store import open_store
 NAME = re.compile(r"[^a-z0-9]+")
 NUMBER = re.compile(r"\d*\.?\d+")
 HUB = re.compile(r"([\w.-]+/[\w.-]+)(?:@([0-9a-f]{40}))?")
-STAGES = ("text-files", "download-hf", "read-documents", "exact-dedup", "decontaminate", "tokenize")  # of a candidate
+# Of a candidate: its name is the label of these.
+STAGES = ("text-files", "download-hf", "read-documents", "exact-dedup", "decontaminate", "tokenize")
 # An experiment like any other: what is in braces is filled in.
 FILE = '''\
 """Microannealing: {names}.
@@ -139,7 +139,9 @@ def command(
     found = dict[str, str]()
     for candidate in candidates:
         given, code = _candidate(candidate, text_field)
-        if (name := _free(given, taken)) != given:
+        names = (f"{given}-{number}" if number > 1 else given for number in count(1))
+        name = next(free for free in names if not any(f"{op}/{free}" in taken for op in STAGES))
+        if name != given:
             click.echo(f"candidate {given} is called {name}: {origin} has steps with the label {given}")
         if name in found:
             raise BadField(f"two candidates are called {name}; rename a folder, or make them one")
@@ -212,12 +214,6 @@ def _names(module: str, file: Path, scale: Scale) -> set[str]:
     with explained(file):
         build = importlib.import_module(module).build
     return {step.name for step in built_by(build, file, scale).steps()}
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    """A label for the steps that make tokens of a candidate."""
-    names = (f"{name}-{number}" if number > 1 else name for number in count(1))
-    return next(free for free in names if not any(f"{op}/{free}" in taken for op in STAGES))
 
 
 def _candidate(given: str, text_field: str) -> tuple[str, str]:

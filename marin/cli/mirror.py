@@ -15,6 +15,7 @@ from marin.cli.options import JSON, echo_json
 from marin.cli.parameters import argument, command_line, flag, option
 from marin.errors import StoreError
 from marin.plan.cost.egress import Route
+from marin.report.lineage_tree import described
 from marin.report.table import byte_bar, columns_of, open_console, print_table, say
 from marin.store.numbers import counted, write_bytes, write_duration
 from marin.store.record import Record
@@ -22,6 +23,8 @@ from marin.store.region import MACHINE, bucket_region
 from marin.store.store import open_store
 from marin.upkeep.mirror.copy import MirroredOutput, mirror
 from marin.upkeep.mirror.plan import Mirroring, plan_mirroring
+
+AMOUNTS = ("copied_bytes", "copied_files", "resumed_bytes", "resumed_files")
 
 
 @command_line()
@@ -107,26 +110,22 @@ def _line(output: MirroredOutput) -> str:
 
 
 def _as_json(plan: Mirroring, mirrored: list[MirroredOutput], *, dry_run: bool) -> dict[str, Any]:
-    def described(record: Record, state: str, output: str | None) -> dict[str, Any]:
-        about = {"step": record.name, "identity": record.identity, "root": record.root, "bytes": record.bytes}
-        return {**about, "state": state, "output": output}
-
-    outputs = {record.identity: described(record, "there", record.attempt) for record in plan.there}
-    outputs |= {record.identity: described(record, "to copy", None) for record in plan.todo}
-    for done in mirrored:
-        progress = done.progress
-        outputs[done.record.identity] = {
-            **described(done.record, "mirrored" if done.copied else "there", done.record.attempt),
-            "copied": {"bytes": progress.copied_bytes, "files": progress.copied_files},
-            "resumed": {"bytes": progress.resumed_bytes, "files": progress.resumed_files},
-        }
     route, _ = _route(plan)
     return {
-        "from": plan.source.prefix,
-        "to": plan.target.prefix,
+        "source": plan.source.prefix,
+        "target": plan.target.prefix,
         "dry_run": dry_run,
         "bytes": plan.bytes,
-        "regions": None if route is None else {"from": str(route.source), "to": str(route.target)},
+        "route": route and route._asdict(),
         "notes": plan.notes,
-        "outputs": list(outputs.values()),
+        "there": list(map(described, plan.there)),
+        "todo": list(map(described, plan.todo)),
+        "mirrored": [
+            {
+                **described(each.record),
+                "copied": each.copied,
+                **{name: getattr(each.progress, name) for name in AMOUNTS},
+            }
+            for each in mirrored
+        ],
     }

@@ -47,6 +47,8 @@ def command(
 
 
 def _new_project(folder: Path) -> None:
+    from pydoc_data.topics import topics
+
     from marin.report.typed import marin
 
     name = folder.name
@@ -61,7 +63,8 @@ def _new_project(folder: Path) -> None:
         for file in project_files()
     }
     _write(folder, project)
-    _write(folder / "text", examples := _example_text())
+    # The reference of Python's language that every installation holds, a page a file.
+    _write(folder / "text", examples := {f"{each.lower()}.txt": text for each, text in sorted(topics.items())})
     click.echo(f"made {folder}: {len(project)} files, and {len(examples)} pages of Python's reference as its text")
     click.echo(f"next: cd {click.format_filename(folder)}")
     click.echo(f"next: {marin('run', 'exp1_filter.py', folder=str(folder))}")
@@ -118,13 +121,6 @@ def _package_here() -> str:
             "Go to the folder of a project, or make one"
         )
     return packages[0]
-
-
-def _example_text() -> Mapping[str, str]:
-    """The reference of Python's language that every installation holds, a page a file."""
-    from pydoc_data.topics import topics
-
-    return {f"{name.lower()}.txt": text for name, text in sorted(topics.items())}
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

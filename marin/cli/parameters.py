@@ -32,25 +32,8 @@ class Declared:
     names: Sequence[str]
     attributes: Mapping[str, Any]
 
-    def parameters(self, name: str) -> list[click.Parameter]:
-        return [self.kind([*self.names, name], **self.attributes)]
-
-    def value(self, name: str, given: Mapping[str, Any]) -> Any:
-        return given[name]
-
-
-class Group:
-    """All options among the fields of a dataclass."""
-
-    def __init__(self, group: type[Any]) -> None:
-        self.group = group
-        self.fields = {each.name: each.default for each in fields(group) if isinstance(each.default, Declared)}
-
-    def parameters(self, _: str) -> list[click.Parameter]:
-        return [parameter for name, each in self.fields.items() for parameter in each.parameters(name)]
-
-    def value(self, _: str, given: Mapping[str, Any]) -> Any:
-        return self.group(**{name: given[name] for name in self.fields})
+    def parameter(self, name: str) -> click.Parameter:
+        return self.kind([*self.names, name], **self.attributes)
 
 
 def option(*names_and_help: str, complete: Completer | None = None, **attributes: Any) -> Any:
@@ -79,7 +62,8 @@ def argument(complete: Completer | None = None, **attributes: Any) -> Any:
 
 
 def all_of(group: type[Any]) -> Any:
-    return Group(group)
+    """All options among the fields of a dataclass."""
+    return group
 
 
 class Parsed[T](click.ParamType[T]):
@@ -105,11 +89,18 @@ def command_line(kind: Callable[..., click.Command] = click.Command, text: str =
 
     def made(work: Callable[..., int]) -> click.Command:
         declared = {name: parameter.default for name, parameter in inspect.signature(work).parameters.items()}
+        groups = {name: _options(group) for name, group in declared.items() if not isinstance(group, Declared)}
 
         def run(**given: Any) -> None:
-            sys.exit(guarded(lambda: work(**{name: each.value(name, given) for name, each in declared.items()})))
+            whole = {name: declared[name](**{each: given.pop(each) for each in of}) for name, of in groups.items()}
+            sys.exit(guarded(lambda: work(**given, **whole)))
 
-        parameters = [parameter for name, each in declared.items() for parameter in each.parameters(name)]
+        every = [(at, each) for name, one in declared.items() for at, each in groups.get(name, {name: one}).items()]
+        parameters = [each.parameter(name) for name, each in every]
         return kind(work.__name__, callback=run, params=parameters, help=text or inspect.getdoc(work))
 
     return made
+
+
+def _options(group: type[Any]) -> dict[str, Declared]:
+    return {each.name: each.default for each in fields(group) if isinstance(each.default, Declared)}

@@ -44,26 +44,21 @@ def command(
         return _show_phases(experiment, options, count=given, data=data, as_json=as_json)
     plan = options.plan(experiment)
     if step is not None:
-        return _explain(plan, step, as_json=as_json)
+        from marin.report.plan_table import explanation, print_explanation
+
+        steps = sorted(resolve_names([step], plan.experiment.steps()), key=lambda each: each.name)
+        explanations = [explanation(plan, each) for each in steps]
+        if as_json:
+            echo_json(explanations)
+        for each in explanations if not as_json else ():
+            print_explanation(open_console(), each)
+        return Exit.OK
     priced = options.priced(plan)
     if as_json:
         echo_json({"experiment": Path(experiment).stem, "scale": options.scale, **described(plan, priced.costs)})
     else:
         priced.show(open_console(), every=options.every_step)
     return priced.would_run()
-
-
-def _explain(plan: Plan, name: str, *, as_json: bool) -> int:
-    from marin.report.explain import explanation, print_explanation
-
-    steps = sorted(resolve_names([name], plan.experiment.steps()), key=lambda each: each.name)
-    explanations = [explanation(plan, each) for each in steps]
-    if as_json:
-        echo_json(explanations)
-    else:
-        for each in explanations:
-            print_explanation(open_console(), each)
-    return Exit.OK
 
 
 def _show_phases(experiment: str, options: PlanOptions, *, count: bool, data: bool, as_json: bool) -> int:

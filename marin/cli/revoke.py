@@ -12,7 +12,7 @@ from marin.cli.parameters import argument, command_line, flag, option, reason
 from marin.errors import BadField, StoreError
 from marin.report.lineage_tree import described
 from marin.report.table import columns_of, open_console, print_table, say
-from marin.store.lineage import Lineage, output_of, read_lineage
+from marin.store.lineage import output_of, read_lineage
 from marin.store.lookup import bytes_named
 from marin.store.record import Record
 from marin.store.revocation import Revocation, Revocations, entry_of, revoke, revoked, withdraw
@@ -46,7 +46,12 @@ def command(
     entry = entry_of(record, because, instead)
     concerned = Taint(lineage, Revocations([entry]))
     if instead is not None:
-        _check_replacement(lineage, record, instead, Revocations([*revoked(store).all, entry]))
+        if instead.kind != record.kind:
+            wrong = f"is of kind {instead.kind}; it cannot replace {record.name}, a {record.kind}"
+            raise BadField(f"{instead.name} {wrong}")
+        if (bad := Taint(lineage, Revocations([*revoked(store).all, entry])).of(output_of(instead))) is not None:
+            why = "holds revoked bytes itself" if bad.is_revoked else bad.way
+            raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
     pages: list[str] = []
     if not dry_run:
         entry = withdraw(store, record, because) if back else revoke(store, record, because, instead)
@@ -85,14 +90,6 @@ def _stamp_pages(store: Store) -> list[str]:
     except StoreError as error:
         click.echo(f"recorded, but pages could not be marked: {error}", err=True)
         return []
-
-
-def _check_replacement(lineage: Lineage, record: Record, instead: Record, revocations: Revocations) -> None:
-    if instead.kind != record.kind:
-        raise BadField(f"{instead.name} is of kind {instead.kind}; it cannot replace {record.name}, a {record.kind}")
-    if (bad := Taint(lineage, revocations).of(output_of(instead))) is not None:
-        why = "holds revoked bytes itself" if bad.is_revoked else bad.way
-        raise BadField(f"{instead.name} {instead.identity[:12]} cannot be the replacement: {why}")
 
 
 def _print(console: Console, entry: Revocation, groups: dict[str, list[Record]], *, back: bool, dry_run: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, cached_property
@@ -98,25 +98,22 @@ class Audit:
 def audit_store(store: Store, days: int = DAYS) -> Audit:
     """Of everything that is committed now, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
-    starts = [output_of(record) for record in lineage.current.values()]
-    return _looked(store, Audit(lineage, frozenset([*starts, *lineage.up(starts)])), days)
+    return _looked(store, Audit(lineage, _rests_on(lineage, map(output_of, lineage.current.values()))), days)
 
 
 def audit_outputs(store: Store, names: Iterable[str], days: int = DAYS) -> Audit:
     """Of outputs by name, and what they were made from. Raises UnknownStep with near misses."""
     lineage = read_lineage(store, every_lease=True)
-    results: list[Result] = []
-    for output in dict.fromkeys(output for name in names for output in outputs_named(lineage, store, name)):
-        name = lineage.name_of(output)
-        results.append(Result(name, name, output.identity, frozenset([output, *lineage.up([output])])))
-    scope = frozenset[Output]().union(*(result.rests_on for result in results))
-    return _looked(store, Audit(lineage, scope, results), days)
+    outputs = dict.fromkeys(output for name in names for output in outputs_named(lineage, store, name))
+    named = [(lineage.name_of(output), output) for output in outputs]
+    results = [Result(name, name, output.identity, _rests_on(lineage, [output])) for name, output in named]
+    return _looked(store, Audit(lineage, _rests_on(lineage, outputs), results), days)
 
 
-def audit_record(store: Store, lineage: Lineage, record: Record, days: int = DAYS) -> list[Claim]:
+def audit_record(store: Store, lineage: Lineage, record: Record) -> list[Claim]:
     """What one record tells of its output, worst first, beside what StoreClaims tells. Reads no file of the output."""
     audit = Audit(lineage, frozenset([output_of(record)]))
-    _about_records(store, audit, days)
+    _about_records(store, audit, DAYS)
     return [claim for grade in Grade for claim in audit.of(grade)]
 
 
@@ -124,19 +121,24 @@ def audit_plans(store: Store, plans: Sequence[Plan], days: int = DAYS) -> Audit:
     """Of what these experiments need, and what that was made from."""
     lineage = read_lineage(store, every_lease=True)
     results = [
-        Result(name, step.name, step.identity, _rests_on(lineage, plan.of(step)))
+        Result(name, step.name, step.identity, _rests_on(lineage, _made(plan.of(step))))
         for plan in plans
         for name, step in plan.experiment.results.items()
     ]
-    made = [record for plan in plans for each in plan.decisions if (record := each.record or each.alias_target)]
-    scope = {output_of(record) for record in made}
-    return _looked(store, Audit(lineage, frozenset([*scope, *lineage.up(scope)]), results), days, plans)
+    scope = _rests_on(lineage, (made for plan in plans for each in plan.decisions for made in _made(each)))
+    return _looked(store, Audit(lineage, scope, results), days, plans)
 
 
-def _rests_on(lineage: Lineage, decision: Decision) -> frozenset[Output]:
+def _made(decision: Decision) -> list[Output]:
+    """What there is of a step; nothing, or one output."""
     record = decision.record or decision.alias_target
-    outputs = [] if record is None else [output_of(record)]
-    return frozenset([*outputs, *lineage.up(outputs)])
+    return [] if record is None else [output_of(record)]
+
+
+def _rests_on(lineage: Lineage, outputs: Iterable[Output]) -> frozenset[Output]:
+    """These, and what they were made from."""
+    every = list(outputs)
+    return frozenset([*every, *lineage.up(every)])
 
 
 def _looked(store: Store, audit: Audit, days: int, plans: Sequence[Plan] = ()) -> Audit:
@@ -201,8 +203,7 @@ def _about_records(store: Store, audit: Audit, days: int) -> None:
     """When their bytes were seen last, and how they were made."""
     _about_verification(store, audit, days)
     for output, record in audit.records.items():
-        for claim in _about_making(record):
-            audit.add(claim, [output])
+        _about_making(audit, output, record)
     _about_code(store, audit)
 
 
@@ -220,16 +221,17 @@ def _about_verification(store: Store, audit: Audit, days: int) -> None:
         audit.add(Claim(Grade.DOUBTFUL, "not verified", text), late)
 
 
-def _about_making(record: Record) -> Iterator[Claim]:
+def _about_making(audit: Audit, output: Output, record: Record) -> None:
     if record.provenance.git.endswith("+dirty"):
         text = f"the work tree at {record.provenance.git[:10]} had changes that were not committed"
-        yield Claim(Grade.DOUBTFUL, "dirty git tree", text)
+        audit.add(Claim(Grade.DOUBTFUL, "dirty git tree", text), [output])
     for read in record.inputs:
         if read.checked in PARTLY:
-            yield Claim(Grade.DOUBTFUL, "inputs not read", f"{read.name}: {PARTLY[read.checked]}, --check-inputs")
+            text = f"{read.name}: {PARTLY[read.checked]}, --check-inputs"
+            audit.add(Claim(Grade.DOUBTFUL, "inputs not read", text), [output])
     for name, then in record.packages.items():
         if (now := _version(name)) != then:
-            yield Claim(Grade.KNOWN, "packages", f"{name} {then}, here {now}")
+            audit.add(Claim(Grade.KNOWN, "packages", f"{name} {then}, here {now}"), [output])
 
 
 def _about_code(store: Store, audit: Audit) -> None:
@@ -260,8 +262,8 @@ def _version(package: str) -> str:
 def _about_plan(audit: Audit, plan: Plan) -> None:
     """What today's code and the experiment itself tell."""
     for decision in plan.decisions:
-        record, step = decision.record or decision.alias_target, decision.step.name
-        outputs, steps = ([], [step]) if record is None else ([output_of(record)], [])
+        outputs = _made(decision)
+        steps = [] if outputs else [decision.step.name]
         if decision.action is Action.STOP and decision.trust not in (Trust.REVOKED, Trust.CORRUPT):
             text = listed(decision.drift, 1) or decision.reason
             audit.add(Claim(Grade.UNTRUSTED, "drifted" if decision.drift else "pin", text), outputs, steps)

@@ -11,7 +11,6 @@ from marin.errors import CorruptRecord
 from marin.store.layout import lease_name
 from marin.store.lease import parse_lease
 from marin.store.lineage import ADOPT, PINNED, Lineage, Output
-from marin.store.record import Record
 from marin.store.revocation import Revocations
 from marin.store.store import Store
 from marin.store.trust import Taint
@@ -88,9 +87,19 @@ class StoreClaims:
             yield Claim(Grade.KNOWN, Subject.ELSEWHERE, text)
             return
         if self.lineage.is_superseded(output):
-            yield Claim(Grade.DOUBTFUL, Subject.SUPERSEDED, self._successor(record))
+            text = self._collected.get(record.identity, "its record is no longer current")
+            if (now := self.lineage.current.get(record.identity)) is not None:
+                because = f": {now.provenance.because}" if now.provenance.because else ""
+                text = f"replaced {now.provenance.ended} by {now.provenance.who}{because}"
+            yield Claim(Grade.DOUBTFUL, Subject.SUPERSEDED, text)
         elif accepted:
-            yield from (Claim(Grade.KNOWN, Subject.ACCEPTED, text) for text in self._acceptances(record))
+            try:
+                texts = [
+                    each.describe().removeprefix("drift accepted ") for each in self.store.acceptances(output.identity)
+                ]
+            except CorruptRecord as error:
+                texts = [str(error)]
+            yield from (Claim(Grade.KNOWN, Subject.ACCEPTED, text) for text in texts)
         if record.op == ADOPT:
             yield Claim(Grade.KNOWN, Subject.ADOPTED, f"from {', '.join(record.outside)}: {made.because}")
         elif made.because:
@@ -110,17 +119,3 @@ class StoreClaims:
                 if content and (why := parse_lease(content, name).collected):
                     found[names[name]] = why
         return found
-
-    def _successor(self, record: Record) -> str:
-        current = self.lineage.current.get(record.identity)
-        if current is None:
-            return self._collected.get(record.identity, "its record is no longer current")
-        because = f": {current.provenance.because}" if current.provenance.because else ""
-        return f"replaced {current.provenance.ended} by {current.provenance.who}{because}"
-
-    def _acceptances(self, record: Record) -> list[str]:
-        try:
-            entries = self.store.acceptances(record.identity)
-        except CorruptRecord as error:
-            return [str(error)]
-        return [entry.describe().removeprefix("drift accepted ") for entry in entries]

@@ -135,28 +135,22 @@ def print_closing(console: Console, run: Run) -> None:
     console.print(Text.assemble(Text(", ").join(parts), f" in {write_duration(run.seconds)}"), soft_wrap=True)
 
 
-def print_next(console: Console, run: Run) -> None:
-    """What to type now."""
-    for command in _next(run):
-        say(console, f"next: {command}", "dim")
-
-
 def _say(console: Console, status: Status, text: str) -> None:
     console.print(Text.assemble(styled(status, SAID[status]), text), soft_wrap=True)
 
 
-def _next(run: Run) -> list[str]:
-    store, failed = run.plan.store, run.having(Status.FAILED)
-    if store.prefix.startswith("memory://"):
-        return []  # it ends with this process
-    if failed:
-        logged = next((result for result in failed if result.log), None)
-        log = [marin("logs", _only_name(store, logged.step), prefix=store.prefix)] if logged else []
-        return [*log, f"{same_command()}  # when that is mended: only what is missing runs"]
-    if not run.having(Status.RAN, Status.ALIAS):
-        return []
+def print_next(console: Console, run: Run) -> None:
+    """What to type now; nothing about a store that ends with this process."""
+    store, failed, commands = run.plan.store, run.having(Status.FAILED), list[str]()
     made = [step for step in run.plan.experiment.results.values() if run.results[step].record is not None]
-    return [marin("cat", _only_name(store, made[0]), prefix=store.prefix)] if made else []
+    if failed:
+        logged = [each for each in failed if each.log][:1]
+        log = [marin("logs", _only_name(store, each.step), prefix=store.prefix) for each in logged]
+        commands = [*log, f"{same_command()}  # when that is mended: only what is missing runs"]
+    elif made and run.having(Status.RAN, Status.ALIAS):
+        commands = [marin("cat", _only_name(store, made[0]), prefix=store.prefix)]
+    for command in commands if not store.prefix.startswith("memory://") else ():
+        say(console, f"next: {command}", "dim")
 
 
 def _only_name(store: Store, step: ExecutorStep[Any]) -> str:

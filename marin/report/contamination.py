@@ -163,6 +163,8 @@ class Contamination:
 
     def __init__(self, lineage: Lineage, looked: Mapping[str, Looked]) -> None:
         self.lineage, self.looked = lineage, looked
+        self.texts = sum(each.searched.texts for each in looked.values())
+        self.bytes = sum(each.searched.bytes for each in looked.values())  # UTF-8
         self.states = self._states()
         self._removed = removed = self._removed_later()
         held = [each.record for each in looked.values() if each.state is State.HOLDS]
@@ -172,7 +174,11 @@ class Contamination:
         self.contaminated = [each for each in holding if each.record.attempt not in removed]
         self.removed_later = [each for each in holding if each.record.attempt in removed]  # by what was made from them
         self.not_looked = [each for each in looked.values() if each.problem]  # not all of it
-        self.readings = self._readings()
+        checkpoints = [record for record in lineage.records.values() if record.kind == CHECKPOINT]
+        checkpoints.sort(key=lambda record: (record.provenance.ended, record.name), reverse=True)
+        found = [self._reading(output_of(record)) for record in checkpoints]
+        # Of those that read what holds items, or what nobody knows, newest first.
+        self.readings = [each for each in found if each.ways or each.doubtful or each.unknown]
 
     @property
     def untold(self) -> list[str]:
@@ -189,13 +195,6 @@ class Contamination:
 
     def state(self, output: Output) -> State:
         return self.states.get(output, State.UNKNOWN)
-
-    def _readings(self) -> list[Reading]:
-        """Of every checkpoint that read what holds items, or what nobody knows, newest first."""
-        checkpoints = [record for record in self.lineage.records.values() if record.kind == CHECKPOINT]
-        checkpoints.sort(key=lambda record: (record.provenance.ended, record.name), reverse=True)
-        found = [self._reading(output_of(record)) for record in checkpoints]
-        return [each for each in found if each.ways or each.doubtful or each.unknown]
 
     def _reading(self, checkpoint: Output) -> Reading:
         ways, _ = self._ways(checkpoint, {State.HOLDS})
@@ -230,8 +229,8 @@ class Contamination:
 
     def _carries(self, output: Output, through: set[State]) -> bool:
         record = self.lineage.records.get(output)
-        is_parent = record is not None and record.kind == CHECKPOINT
-        return is_parent or (self._may_be_text(output) and self.state(output) in through)
+        is_text = self._may_be_text(output) and self.state(output) in through
+        return is_text or (record is not None and record.kind == CHECKPOINT)
 
     def _may_be_text(self, output: Output) -> bool:
         """What an output without a record held, nobody knows."""

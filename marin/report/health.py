@@ -57,15 +57,11 @@ def metrics_of(run: str, prefix: str, *, latest: bool = False) -> Metrics:
     )
 
 
-def steps_of(rows: Sequence[dict[str, Any]]) -> str:
-    """ "steps 0 to 191" """
-    return f"steps {rows[0]['step']:,} to {rows[-1]['step']:,}" if rows else "no step yet"
-
-
 def print_health(console: Console, metrics: Metrics, found: Sequence[Finding]) -> None:
     ill, over = [each for each in found if each.ill], [each for each in found if not each.ill]
-    verdict = counted(len(ill), "finding") if ill else "healthy"
-    say(console, f"{metrics.name}, {metrics.about}, {steps_of(metrics.rows)}: {verdict}", "bold")
+    verdict, rows = counted(len(ill), "finding") if ill else "healthy", metrics.rows
+    steps = f"steps {rows[0]['step']:,} to {rows[-1]['step']:,}" if rows else "no step yet"
+    say(console, f"{metrics.name}, {metrics.about}, {steps}: {verdict}", "bold")
     for each in [*ill, *over]:
         if over and each is over[0]:
             say(console, "\nover, or as it was meant", "dim")

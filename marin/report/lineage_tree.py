@@ -169,9 +169,10 @@ class LineageTree:
         record, start = self.lineage.records.get(output), self.lineage.records.get(self.starts[0])
         if record is None:
             return ""
-        if start is None or output in self.starts or _by(record) != _by(start):
+        made, first = record.provenance, start and start.provenance
+        if first is None or output in self.starts or (made.who, made.experiment) != (first.who, first.experiment):
             return origin(record)
-        return record.provenance.ended[:16]
+        return made.ended[:16]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -202,7 +203,3 @@ def described(record: Record) -> dict[str, Any]:
     """What every ``--json`` tells of an output."""
     about = {"step": record.name, **{name: getattr(record, name) for name in DESCRIBED}, "output": record.attempt}
     return {**about, **asdict(record.provenance), "ended": record.provenance.ended}
-
-
-def _by(record: Record) -> tuple[str, str]:
-    return record.provenance.who, record.provenance.experiment

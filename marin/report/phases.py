@@ -84,16 +84,22 @@ class Phase:
         )
 
 
+def trainings_of(experiment: Experiment) -> list[ExecutorStep[Any]]:
+    """Raises ExperimentError for none."""
+    found: list[ExecutorStep[Any]] = [step for step in experiment.steps() if isinstance(step, TrainingRun)]
+    if not found:
+        raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
+    return found
+
+
 def phases_of(experiment: Experiment, sizes: Sizes | None = None) -> list[Phase]:
     """Every training of the experiment, each after the one that it goes on from. Raises ExperimentError for none.
 
     sizes: of what it reads; those that its steps declare if none are given.
     """
     known = declared_sizes(experiment) if sizes is None else sizes
-    each = [(step, phase_of(step, known)) for step in experiment.steps()]
+    each = [(step, phase_of(step, known)) for step in trainings_of(experiment)]
     found = [replace(phase, draws=draws_of(step, known)) for step, phase in each if phase is not None]
-    if not found:
-        raise ExperimentError("the experiment trains nothing: no step of it has optimizer steps, a schedule and data")
     return sorted(found, key=lambda phase: (phase.first, phase.end))
 
 
@@ -139,14 +145,6 @@ def _at(points: Sequence[tuple[int, float]], step: int) -> float:
     return points[-1][1]
 
 
-def shares_over(way: Iterable[Phase]) -> dict[str, list[tuple[int, float]]]:
-    """Of each source, its share from each step on at which the mixture may change; the largest first."""
-    stages = [stage for phase in way for stage in phase.stages]
-    names = dict.fromkeys(name for _, shares in stages for name in shares)
-    found = {name: [(at, shares.get(name, 0.0)) for at, shares in stages] for name in names}
-    return dict(sorted(found.items(), key=lambda each: -max(share for _, share in each[1])))
-
-
 def largest(shares: Mapping[str, float], names: Sequence[str], most: int) -> str:
     """ "web 75.0%, code 25.0%, 3 more": the shares of the first of these sources."""
     more = f", {len(names) - most} more" if len(names) > most else ""
@@ -180,20 +178,15 @@ def phase_of(step: ExecutorStep[Any], sizes: Sizes) -> Phase | None:
         over=run.data.interpolations,
         machines=str(accelerator) if accelerator else f"{cpus:g} CPU",
         seq_len=run.seq_len,
-        guards=_guards(recipe),
+        guards=[
+            *([] if recipe.max_grad_norm is None else [f"gradient norm ≤ {recipe.max_grad_norm:g}"]),
+            *([] if recipe.clip_update_norm is None else [f"clip at {recipe.clip_update_norm.sigma:g}σ"]),
+            *([] if recipe.skip_bad_steps is None else [f"skip at {recipe.skip_bad_steps.sigma:g}σ"]),
+        ],
         after="" if before is None else before.label or before.name,
         counts_on=isinstance(step, GoesOn) and step.goes_on_from() is not None,
         changed=[] if before is None else changes_between(before, step),
     )
-
-
-def _guards(recipe: Optimizer) -> list[str]:
-    clip, skip = recipe.clip_update_norm, recipe.skip_bad_steps
-    return [
-        *([] if recipe.max_grad_norm is None else [f"gradient norm ≤ {recipe.max_grad_norm:g}"]),
-        *([] if clip is None else [f"clip at {clip.sigma:g}σ"]),
-        *([] if skip is None else [f"skip at {skip.sigma:g}σ"]),
-    ]
 
 
 def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
@@ -241,7 +234,10 @@ def _draw(console: Console, way: list[Phase]) -> None:
     rates = [point for phase in way for point in phase.rates]
     batches = [(at, float(size)) for phase in way for at, size in phase.batches]
     read = [(at, float(count)) for phase in way for at, count in phase.read]
-    shares = shares_over(way)
+    stages = [stage for phase in way for stage in phase.stages]
+    names = dict.fromkeys(name for _, shares in stages for name in shares)
+    found = {name: [(at, shares.get(name, 0.0)) for at, shares in stages] for name in names}
+    shares = dict(sorted(found.items(), key=lambda each: -max(share for _, share in each[1])))  # the largest first
     lines = [
         (rates, f"learning rate, at most {max(rate for _, rate in rates):.3g}"),
         (_held(batches), f"batch, at most {max(size for _, size in batches):,.0f} sequences"),

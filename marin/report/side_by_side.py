@@ -18,30 +18,24 @@ from marin.report.words import grouped
 from marin.store.files.directory import Directory
 from marin.store.inventory import Inventory
 from marin.store.lookup import ambiguous, hint, outputs_called, unknown
-from marin.store.numbers import write_bytes
 from marin.store.record import Record
 from marin.store.store import Store
 
 NUMBER = re.compile(r"[-_@.]\d+$")  # of a run, after the name of its arm
 SCORES, CHECKPOINT, REPORT = "scores", "checkpoint", "report"
-READ_UNASKED = 1 << 30  # bytes of weights that are read without --parameters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
     """One of the models, or an arm of several runs. about: where its numbers come from. scores, checkpoints: of each
-    run in the store at prefix, as far as there are. samples: of the first run."""
+    run in the store, as far as there are. samples: of the first run."""
 
     side: Side
     about: str
     scores: Sequence[Record] = ()
     checkpoints: Sequence[Record] = ()
     samples: Mapping[tuple[str, str], Sample] = field(default_factory=dict[tuple[str, str], Sample])
-    prefix: str = ""
-
-    @property
-    def weights(self) -> list[Directory]:
-        return [Directory(f"{self.prefix}/{each.attempt}") for each in self.checkpoints]
+    weights: Sequence[Directory] = ()  # of the checkpoints
 
 
 def named(inventory: Inventory | None, names: Sequence[str], *, latest: bool = False) -> list[Compared]:
@@ -79,7 +73,7 @@ def _arm(inventory: Inventory | None, given: str, *, latest: bool) -> Compared:
         scores=[record for each in parts for record in each.scores],
         checkpoints=[record for each in parts for record in each.checkpoints],
         samples=parts[0].samples,
-        prefix=parts[0].prefix,
+        weights=[each for part in parts for each in part.weights],
     )
 
 
@@ -159,9 +153,10 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         made = [each for each in records if each.kind == SCORES and record.root in [one.root for one in each.inputs]]
         scores, checkpoint = made[0] if made else None, record
     checkpoints = [checkpoint] if checkpoint is not None else []
+    weights = [Directory(f"{store.prefix}/{each.attempt}") for each in checkpoints]
     if scores is None:
         about = f"{record.name} {record.identity[:12]}, which nothing evaluated: Evaluate(checkpoint=…) would"
-        return Compared(side=Side(name=name), about=about, checkpoints=checkpoints, prefix=store.prefix)
+        return Compared(side=Side(name=name), about=about, checkpoints=checkpoints, weights=weights)
     directory = Directory(f"{store.prefix}/{scores.attempt}")
     logged = read_logged(directory)
     side = Side(
@@ -179,7 +174,7 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         scores=[scores],
         checkpoints=checkpoints,
         samples=logged.samples,
-        prefix=store.prefix,
+        weights=weights,
     )
 
 
@@ -198,14 +193,3 @@ def _read(store: Store, scores: Record, records: Sequence[Record]) -> dict[str, 
                 some = f"{counted['items']} of its {counted['of']} test items" if counted.get("items") else ""
                 found.setdefault(task, some or "its test items")
     return found
-
-
-def parameters_to_read(compared: Sequence[Compared]) -> int:
-    """Bytes of weights that their comparison reads."""
-    from marin.training.parameter_change import weights_bytes
-
-    return sum(weights_bytes(weights) for each in compared for weights in each.weights)
-
-
-def too_many(size: int) -> str:
-    return f"their weights were not read: {write_bytes(size)}; --parameters reads them"

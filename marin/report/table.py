@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
+
+type Rows = Sequence[Sequence[Text | str]]
 
 UNFOLDED = 100_000  # columns: wider than any line
 GAP = 2
@@ -66,7 +68,7 @@ def columns_of(line: str) -> list[Column]:
     return [Column(name.strip(" >"), name.strip().startswith(">"), int(spare or 0)) for name, _, spare in parts]
 
 
-def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Text | str]]) -> None:
+def print_table(console: Console, columns: Sequence[Column], rows: Rows) -> None:
     """Columns side by side; the last one takes what is left of the line and is folded into it, or stands below.
 
     A column that is empty everywhere is left out.
@@ -122,6 +124,19 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
         spaces = {number: " " * (widths[number] - cells[number]) for number in shown}
         parts = [spaces[n] + texts[n] if columns[n].right else texts[n] + spaces[n] for n in shown]
         console.file.write((" " * GAP).join(parts).rstrip() + "\n")
+
+
+def print_block(console: Console, title: str, style: str, columns: str, rows: Rows, most: int) -> None:
+    """A heading and the first rows of a table; nothing where there are none. columns: as ``columns_of`` takes them."""
+    if rows:
+        say(console, f"\n{title}", style)
+        print_table(console, columns_of(columns), rows[:most])
+    print_rest(console, rows, most)
+
+
+def print_rest(console: Console, every: Sized, most: int) -> None:
+    if len(every) > most:
+        say(console, f"and {len(every) - most} more: --json", "dim")
 
 
 def _print_line(console: Console, line: Text) -> None:

@@ -1,11 +1,14 @@
-"""How the terminal writes what it writes in many places: a status in its colour, like things together, facts."""
+"""How terminal and pages write what they write in many places: a status, like things together, facts, numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from rich.text import Text
+
+from marin.store.numbers import write_count
 
 FOLD_FROM = 4  # so many like things are one line
 STYLES = {  # of whatever has a status: actions of a plan, steps, attempts, runs, jobs of a cluster, grades of claims
@@ -55,3 +58,50 @@ def describe_facts(facts: dict[str, Any]) -> str:
         elif isinstance(value, dict) and name == "dropped" and value:
             parts.append(f"dropped {sum(cast('dict[str, int]', value).values()):,}")
     return ", ".join(parts[:5])
+
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def tick(value: float) -> str:
+    """A number on an axis, without zeros that say nothing."""
+    text = f"{value:,.4g}" if abs(value) < 10_000 else write_count(value)
+    return text.replace("-", MINUS)
+
+
+def measured(value: float) -> str:
+    """A number of a table of any."""
+    return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def signed(value: float, digits: int) -> str:
+    """+0.12 or −0.12, with a real minus; an exact or rounded zero has no sign."""
+    text = f"{abs(value):.{digits}f}"
+    if not text.strip("0."):
+        return text
+    return ("+" if value > 0 else MINUS) + text
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with this many digits and a real minus."""
+    return f"{value:.{digits}f}".replace("-", MINUS)
+
+
+def minus(text: str) -> str:
+    """The text with a real minus before each negative number; hyphens in words and ranges stay."""
+    return re.sub(r"(?<![\w.)\]-])-(?=\.?\d)", MINUS, text)
+
+
+def fact(value: object) -> str:
+    """A fact of an artifact on one line."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {fact(item)}" for key, item in cast(Mapping[object, object], value).items())
+    if isinstance(value, list | tuple):
+        return ", ".join(fact(item) for item in cast(list[object], value))
+    return str(value)

@@ -23,7 +23,7 @@ from marin.report.section import (
     Tone,
 )
 from marin.report.typed import marin
-from marin.report.units import fixed, signed
+from marin.report.words import fixed, signed
 from marin.store.files.directory import Directory
 from operators.compare import Compare
 

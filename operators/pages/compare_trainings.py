@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from marin.report.section import Cell, Column, Interval, Page, Section, Table, Tag
-from marin.report.units import fixed
+from marin.report.words import fixed
 from marin.store.files.directory import Directory
 from operators.compare_trainings import CompareTrainings
 

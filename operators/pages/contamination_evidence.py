@@ -21,7 +21,7 @@ from marin.report.section import (
     Text,
     Tone,
 )
-from marin.report.units import minus, signed, tick
+from marin.report.words import minus, signed, tick
 from marin.store.files.directory import Directory
 from operators.contamination_evidence import ContaminationEvidence
 

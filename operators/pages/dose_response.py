@@ -9,7 +9,7 @@ from typing import Any
 
 from marin.evaluation.dose import stem_of
 from marin.report.section import Column, Curves, Finding, Page, Section, Series, Table, Text
-from marin.report.units import signed, tick
+from marin.report.words import signed, tick
 from marin.store.files.directory import Directory
 from operators.dose_response import DoseResponse
 

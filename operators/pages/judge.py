@@ -8,7 +8,7 @@ from typing import Any
 
 from marin.evaluation.metric_names import in_words
 from marin.report.section import Cell, Column, Heading, Interval, Page, Row, Section, Table, Tag, Tone
-from marin.report.units import fixed
+from marin.report.words import fixed
 from marin.store.files.directory import Directory
 from operators.judge import Judge
 

@@ -21,7 +21,7 @@ from marin.report.section import (
     Table,
     Text,
 )
-from marin.report.units import minus, signed
+from marin.report.words import minus, signed
 from marin.store.files.directory import Directory
 from marin.training.health.batches import IN_WORDS
 from marin.training.health.shuffle import TRUE_SHUFFLE

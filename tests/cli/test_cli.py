@@ -181,7 +181,7 @@ def test_status_says_committed_failed_and_absent(project: Project, marin: Comman
 
 def test_verify_finds_one_tampered_byte(project: Project, marin: Command) -> None:
     marin.on("run", "--backend", "inline")
-    assert json.loads(marin.verify("--json"))["bytes"] == {"checked": 2, "wrong": {}, "made_from_it": {}}
+    assert json.loads(marin.verify("--json"))["bytes"] == {"check": "checksums", "outputs": 2, "wrong": {}}
     [output] = (project.store / "say").iterdir()
     content = bytearray((output / "text.txt").read_bytes())
     content[0] ^= 1
@@ -189,7 +189,7 @@ def test_verify_finds_one_tampered_byte(project: Project, marin: Command) -> Non
     told = json.loads(marin.verify("--json", expect=STORE_ERROR).strip())["bytes"]
     [(name, found)] = told["wrong"].items()
     assert name.startswith("say/say ")
-    assert "text.txt" in found[0]
+    assert "text.txt" in found["differs"][0]
     assert "--rebuild" in marin.verify(expect=STORE_ERROR)
     marin.verify("--sizes-only", expect=DRIFT)  # the size is right
     assert "0 damaged" in marin.verify("repeat/repeat", expect=DRIFT)  # its own bytes are right

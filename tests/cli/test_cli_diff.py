@@ -70,7 +70,7 @@ def checkout(tmp_path: Path) -> Checkout:
 
 
 def fates(told: Any) -> dict[str, str]:
-    return {step["step"]: step["fate"] for step in told["steps"]}
+    return {(step["new"] or step["old"]).partition("#")[0]: step["fate"] for step in told["steps"]}
 
 
 def test_the_working_tree_against_the_last_commit(checkout: Checkout) -> None:
@@ -78,7 +78,7 @@ def test_the_working_tree_against_the_last_commit(checkout: Checkout) -> None:
     before = {path: path.stat().st_mtime_ns for path in checkout.folder.rglob("*")}
     told = checkout.told()
     assert fates(told) == {"say/say": "changed", "repeat/repeat": "follows"}
-    assert told["steps"][0]["changes"] == [{"place": "text", "old": "hello", "new": "bye"}]
+    assert told["steps"][0]["field_changes"] == [{"place": "text", "old": "hello", "new": "bye"}]
     assert told["to"] == "working tree"
     assert told["from"].startswith(checkout.git("rev-parse", "HEAD")[:8])
     # Nothing was written, .git and bytecode included.
@@ -89,7 +89,7 @@ def test_what_is_set_is_the_new_side(checkout: Checkout) -> None:
     setting = ("--set", "say.text=bye")
     told = checkout.told(*setting)
     assert fates(told) == {"say/say": "changed", "repeat/repeat": "follows"}
-    assert told["steps"][0]["changes"] == [{"place": "text", "old": "hello", "new": "bye"}]
+    assert told["steps"][0]["field_changes"] == [{"place": "text", "old": "hello", "new": "bye"}]
     assert (told["from"], told["to"]) == ("as it is", "say.text=bye")
     first = checkout.git("rev-parse", "HEAD")
     checkout.edit_experiment('text="hello"', 'text="bye"')
@@ -129,8 +129,8 @@ def test_other_code_at_the_same_identity_is_shown_with_what_is_committed(checkou
     assert not told["same"]
     [change] = told["code"]
     assert change["unit"] == "lib.words.ending"
-    assert change["drifts"] == [told["steps"][0]["after"]]
-    assert told["store"]["after"]["to_run"] == []
+    assert change["drifts"] == [told["steps"][0]["new"]]
+    assert told["store"]["new"]["to_run"] == []
     drifts = "1 committed outputs were built by the code of before"
     assert drifts in checkout.diff("--prefix", str(checkout.store))
     checkout.run("--on-drift", "rebuild")
@@ -141,9 +141,9 @@ def test_what_a_change_costs_on_a_store(checkout: Checkout) -> None:
     checkout.run()
     checkout.edit_experiment("source=say", "source=Repeat(source=Repeat(source=say, label='1'), label='2')")
     told = checkout.told("--prefix", str(checkout.store))
-    assert told["store"]["before"]["to_run"] == []
-    by_identity = {step["after"]: step["step"] for step in told["steps"]}
-    assert [by_identity[identity] for identity in told["store"]["after"]["to_run"]] == ["repeat/2", "repeat/repeat"]
+    assert told["store"]["old"]["to_run"] == []
+    by_identity = {step["new"].partition("#")[2]: step["new"].partition("#")[0] for step in told["steps"]}
+    assert [by_identity[identity] for identity in told["store"]["new"]["to_run"]] == ["repeat/2", "repeat/repeat"]
     assert "no store at" in checkout.diff("--prefix", str(checkout.folder / "elsewhere"), expect=STORE_ERROR)
 
 

@@ -51,12 +51,11 @@ def test_it_says_what_would_go_and_deletes_nothing(prefix: str, tmp_path: Path) 
 def test_it_deletes_what_it_said(prefix: str) -> None:
     told = json.loads(gc("--prefix", prefix, "--json"))
     done = json.loads(gc("--prefix", prefix, "--json", "--delete"))
-    assert not told["deleted"]
-    assert done["deleted"]
-    assert [each["name"] for each in done["goes"]] == [each["name"] for each in told["goes"]]
-    assert all(each["gone"] for each in done["goes"])
-    assert done["bytes"] == told["bytes"] >= 5000
-    for each in done["goes"]:
+    assert told["swept"] is None
+    assert done["selection"] == told["selection"]
+    assert done["swept"]["gone"] == done["selection"]["goes"]
+    assert sum(each["bytes"] for each in done["swept"]["gone"]) >= 5000
+    for each in done["swept"]["gone"]:
         assert not any((Path(prefix) / place).exists() for place in [*each["folders"], *each["objects"]])
     assert [record.name for record in visible(Store(prefix)).values()] == ["toy-join/end"]
 
@@ -69,7 +68,7 @@ def test_what_goes_is_said_before_it_goes(prefix: str) -> None:
 
 def test_only_one_kind(prefix: str) -> None:
     told = json.loads(gc("--prefix", prefix, "--only", "unfinished", "--json", "--delete"))
-    assert {each["kind"] for each in told["goes"]} == {"unfinished"}
+    assert {each["kind"] for each in told["selection"]["goes"]} == {"unfinished"}
     assert len(visible(Store(prefix))) == 2
 
 
@@ -96,7 +95,7 @@ def test_an_experiment_keeps_its_steps_at_both_scales(tmp_path: Path) -> None:
     def told(*more: str) -> list[str]:
         ended = project.started([*asked, *more], cwd=project.folder)
         assert ended.code == 0, ended.said
-        goes = json.loads(ended.stdout)["goes"]
+        goes = json.loads(ended.stdout)["selection"]["goes"]
         return sorted(each["name"] for each in goes if each["kind"] == "unreachable")
 
     assert told() == ["repeat/repeat", "say/say"], "the other project's"

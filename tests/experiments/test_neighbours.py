@@ -3,7 +3,7 @@
 from functools import cache
 
 from marin.report.diff.describe import describe_experiment
-from marin.report.diff.difference import compare_sides, compare_steps
+from marin.report.diff.difference import FieldChange, compare_sides, compare_steps
 from marin.report.diff.markdown import apart, document, report
 from marin.report.diff.sides import DescribedExperiment
 from tests.support.project import ROOT
@@ -30,7 +30,7 @@ def test_from_bison_to_mantis_only_the_mixture_and_the_shuffle_change() -> None:
     side = described("exp1529_mantis")
     trainings = {step.label: step for step in side.steps if step.work is not None}
     difference = compare_steps(trainings["bison"], trainings["mantis"], {})
-    assert [change.place for change in difference.changes] == ["shuffle"]
+    assert [each.place for each in difference.field_changes if isinstance(each, FieldChange)] == ["shuffle"]
     said = document("", apart(difference, every=True)).replace("\\", "")
     first, later = said.split("from step 174,000")
     assert "| all_math | 1.08 | – | −1.08 |" in first

@@ -73,7 +73,7 @@ def inputs(tmp_path: Path) -> dict[Any, Any]:
 
 def page(section: Any, made: Any) -> str:
     shown = section(None, made.directory, Page(arms=(), store=""))
-    return render(ExperimentPage(title="t", question="", scale="full", created="", sections=[shown]))
+    return render(ExperimentPage(title="t", question="", sections=[shown]))
 
 
 def test_a_detector_sees_from_the_least_dose_at_which_every_seed_is_flagged(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from types import SimpleNamespace
+from typing import Any
 
 from marin.executor.run_results import Status
 from marin.report.claims import Claim, Grade
 from marin.report.page.mixtures import Stage, shares_of, strips
-from marin.report.page.model import Event, ExperimentPage, Phase, StepRow, TrainingCurve
+from marin.report.page.model import ExperimentPage, StepRow
+from marin.report.page.trainings import Stretch, Training
 from marin.report.section import (
     Cell,
     Column,
@@ -19,6 +22,7 @@ from marin.report.section import (
     Finding,
     Heading,
     Interval,
+    Mark,
     Section,
     Series,
     Table,
@@ -73,11 +77,13 @@ def page() -> ExperimentPage:
         MegaMath repair GSM8K without costing the rest of the suite? Judge on GSM8K and MATH;
         guard on MMLU and BBH.
         """,
-        scale="rehearsal",
-        created="2026-11-20 15:04 UTC",
-        git_revision="9d2c1f0e8b7a6d5c4b3a29180f1e2d3c4b5a6978",
-        git_dirty=True,
-        command="python experiments/exp1529_mantis.py",
+        provenance={
+            "command": "python experiments/exp1529_mantis.py",
+            "store": PREFIX,
+            "revision": "9d2c1f0e8b7a6d5c4b3a29180f1e2d3c4b5a6978 with uncommitted changes",
+            "made": "2026-11-20 15:04 UTC",
+            "scale": "rehearsal",
+        },
         prefix=PREFIX,
         arms=("Bison", "Mantis"),
         steps=steps(noise),
@@ -85,24 +91,12 @@ def page() -> ExperimentPage:
         mixtures=list(shares_of(stages())),
         runs=runs(noise),
         phases=(
-            Phase(first=0, end=80, name="Kestrel · Llama"),
-            Phase(first=80, end=160, name="Qwen3 with QK-Norm"),
-            Phase(first=160, end=192, name="cooldown"),
+            Stretch(first=0, end=80, name="Kestrel · Llama"),
+            Stretch(first=80, end=160, name="Qwen3 with QK-Norm"),
+            Stretch(first=160, end=192, name="cooldown"),
         ),
         sections=sections(noise),
-        tokens=6_389_760,
-        flops=3.21e13,
-        chip_hours=0.11,
-        wall_seconds=312.0,
-        claims={
-            "decontaminate/dolmino_math": [
-                Claim(
-                    Grade.KNOWN,
-                    "drift accepted",
-                    "marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
-                )
-            ]
-        },
+        cost={"tokens trained on": "6.39M", "training FLOPs": "3.21e+13", "wall time": "5 min 12 s"},
     )
 
 
@@ -172,6 +166,13 @@ def steps(noise: random.Random) -> list[StepRow]:
         made[drifted],
         status=Status.CACHED,
         reason="drift accepted",
+        claims=[
+            Claim(
+                Grade.KNOWN,
+                "drift accepted",
+                "marin.text.ngrams.overlap changed; accepted by R. Searcher: same result, refactor",
+            )
+        ],
     )
     alias = next(i for i, step in enumerate(made) if step.name == "filter/proofpile_2")
     made[alias] = replace(made[alias], status=Status.ALIAS, reason="same input bytes as filter/proofpile_2 of 0f3a")
@@ -194,12 +195,19 @@ def stages() -> list[Stage]:
     ]
 
 
-def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
+def training(name: str, columns: Mapping[str, Sequence[object]], **more: Any) -> Training:
+    """One of which only the metrics count."""
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    step: Any = SimpleNamespace(label=name)
+    return Training(**{"step": step, "record": None, "arm": "", "phase": None, "rows": rows, "tokens": {}} | more)
+
+
+def runs(noise: random.Random, scale: int = 1) -> list[Training]:
     """Four runs; scale: steps per step of the rehearsal."""
 
     def curve(
         name: str, first: int, end: int, loss0: float, arm: str = "", drop: float = 0.0, **more: object
-    ) -> TrainingCurve:
+    ) -> Training:
         span = range(first * scale, end * scale)
         loss, norms, rates, seen = [], [], [], []
         for step in span:
@@ -211,17 +219,17 @@ def runs(noise: random.Random, scale: int = 1) -> list[TrainingCurve]:
             )
             rates.append(7e-4 * min(1, (step + 1) / (2 * scale)) if not arm else 7e-4 * (1 - age / 33))
             seen.append(32_768 * (step + 1) - 2_048 * min(max(step - 18 * scale, 0), 3 * scale))
-        return TrainingCurve(
-            name=name, arm=arm, step=list(span), loss=loss, grad_norm=norms, learning_rate=rates, tokens=seen,
-            events=more.get("events", ()),  # pyright: ignore
-        )  # fmt: skip
+        columns = {"step": span, "loss": loss, "grad_norm": norms, "learning_rate": rates, "tokens": seen}
+        marks = [replace(mark, run=name) for mark in more.get("events", ())]  # pyright: ignore
+        return training(name, columns, arm=arm, events=marks)
 
-    cooldown = Event(step=160 * scale, text="cooldown mixtures")
-    python = Event(step=174 * scale, text="+ Python code")
+    cooldown = Mark(run="", step=160 * scale, text="cooldown mixtures")
+    python = Mark(run="", step=174 * scale, text="+ Python code")
     return [
         curve("pretraining, Llama", 0, 80, 0.0, events=(
-            Event(step=round(18.5 * scale), text="batch 32 → 30"), Event(step=21 * scale, text="batch 30 → 32"))),
-        curve("continued, Qwen3", 80, 160, 0.42, events=(Event(step=80 * scale, text="warm start, QK-Norm"),)),
+            Mark(run="", step=round(18.5 * scale), text="batch 32 → 30"),
+            Mark(run="", step=21 * scale, text="batch 30 → 32"))),
+        curve("continued, Qwen3", 80, 160, 0.42, events=(Mark(run="", step=80 * scale, text="warm start, QK-Norm"),)),
         curve("Bison cooldown", 160, 192, 0.0, "Bison", 0.34, events=(cooldown,)),
         curve("Mantis cooldown", 160, 192, 0.0, "Mantis", 0.27, events=(cooldown, python)),
     ]  # fmt: skip
@@ -323,7 +331,7 @@ def failed() -> ExperimentPage:
             step = replace(
                 step, status=Status.SKIPPED, reason=f"needs {broken}", seconds=None, output="", log="", facts={}
             )
-        rows.append(step)
+        rows.append(replace(step, claims=()))
     return replace(
         whole,
         steps=rows,
@@ -331,9 +339,5 @@ def failed() -> ExperimentPage:
         sections=(),
         strips=(),
         mixtures=(),
-        claims={},
-        tokens=None,
-        flops=None,
-        chip_hours=None,
-        wall_seconds=None,
+        cost={},
     )

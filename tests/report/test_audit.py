@@ -145,7 +145,7 @@ def test_the_command_is_short_and_ends_with_a_code(tmp_path: Path) -> None:
     project.run("--on-drift", "accept", "--because", "marks do not matter")
     assert "marks do not matter" in marin.on("audit")
     told = marin.json("audit")
-    assert [(held["result"], [claim["subject"] for claim in held["claims"]]) for held in told["results"]] == [
+    assert [(held["name"], [claim["subject"] for claim in held["claims"]]) for held in told["results"]] == [
         ("end", ["drift accepted"])
     ]
     assert "0 results" not in said

@@ -2,8 +2,8 @@
 
 import pytest
 
-from marin.report import units
-from marin.report.page.blocks import DrawnCell, drawn_table
+from marin.report import words
+from marin.report.page.render import DrawnCell, drawn_table
 from marin.report.section import Cell, Column, Difference, Heading, Interval, Share, Table, Tag, Tone
 
 
@@ -27,7 +27,7 @@ def test_kind_of_a_column(cells: list[str], kind: str) -> None:
 
 
 def test_negative_numbers_get_a_real_minus_and_words_keep_their_hyphens() -> None:
-    assert units.minus("z -3.5 (without tags -0.490), 160-192, top-1, gpt-4") == (
+    assert words.minus("z -3.5 (without tags -0.490), 160-192, top-1, gpt-4") == (
         "z −3.5 (without tags −0.490), 160-192, top-1, gpt-4"
     )
 

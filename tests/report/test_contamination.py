@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def found(store: Path | str, *arguments: str, expect: Exit = Exit.OK) -> dict[st
     return json.loads(audit(store, *arguments, "--json", expect=expect))
 
 
-def steps(rows: list[dict[str, Any]]) -> set[str]:
+def steps(rows: Iterable[dict[str, Any]]) -> set[str]:
     return {row["step"] for row in rows}
 
 
@@ -127,22 +128,24 @@ def test_it_names_text_and_checkpoints_and_changes_nothing(store: Path, suite: s
     made = found(store, "--against", suite, expect=Exit.DRIFT)
     assert steps(made["contaminated"]) == {"toy-pages/math", "tokenize/math"}
     for held in made["contaminated"]:
-        assert (held["documents"], held["holding"]) == (9, 3)
-        (of_suite,) = held["suites"].values()
+        assert (held["searched"]["texts"], held["searched"]["holding"]) == (9, 3)
+        (of_suite,) = held["searched"]["suites"].values()
         assert of_suite["items"] == ["1/3", "1/7"]
-        assert of_suite["documents"] == 3
+        assert of_suite["texts"] == 3
         assert "json" in of_suite["forms"]
     (documents,) = [held for held in made["contaminated"] if held["kind"] == "documents"]
-    passage = documents["passages"][0]
+    passage = documents["searched"]["passages"][0]
     assert passage["place"] == "shard-00002-of-00003.parquet row 0"
     assert (passage["item"], passage["before"]) == ("1/3", "\x1b[31mPractice.\n")
     assert passage["text"].startswith("Which of ")
-    ways = {reader["step"]: [[at["step"] for at in way] for way in reader["read"]] for reader in made["checkpoints"]}
+    ways = {
+        each["checkpoint"]["step"]: [[at["step"] for at in way] for way in each["ways"]] for each in made["readings"]
+    }
     bison = ["toy-pages/math", "tokenize/math", "toy-reads/bison"]
     assert ways == {"toy-reads/bison": [bison], "toy-reads/child": [[*bison, "toy-reads/child"]]}
-    assert made["suites"][suite] == {"items": 20, "too_short": [], "planted": 8, "planted_found": 8}
+    assert made["suites"][suite] == {"items": 20, "unindexed": [], "planted": 8, "found": 8}
     assert made["outputs"] == 6
-    assert made["not_looked_through"] == []
+    assert made["not_looked"] == []
     assert tree(store) == before
 
 
@@ -150,8 +153,8 @@ def test_stores_of_every_kind_are_read(any_prefix: str, suite: str) -> None:
     run(any_prefix, bison=BISON)
     made = found(any_prefix, "--against", suite, expect=Exit.DRIFT)
     assert steps(made["contaminated"]) == {"toy-pages/math", "tokenize/math"}
-    assert steps(made["checkpoints"]) == {"toy-reads/bison"}
-    assert made["not_looked_through"] == []
+    assert steps(each["checkpoint"] for each in made["readings"]) == {"toy-reads/bison"}
+    assert made["not_looked"] == []
 
 
 def test_people_read_it(store: Path, suite: str) -> None:
@@ -172,7 +175,7 @@ def test_after_the_fix_it_is_clean(store: Path, suite: str, tmp_path: Path) -> N
     run(str(prefix), **fixed(suite))
     made = found(prefix, "--against", "read-suite/suite")
     assert steps(made["removed_later"]) == {"toy-pages/math"}
-    assert made["checkpoints"] == made["contaminated"] == []
+    assert made["readings"] == made["contaminated"] == []
     said = audit(prefix, "--against", suite)
     assert "clean in all that was made from it: toy-pages/math" in said
     assert "clean: no item in any text that is used" in said
@@ -190,7 +193,7 @@ def test_an_experiment_is_audited_as_it_is_now(store: Path, suite: str, tmp_path
 
     made = found(store, *experiment("exp1_fixed.py", f"fixed({suite!r})"))
     assert steps(made["removed_later"]) == {"toy-pages/math"}
-    assert made["checkpoints"] == []
+    assert made["readings"] == []
     new = experiment("exp2_new.py", f"fixed({suite!r}) | {{'web': Pages(texts=('a',), label='new')}}")
     assert found(store, *new, expect=Exit.STORE)["not_made"] == ["toy-pages/new"]
     assert "not in the store as the experiment has it now" in audit(store, *new, expect=Exit.STORE)
@@ -199,14 +202,14 @@ def test_an_experiment_is_audited_as_it_is_now(store: Path, suite: str, tmp_path
 def test_several_suites_are_told_apart(store: Path, tmp_path: Path) -> None:
     write_items(Directory(str(tmp_path)), problems(20, 2))
     made = found(store, "--against", "read-suite/suite", "--against", str(tmp_path / "items.jsonl"), expect=Exit.DRIFT)
-    assert [list(held["suites"]) for held in made["contaminated"]] == [["read-suite/suite"]] * 2
-    assert [each["planted_found"] for each in made["suites"].values()] == [8, 8]
+    assert [list(held["searched"]["suites"]) for held in made["contaminated"]] == [["read-suite/suite"]] * 2
+    assert [each["found"] for each in made["suites"].values()] == [8, 8]
 
 
 def test_only_what_is_named_is_looked_through(store: Path, suite: str) -> None:
     made = found(store, "tokenize/math", "--against", suite, expect=Exit.DRIFT)
     assert steps(made["contaminated"]) == {"tokenize/math"}
-    assert steps(made["checkpoints"]) == {"toy-reads/bison", "toy-reads/child"}
+    assert steps(each["checkpoint"] for each in made["readings"]) == {"toy-reads/bison", "toy-reads/child"}
     assert "wanted documents or tokens" in audit(store, "bison", "--against", suite, expect=Exit.EXPERIMENT)
 
 
@@ -218,11 +221,12 @@ def test_short_answers_and_items_that_are_too_short(tmp_path: Path) -> None:
     run(str(tmp_path / "store"), sums=text)
     arguments = (tmp_path / "store", "--against", str(tmp_path / "items.jsonl"))
     made = found(*arguments, expect=Exit.DRIFT)
-    assert [(held["holding"], next(iter(held["suites"].values()))["items"]) for held in made["contaminated"]] == [
-        (1, ["sum"])
-    ]
-    assert [each["too_short"] for each in made["suites"].values()] == [["tiny"]]
-    assert made["checkpoints"] == []
+    assert [
+        (held["searched"]["holding"], next(iter(held["searched"]["suites"].values()))["items"])
+        for held in made["contaminated"]
+    ] == [(1, ["sum"])]
+    assert [each["unindexed"] for each in made["suites"].values()] == [["tiny"]]
+    assert made["readings"] == []
     write_items(Directory(str(tmp_path)), SHORT[1:])
     assert "none of the 1 items can be found in any text" in audit(*arguments, expect=Exit.FAILED)
 
@@ -230,7 +234,7 @@ def test_short_answers_and_items_that_are_too_short(tmp_path: Path) -> None:
 def test_a_sample_says_that_it_is_one(store: Path, suite: str) -> None:
     """The items are in the last of three shards."""
     made = found(store, "toy-pages/math", "--against", suite, "--every", "3")
-    assert (made["documents"], made["every"]) == (3, 3)
+    assert (made["texts"], made["every"]) == (3, 3)
     assert "2 shards in 3 were not looked at" in audit(store, "toy-pages/math", "--against", suite, "--every", "3")
 
 
@@ -241,7 +245,7 @@ def test_damage_is_said_and_hides_nothing(copy: Path, suite: str) -> None:
     file.write_bytes(bytes(content))
     spoilt(copy, WEB, "shard-00001-of-00003.parquet").unlink()
     made = found(copy, "--against", suite, expect=Exit.DRIFT)
-    reasons = {row["step"]: row["because"] for row in made["not_looked_through"]}
+    reasons = {row["step"]: row["problem"] for row in made["not_looked"]}
     assert set(reasons) == {"tokenize/math", "toy-pages/web"}
     assert "tokens.bin" in reasons["tokenize/math"]
     assert "shard-00001-of-00003.parquet" in reasons["toy-pages/web"]
@@ -254,14 +258,16 @@ def test_what_was_deleted_may_have_been_read(copy: Path, suite: str) -> None:
     shutil.rmtree(spoilt(copy, MATH_TOKENS, "."))
     made = found(copy, "--against", suite, expect=Exit.DRIFT)
     assert steps(made["contaminated"]) == {"toy-pages/math"}
-    (bison, child) = sorted(made["checkpoints"], key=lambda each: each["step"])
-    assert bison["read"] == child["read"] == []
-    assert [at["step"] for at in bison["may_have_read"][0]] == ["toy-pages/math", "tokenize/math", "toy-reads/bison"]
+    (bison, child) = sorted(made["readings"], key=lambda each: each["checkpoint"]["step"])
+    assert bison["ways"] == child["ways"] == []
+    assert [at["step"] for at in bison["doubtful"][0]] == ["toy-pages/math", "tokenize/math", "toy-reads/bison"]
     assert steps(child["unknown"]) == {"tokenize/math"}
     shutil.rmtree(spoilt(copy, MATH, "."))
     made = found(copy, "--against", suite, expect=Exit.STORE)
-    assert steps(made["not_looked_through"]) == {"toy-pages/math", "tokenize/math"}
-    assert steps(made["checkpoints"]) == {"toy-reads/bison", "toy-reads/child"}, "nobody can tell"
+    assert steps(made["not_looked"]) == {"toy-pages/math", "tokenize/math"}
+    assert steps(each["checkpoint"] for each in made["readings"]) == {"toy-reads/bison", "toy-reads/child"}, (
+        "nobody can tell"
+    )
     shutil.rmtree(spoilt(copy, WEB, "."))
     assert "its bytes are not there" in audit(copy, "toy-pages/web", "--against", suite, expect=Exit.STORE)
 
@@ -269,8 +275,10 @@ def test_what_was_deleted_may_have_been_read(copy: Path, suite: str) -> None:
 def test_tokens_made_from_clean_text_are_clean_without_their_bytes(copy: Path, suite: str) -> None:
     shutil.rmtree(spoilt(copy, WEB_TOKENS, "."))
     made = found(copy, "--against", suite, expect=Exit.DRIFT)
-    assert steps(made["not_looked_through"]) == {"tokenize/web"}
-    assert steps(made["checkpoints"]) == {"toy-reads/bison", "toy-reads/child"}, "the innocent one read clean text"
+    assert steps(made["not_looked"]) == {"tokenize/web"}
+    assert steps(each["checkpoint"] for each in made["readings"]) == {"toy-reads/bison", "toy-reads/child"}, (
+        "the innocent one read clean text"
+    )
 
 
 def test_tokens_without_their_tokenizer(store: Path, suite: str, tmp_path: Path) -> None:
@@ -282,9 +290,9 @@ def test_tokens_without_their_tokenizer(store: Path, suite: str, tmp_path: Path)
     given: dict[str, Any] = {"kind": "tokens", "label": "math", "because": "a test", "facts": there.facts}
     adopt(Store(str(other)), str(tmp_path / "tokens"), **given, on_message=lambda _: None)
     made = found(other, "--against", suite, expect=Exit.STORE)
-    (row,) = made["not_looked_through"]
+    (row,) = made["not_looked"]
     assert row["step"] == "adopt/math"
-    assert row["because"].startswith(
+    assert row["problem"].startswith(
         f"its tokenizer is not in this store, nor another of the digest {there.facts['tokenizer'][:12]}"
     )
     run(str(other), tokenizer=TOKENIZER)
@@ -309,7 +317,7 @@ def test_replaced_text_is_looked_through_as_well(copy: Path, suite: str, monkeyp
     made = found(copy, "--against", suite, expect=Exit.DRIFT)
     assert made["outputs"] == 7
     assert steps(made["contaminated"]) == {"toy-pages/math", "tokenize/math"}
-    assert steps(made["checkpoints"]) == {"toy-reads/bison", "toy-reads/child"}
+    assert steps(each["checkpoint"] for each in made["readings"]) == {"toy-reads/bison", "toy-reads/child"}
 
 
 def _cleaned(_: Pages, ctx: Context) -> Documents:

@@ -62,7 +62,8 @@ def damage(project: Project, name: str = "say") -> None:
 def suspects(project: Project) -> list[list[str]]:
     """Labels of what may have been made from each damaged output."""
     told = json.loads(Command(project).verify("--json", expect=STORE_ERROR))["bytes"]
-    return [[name.partition(" ")[0].partition("/")[2] for name in names] for names in told["made_from_it"].values()]
+    named = [each["made_since"] for each in told["wrong"].values()]
+    return [[name.partition(" ")[0].partition("/")[2] for name in names] for names in named]
 
 
 def test_readers_that_looked_at_sizes_only_are_named_with_what_was_made_from_them(project: Project) -> None:

@@ -15,7 +15,7 @@ import pytest
 from marin.executor.run_results import Status
 from marin.report.claims import Claim, Grade
 from marin.report.page import steps
-from marin.report.page.model import Event, ExperimentPage, StepRow, Strip, TrainingCurve, Trouble
+from marin.report.page.model import ExperimentPage, StepRow, Strip, Trouble
 from marin.report.page.render import render
 from marin.report.section import (
     Block,
@@ -27,6 +27,7 @@ from marin.report.section import (
     Heading,
     Image,
     Interval,
+    Mark,
     Quote,
     Section,
     Series,
@@ -103,7 +104,7 @@ def test_every_step_is_listed_with_all_that_is_known_of_it(whole: str) -> None:
 def test_paths_that_follow_from_the_rest_are_not_written_out() -> None:
     [step, *_] = many_steps("chains", 1)
     prefix = "/home/researcher/marin-store/"
-    found = steps.columns([step, replace(step, output=f"{prefix}elsewhere", log="")], {}, prefix)
+    found = steps.columns([step, replace(step, output=f"{prefix}elsewhere", log="")], prefix)
     assert (found["output"], found["log"]) == ([1, "elsewhere"], [1, ""])
 
 
@@ -129,22 +130,22 @@ def many_steps(shape: str, count: int) -> list[StepRow]:
     return made
 
 
-def _hard(shape: str, count: int) -> tuple[list[StepRow], dict[str, list[Claim]]]:
+def _hard(shape: str, count: int) -> list[StepRow]:
     """Steps of which a page could not hold all that it shows of a few."""
-    steps, dice, notes = many_steps("tangle", count), random.Random(3), dict[str, list[Claim]]()
+    steps, dice = many_steps("tangle", count), random.Random(3)
     if shape == "operators":
-        return [replace(each, op=f"op-{at}", name=f"op-{at}/{each.label}") for at, each in enumerate(steps)], notes
+        return [replace(each, op=f"op-{at}", name=f"op-{at}/{each.label}") for at, each in enumerate(steps)]
     if shape == "dense":
         inputs = [[steps[dice.randrange(at)].name for _ in range(60)] if at else [] for at in range(count)]
-        return [replace(each, inputs=read) for each, read in zip(steps, inputs, strict=True)], notes
+        return [replace(each, inputs=read) for each, read in zip(steps, inputs, strict=True)]
     for at, each in enumerate(steps):
         steps[at] = replace(
             each, name=f"{each.name}-{'y' * 90}", inputs=(), reason=f"number {at}: {'why ' * 40}",
             facts={f"dropped because {n}": at * n for n in range(9)},
             status=Status.CACHED if at % 2 else Status.FAILED, error="" if at % 2 else f"ValueError: {at} {'x' * 900}",
+            claims=[Claim(Grade.DOUBTFUL, "drift", f"marin.text.rule_{at} changed")],
         )  # fmt: skip
-        notes[steps[at].name] = [Claim(Grade.DOUBTFUL, "drift", f"marin.text.rule_{at} changed")]
-    return steps, notes
+    return steps
 
 
 @pytest.mark.parametrize(
@@ -152,20 +153,19 @@ def _hard(shape: str, count: int) -> tuple[list[StepRow], dict[str, list[Claim]]
 )
 def test_two_thousand_steps_of_any_kind_take_a_fifth_of_what_ten_thousand_may(shape: str) -> None:
     """Of ten thousand that are alike less than a megabyte with all that the page is; of others twice that."""
-    steps, notes = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else (many_steps(shape, 2000), {})
-    kind = {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape)
-    notes = notes or {step.name: [Claim(Grade.KNOWN, kind, "numpy is newer")] for step in steps if kind}
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=notes)
+    steps = _hard(shape, 2000) if shape in ("operators", "dense", "talkative") else many_steps(shape, 2000)
+    if kind := {"all accepted": "drift accepted", "packages changed": "other package version"}.get(shape):
+        steps = [replace(step, claims=[Claim(Grade.KNOWN, kind, "numpy is newer")]) for step in steps]
+    page = ExperimentPage(title="t", question="", steps=steps)
     html = render(page)
-    fixed = len(render(ExperimentPage(title="t", question="", scale="full", created="now")))
+    fixed = len(render(ExperimentPage(title="t", question="")))
     most = 2_000_000 if shape in ("dense", "talkative") else 800_000
     assert len(html.encode()) - fixed < most * 2000 / 10_000 + 30_000
     assert len(columns(Reading(html))["op"]) == 2000
 
 
 def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> None:
-    steps, notes = _hard("talkative", 1000)
-    page = ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=notes)
+    page = ExperimentPage(title="t", question="", steps=_hard("talkative", 1000))
     reading = Reading(render(page))
     found = columns(reading)
     errors = [found["texts"][text] for text in found["error"].values()]
@@ -177,10 +177,11 @@ def test_errors_that_no_page_can_hold_are_cut_and_where_they_are_is_said() -> No
 def test_what_failed_drifted_was_accepted_or_made_again_is_listed_first() -> None:
     steps = many_steps("chains", 900)
     steps[5] = replace(steps[5], status=Status.FAILED, error="ValueError: no text")
-    told = {step.name: [Claim(Grade.KNOWN, "other package version", "numpy is newer")] for step in steps}
-    for at, subject in ((9, "drift"), (14, "made again")):
-        told[steps[at].name].insert(0, Claim(Grade.DOUBTFUL, subject, f"why {at}"))
-    html = render(ExperimentPage(title="t", question="", scale="full", created="now", steps=steps, claims=told))
+    subjects = {9: "drift", 14: "made again"}
+    for at, step in enumerate(steps):
+        apart = [Claim(Grade.DOUBTFUL, subjects[at], f"why {at}")] if at in subjects else []
+        steps[at] = replace(step, claims=[*apart, Claim(Grade.KNOWN, "other package version", "numpy is newer")])
+    html = render(ExperimentPage(title="t", question="", steps=steps))
     found = columns(Reading(html))
     assert found["apart"] == [9, 14]
     assert {at: found["texts"][text] for at, text in found["error"].items()} == {"5": "ValueError: no text"}
@@ -237,7 +238,7 @@ def test_one_look_says_what_was_asked_what_came_out_and_what_it_cost(whole: str)
 
 def test_a_question_keeps_its_parts_apart() -> None:
     question = "What is it\n  worth?\nArms: this,\n  and that: both.\nDecision: bits.\n\nMore."
-    drawn = render(ExperimentPage(title="t", question=question, scale="rehearsal", created="now"))
+    drawn = render(ExperimentPage(title="t", question=question))
     found = re.findall("<p>(.*?)</p>", re.search(r'<div class="question">(.*?)</div>', drawn, re.DOTALL)[1])  # type: ignore[index]
     assert found == ["Arms: this, and that: both.", "Decision: bits.", "More."]
     assert '<p class="asked">What is it worth?</p>' in drawn
@@ -256,17 +257,18 @@ def test_a_failed_step_stands_at_the_top_with_error_and_log() -> None:
 
 
 def test_an_empty_experiment_renders() -> None:
-    page = ExperimentPage(title="nothing yet", question="", scale="rehearsal", created="now")
+    page = ExperimentPage(title="nothing yet", question="")
     reading = Reading(render(page))
     assert "No answer yet" in reading.text
     assert not reading.data
 
 
 def hostile(text: str) -> ExperimentPage:
-    curve = TrainingCurve(name=text, arm=text, step=(0, 1), loss=(2.0, 1.0), events=(Event(step=1, text=text),))
+    columns = {"step": (0, 1), "loss": (2.0, 1.0)}
+    curve = sample.training(text, columns, arm=text, events=(Mark(run=text, step=1, text=text),))
     step = StepRow(
         name=text, op=text, identity=text, status=Status.FAILED, reason=text, inputs=(text, "b"), output=text,
-        facts={text: {text: text}}, log="/" + text, error=text,
+        facts={text: {text: text}}, log="/" + text, error=text, claims=[Claim(Grade.KNOWN, text, text)],
     )  # fmt: skip
     cells: list[Cell] = [text, Tag(text), Bold(text), Interval(value=1.0, arm=text, scale=text)]
     columns = [Column(text, arm=text, hint=text) for _ in cells]
@@ -284,11 +286,11 @@ def hostile(text: str) -> ExperimentPage:
         blocks=blocks,
     )  # fmt: skip
     return ExperimentPage(
-        title=text, question=text, scale=text, created=text, issue=1, issue_url="javascript:alert(1)",
-        git_revision=text, command=text, prefix=text, answer=(text, text), arms=(text,), next_steps=(text,),
-        steps=(step, replace(step, name="b", inputs=(text,))), runs=(curve,),
+        title=text, question=text, issue=1, issue_url="javascript:alert(1)",
+        prefix=text, answer=(text, text), arms=(text,), next_steps=(text,),
+        steps=(step, replace(step, name="b", inputs=(text,), claims=())), runs=(curve,),
         sections=(section, replace(section, answer=""), Trouble(text, text)), trainings=(table,), mixtures=(table,),
-        strips=(Strip(text, [(text, 1.0)]),), claims={text: [Claim(Grade.KNOWN, text, text)]},
+        strips=(Strip(text, [(text, 1.0)]),), cost={text: text}, provenance={"revision": text, text: text},
     )  # fmt: skip
 
 
@@ -349,15 +351,13 @@ def test_a_section_that_failed_is_a_warning_with_what_to_type() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda curve: replace(curve, loss=[float("nan")] * len(curve.step), grad_norm=(), tokens=()),
-        lambda curve: replace(
-            curve, step=curve.step[:1], loss=curve.loss[:1], grad_norm=(), learning_rate=(), tokens=()
-        ),
-        lambda curve: replace(curve, loss=[2.0] * len(curve.step), learning_rate=()),
-        lambda curve: replace(curve, step=(), loss=(), grad_norm=(), learning_rate=(), tokens=()),
+        lambda row: {"step": row["step"], "loss": None, "learning_rate": row["learning_rate"]},
+        lambda row: {"step": row["step"], "loss": row["loss"]} if row["step"] in (0, 80, 160) else None,
+        lambda row: {**row, "loss": 2.0, "learning_rate": 0.0},
+        lambda row: None,
     ],
 )
-def test_odd_curves_render(change: Callable[[TrainingCurve], TrainingCurve]) -> None:
+def test_odd_curves_render(change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
     page = sample.page()
-    odd = replace(page, steps=(), sections=(), runs=[change(run) for run in page.runs])
-    Reading(render(odd))
+    runs = [replace(run, rows=[row for each in run.rows if (row := change(each))]) for run in page.runs]
+    Reading(render(replace(page, steps=(), sections=(), runs=runs)))

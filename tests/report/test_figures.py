@@ -8,12 +8,12 @@ import random
 from dataclasses import replace
 from functools import partial
 from importlib import resources
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from marin.report.page import figures, render
-from marin.report.page.model import Event
 from marin.report.section import Curves, Mark, Series
 from tests.report import sample
 from tests.report.reading import Reading, unpacked
@@ -72,13 +72,13 @@ def test_training_has_all_points_of_all_runs_by_each_axis() -> None:
     for drawn, run in zip(found["runs"], page.runs, strict=True):
         for axis in ("step", "tokens"):
             at = drawn["x"][axis]
-            assert [sum(at[: index + 1]) for index in range(len(at))] == list(getattr(run, axis))
-        assert drawn["y"]["loss (nats per token)"] == pytest.approx(list(run.loss), rel=1e-4)
+            assert [sum(at[: index + 1]) for index in range(len(at))] == run.column(axis)
+        assert drawn["y"]["loss (nats per token)"] == pytest.approx(run.column("loss"), rel=1e-4)
     assert [(phase["first"], phase["end"], phase["name"]) for phase in found["phases"]] == [*map(tuple, page.phases)]
 
 
 def test_hours_go_on_where_the_run_before_ended() -> None:
-    runs = [replace(run, seconds=[36.0] * len(run.step)) for run in sample.page().runs]
+    runs = [replace(run, rows=[{**row, "seconds": 36.0} for row in run.rows]) for run in sample.page().runs]
     found = training(runs=runs)
     assert found["axes"] == ["step", "tokens", "hours"]
     ends = [(run["x"]["hours"][0], sum(run["x"]["hours"])) for run in found["runs"]]
@@ -104,7 +104,12 @@ def test_an_event_of_many_arms_says_of_how_many() -> None:
     one = sample.page().runs[-1]
     arms = [f"dose-{number}" for number in range(9)]
     runs = [
-        replace(one, name=arm, arm=arm, events=[Event(step=one.step[1], text="seed 3" if at < 4 else "seed 5")])
+        replace(
+            one,
+            step=SimpleNamespace(label=arm),
+            arm=arm,
+            events=[Mark(run=arm, step=161, text="seed 3" if at < 4 else "seed 5")],
+        )
         for at, arm in enumerate(arms)
     ]
     assert {*marks(figures.training(runs, (), arms))} == {"4 of 9 runs: seed 3", "5 of 9 runs: seed 5"}

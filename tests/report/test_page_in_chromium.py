@@ -140,8 +140,9 @@ def test_the_pointer_tells_values_in_all_panels_and_dragging_zooms_all(tmp_path:
         [at] = re.findall(r"step ([\d.]+)", loss)
         assert abs(float(at) - step) < 1.5
         run = sample.page().runs[step >= 80]
-        near = list(run.step).index(round(float(at)))
-        assert f"{run.loss[near]:.3f}" in loss or f"{run.loss[near]:.2f}" in loss
+        near = run.column("step").index(round(float(at)))
+        there = run.column("loss")[near]
+        assert f"{there:.3f}" in loss or f"{there:.2f}" in loss
         assert "7e−4" in rate or "3.5e−4" in rate
 
 

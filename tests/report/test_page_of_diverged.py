@@ -28,7 +28,7 @@ class Learn(ExecutorStep[Checkpoint], op="toy-gaps"):
 def test_a_gap_is_left_out_and_the_curve_stays(tmp_path: Path) -> None:
     done = run(str(tmp_path / "store"), end=Learn(label="gaps"))
     [curve] = describe(done, Path(__file__), Scale.REHEARSAL, "once").runs
-    assert curve.loss == [3.0, 2.0, 1.0, 0.0]
-    assert [value if math.isfinite(value) else None for value in curve.grad_norm] == [1.0, 1.0, None, 1.0]
+    assert curve.column("loss") == [3.0, 2.0, 1.0, 0.0]
+    assert [value if math.isfinite(value) else None for value in curve.column("grad_norm")] == [1.0, 1.0, None, 1.0]
     page, _ = write_page(done, Path(__file__), Scale.REHEARSAL, "once")
     assert Path(page).exists()

@@ -109,7 +109,8 @@ def test_rm_says_what_goes_with_its_bytes_and_what_rests_on_it(prefix: str, tmp_
     assert "was made from toy-write/source and stays: toy-join/end" in said
     assert tree(tmp_path) == before
     told = json.loads(marin("gc", "source", "--even-if-read", "--delete", "--json", "--prefix", prefix))
-    assert (told["bytes"], [each["name"] for each in told["goes"]]) == (5000, ["toy-write/source"])
+    gone = [(each["name"], each["bytes"]) for each in told["swept"]["gone"]]
+    assert gone == [("toy-write/source", 5000)]
     assert [record.name for record in visible(Store(prefix)).values()] == ["toy-join/end"]
     assert "toy-join/end" in marin("gc", "sourse", "--prefix", prefix, code=Exit.EXPERIMENT)
 

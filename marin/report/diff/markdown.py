@@ -7,16 +7,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from marin.report.diff.difference import (
     Difference,
+    FieldChange,
+    MixtureChange,
     StepChange,
     StepDifference,
     TrainingSum,
     compare_steps,
     goes_on_from,
+    signature,
     to_run,
     trained_anew,
     training_sum,
 )
-from marin.report.diff.field_changes import FieldChange, MixtureChange, signature
 from marin.report.words import escaped, grouped
 from marin.store.numbers import counted, listed, write_chip_hours, write_count, write_flops, write_tokens
 
@@ -235,7 +237,11 @@ def _costs(difference: Difference) -> Iterator[str]:
             ("training runs", f"{before.runs}", f"{after.runs}", _more(before.runs, after.runs)),
             ("steps", f"{before.steps:,}", f"{after.steps:,}", _more(before.steps, after.steps)),
             ("tokens", write_count(before.tokens), write_count(after.tokens), _by(before.tokens, after.tokens)),
-            ("FLOPs", _flops(before.flops), _flops(after.flops), _by(before.flops, after.flops)),
+            (
+                "FLOPs",
+                *(write_flops(each.flops).split()[0] for each in (before, after)),
+                _by(before.flops, after.flops),
+            ),
         ]
         hours = before.chip_hours, after.chip_hours
         yield from _table(
@@ -244,10 +250,6 @@ def _costs(difference: Difference) -> Iterator[str]:
         )
     if difference.old.steps and (anew := trained_anew(difference)):
         yield line(f"trained anew: {_names([step.name for step in anew], False)}{_hours(training_sum(anew))}")
-
-
-def _flops(flops: float) -> str:
-    return write_flops(flops).split()[0]
 
 
 def _hours(cost: TrainingSum) -> str:

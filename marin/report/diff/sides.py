@@ -48,6 +48,10 @@ class Step(BaseModel):
     work: Work | None
     accelerator: Accelerator | None
 
+    def __str__(self) -> str:
+        """As ``--json`` names it."""
+        return f"{self.name}#{self.identity}"
+
     @property
     def short(self) -> str:
         """As it stands in fields that name the step."""
@@ -103,7 +107,10 @@ def read_sides(old: Source, new: Source, scale: Scale) -> tuple[DescribedExperim
 
 def _start(place: Source, scale: Scale, stack: ExitStack) -> subprocess.Popen[str] | None:
     """None if the file is not there on this side."""
-    file, paths, forget = place.file.resolve(), _search_paths(), list[str]()
+    # Where this process finds what is not installed: projects in development, PYTHONPATH.
+    installed, every = tuple(sysconfig.get_paths().values()), [os.path.abspath(entry) for entry in sys.path if entry]
+    paths = [entry for entry in every if os.path.isdir(entry) and not entry.startswith(installed)]
+    file, forget = place.file.resolve(), list[str]()
     if place.commit:
         top = top_of(file)
         tree = stack.enter_context(files_at(top, place.commit))
@@ -141,13 +148,6 @@ def _finish(process: subprocess.Popen[str] | None, place: Source) -> DescribedEx
         return DescribedExperiment.model_validate(described)
     except ValidationError as error:
         raise ExperimentError(f"{place.file} ({place.named}): its engine describes it otherwise: {error}") from error
-
-
-def _search_paths() -> list[str]:
-    """Where this process finds what is not installed: projects in development, PYTHONPATH."""
-    installed = tuple(sysconfig.get_paths().values())
-    entries = [os.path.abspath(entry) for entry in sys.path if entry]
-    return [entry for entry in entries if os.path.isdir(entry) and not entry.startswith(installed)]
 
 
 def top_of(file: Path) -> Path:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
@@ -13,15 +16,13 @@ from marin.plan.drift import PACKAGE
 from marin.plan.observed import UNSEEN
 from marin.report.claims import Claim, Grade
 from marin.report.decontamination import undecontaminated
-from marin.report.page import accounts, mixtures, model, trainings
+from marin.report.page import mixtures, model, trainings
 from marin.report.page.sections import sections
-from marin.report.page.taken_out import where_text_went
-from marin.report.section import Column, Page, Section, Table
-from marin.report.units import fixed
-from marin.report.words import describe_facts
+from marin.report.section import Column, Page, Row, Section, Share, Table
+from marin.report.words import describe_facts, fixed
 from marin.steps.scale import Scale
 from marin.store.layout import LOG
-from marin.store.numbers import counted
+from marin.store.numbers import counted, listed, write_bytes, write_count, write_duration
 from marin.store.record import Record
 
 
@@ -30,44 +31,54 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     experiment, store = run.plan.experiment, run.plan.store
     revision, dirty = git_revision(source.parent)
     results = [result for result in run.results.values() if result.step.work() is not None]
-    arms = [result.step.label for result in results if not trainings.is_trained_on(result.step, results)]
+    begun_from = {each for result in results for read in result.step.dependencies for each in (read, read.producer)}
+    arms = [result.step.label for result in results if result.step not in begun_from]  # others are shared
     runs = [trainings.training_of(run, result, arms) for result in results]
     data = undecontaminated(experiment.steps()).sentence()
     found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data)))
     answered = any(isinstance(each, Section) and each.answer for each in found)
     scores = [] if answered else list(_scores(run))
-    trained = [made for result in results if (made := training_of(result.step)) is not None]
-    hours = [made.chip_hours for made in trained if made.chip_hours is not None]
     title, _, question = (experiment.question or "").strip().partition("\n")
-    stages = mixtures.stages(runs)
+    stages, cost = mixtures.stages(runs), dict(_cost(run, results))
+    provenance = {
+        "command": command,
+        "store": store.prefix,
+        "Ray dashboard": run.dashboard,
+        "revision": f"{revision}{' with uncommitted changes' if dirty else ''}",
+        "made": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        "scale": scale.value,
+        **cost,
+    }
     return model.ExperimentPage(
         title=title.rstrip("."),
         question=question.strip(),
-        scale=scale.value,
-        created=time.strftime("%Y-%m-%d %H:%M:%S %Z"),
         issue=experiment.issue,
         issue_url=experiment.issue_url,
-        git_revision=revision,
-        git_dirty=dirty,
-        command=command,
         prefix=store.prefix,
-        dashboard=run.dashboard,
         answer=() if answered or scores else _uncompared(run),
         next_steps=_next_steps(run, scale, command),
         arms=arms,
         sections=[*found, *scores, *where_text_went(run)],
         steps=[_row(run, result) for result in run.results.values()],
-        runs=[curve for each in runs if (curve := trainings.curve(store, each)) is not None],
+        runs=[each for each in runs if each.rows],
         phases=trainings.phases(runs, arms),
-        trainings=[*accounts.accounts(runs), *accounts.settings(runs)],
+        trainings=[*trainings.accounts(runs), *trainings.settings(runs)],
         strips=mixtures.strips(stages),
         mixtures=list(mixtures.tables(stages, runs)),
-        tokens=sum(made.work.tokens for made in trained) or None,
-        flops=sum(made.work.flops for made in trained) or None,
-        chip_hours=sum(hours) if hours else None,
-        wall_seconds=run.seconds if run.having(Status.RAN) else None,
-        claims={step.name: list(_claims(run, result)) for step, result in run.results.items()},
+        cost=cost,
+        provenance={name: text for name, text in provenance.items() if text},
     )
+
+
+def _cost(run: Run, trainings: Iterable[StepResult]) -> Iterator[tuple[str, str]]:
+    trained = [made for result in trainings if (made := training_of(result.step)) is not None]
+    if trained:
+        yield "tokens trained on", write_count(sum(made.work.tokens for made in trained))
+        yield "training FLOPs", f"{sum(made.work.flops for made in trained):.2e}"
+    if hours := [made.chip_hours for made in trained if made.chip_hours is not None]:
+        yield "chip-hours", f"{sum(hours):,.{0 if sum(hours) >= 100 else 2}f}"
+    if run.having(Status.RAN):
+        yield "wall time", write_duration(run.seconds)
 
 
 def _next_steps(run: Run, scale: Scale, command: str) -> list[str]:
@@ -142,4 +153,113 @@ def _row(run: Run, result: StepResult) -> model.StepRow:
         facts=record.facts if record is not None else {},
         log=f"{store.prefix}/{result.log or f'{record.attempt}/{LOG}' if record else result.log}",
         error=result.error,
+        claims=list(_claims(run, result)),
     )
+
+
+FEW_STAGES = 12  # stages with a row each and no table of operators before them
+REASONS = 4  # in a cell
+NO_REASON = "without a reason"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Documents and UTF-8 bytes that one step read and what it left. reasons: documents that went, by reason."""
+
+    name: str
+    op: str
+    documents: int
+    left: int
+    bytes: int | None  # None: what it read has no count of them
+    bytes_left: int
+    reasons: Mapping[str, int]
+
+
+def where_text_went(run: Run) -> Iterator[Section]:
+    """A section, where any step left less text than it read."""
+    found = [passage for result in run.results.values() if (passage := _passage(run, result)) is not None]
+    passages = [each for each in found if each.left < each.documents or each.bytes_left < (each.bytes or 0)]
+    if not passages:
+        return
+    by_operator: dict[str, list[Passage]] = {}
+    for each in passages:
+        by_operator.setdefault(each.op, []).append(each)
+    blocks: list[Table] = []
+    if len(passages) > FEW_STAGES:
+        rows = [_stage_row(f"{op}, {len(of)} ×" if len(of) > 1 else of[0].name, of) for op, of in by_operator.items()]
+        blocks.append(_stage_table("What each operator took out", rows))
+    steps = sorted(passages, key=lambda each: -_gone([each]))
+    blocks.append(
+        _stage_table(
+            "What each step took out, most first", [_stage_row(each.name, [each]) for each in steps], bool(blocks)
+        )
+    )
+    yield Section(title="Where the text went", blocks=blocks)
+
+
+def _passage(run: Run, result: StepResult) -> Passage | None:
+    record = result.record
+    if record is None or record.kind != "documents":
+        return None
+    left, reasons = int(record.facts["documents"]), dict(record.facts["dropped"])
+    told = left + sum(reasons.values())
+    read = _text_read(run, result, told)
+    documents = int(read["documents"]) if read else told
+    if documents > told:
+        reasons[NO_REASON] = documents - told
+    return Passage(
+        name=result.step.name,
+        op=result.step.op,
+        documents=documents,
+        left=left,
+        bytes=int(read["bytes"]) if read else None,
+        bytes_left=int(record.facts["bytes"]),
+        reasons=reasons,
+    )
+
+
+def _text_read(run: Run, result: StepResult, told: int) -> Mapping[str, Any] | None:
+    """Facts of the documents that a step goes through: of several inputs, those that are as many as it tells of."""
+    records = [run.results[each].record for each in result.step.dependencies if each in run.results]
+    inputs = [record.facts for record in records if record is not None and record.kind == "documents"]
+    if len(inputs) > 1:
+        inputs = [facts for facts in inputs if facts["documents"] == told]
+    return inputs[0] if inputs else None
+
+
+def _gone(of: Sequence[Passage]) -> float:
+    """Share of the text that went: of its bytes, where they were counted."""
+    counted = [each for each in of if each.bytes]
+    if counted:
+        return 1 - sum(each.bytes_left for each in counted) / sum(each.bytes or 0 for each in counted)
+    return 1 - sum(each.left for each in of) / max(sum(each.documents for each in of), 1)
+
+
+def _stage_row(name: str, of: Sequence[Passage]) -> Row:
+    reasons = Counter[str]()
+    for each in of:
+        reasons.update(each.reasons)
+    documents, left = sum(each.documents for each in of), sum(each.left for each in of)
+    why = [f"{reason} {count:,}" for reason, count in sorted(reasons.items(), key=lambda each: (-each[1], each[0]))]
+    return [
+        name,
+        write_count(documents),
+        write_count(documents - left),
+        Share(value=(documents - left) / max(documents, 1)),
+        Share(value=_gone(of)) if any(each.bytes for each in of) else "",
+        write_bytes(sum(each.bytes_left for each in of)),
+        listed(why, REASONS),
+    ]
+
+
+def _stage_table(title: str, rows: Sequence[Row], folded: bool = False) -> Table:
+    columns = [
+        Column("step"),
+        Column("documents read"),
+        Column("taken out"),
+        Column("% of documents", digits=1),
+        Column("% of bytes", digits=1, hint="parts of documents that stay count, too"),
+        Column("left"),
+        Column("why", hint="documents by reason"),
+    ]
+    return Table(title=title, columns=columns, rows=rows, folded=folded)

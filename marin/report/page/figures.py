@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from markupsafe import Markup
 
-from marin.report.page.model import Phase, TrainingCurve
+from marin.report.page.trainings import Stretch, Training
 from marin.report.section import Curves, Mark
 from marin.report.words import grouped
 from marin.store.redaction import redacted
@@ -87,23 +87,23 @@ def _file(name: str) -> str:
 
 
 def training(
-    runs: Sequence[TrainingCurve], phases: Sequence[Phase], arms: Sequence[str], marks: Sequence[Mark] = ()
+    runs: Sequence[Training], phases: Sequence[Stretch], arms: Sequence[str], marks: Sequence[Mark] = ()
 ) -> dict[str, Any]:
     """The figure of training curves; {} without a point. marks: beside the events of the runs."""
-    runs = [run for run in runs if len(run.step)]
+    runs = [run for run in runs if run.rows]
     if not runs:
         return {}
-    hours = _hours(runs)
-    axes = ["step", *(["tokens"] if all(run.tokens for run in runs) else []), *(["hours"] if all(hours) else [])]
+    hours, tokens = _hours(runs), [run.column("tokens") for run in runs]
+    axes = ["step", *(["tokens"] if all(tokens) else []), *(["hours"] if all(hours) else [])]
     drawn = [
         curve(
             run.arm or run.name,
             list(arms).index(run.arm) if run.arm in arms else None,
-            {name: x for name, x in (("step", run.step), ("tokens", run.tokens), ("hours", taken)) if name in axes},
-            {text: getattr(run, name) for name, text in PANELS.items() if getattr(run, name)},
+            {name: x for name, x in (("step", run.column("step")), ("tokens", of), ("hours", taken)) if name in axes},
+            {text: values for name, text in PANELS.items() if (values := run.column(name))},
             MOST_POINTS // len(runs),
         )
-        for run, taken in zip(runs, hours, strict=True)
+        for run, of, taken in zip(runs, tokens, hours, strict=True)
     ]
     panels = [text for text in PANELS.values() if any(text in run["y"] for run in drawn)]
     return {
@@ -160,24 +160,26 @@ def _differences(values: Sequence[float]) -> list[float]:
     return [rounded[0], *(round(after - before, max(digits, 0)) for before, after in pairwise(rounded))]
 
 
-def _hours(runs: Sequence[TrainingCurve]) -> list[list[float]]:
+def _hours(runs: Sequence[Training]) -> list[list[float]]:
     """When each step of each run was done, from the beginning of the first run that it goes on from."""
     found: list[list[float]] = []
     for run in runs:
         earlier = [
-            taken for other, taken in zip(runs, found, strict=False) if not other.arm and other.step[-1] < run.step[0]
+            taken
+            for other, taken in zip(runs, found, strict=False)
+            if not other.arm and other.rows[-1]["step"] < run.rows[0]["step"]
         ]
         before = max((taken[-1] for taken in earlier if taken), default=0.0)
-        hours = [seconds / 3600 if math.isfinite(seconds) else 0.0 for seconds in run.seconds]
+        hours = [seconds / 3600 if math.isfinite(seconds) else 0.0 for seconds in run.column("seconds")]
         found.append(list(accumulate(hours, initial=before))[1:])
     return found
 
 
-def _marks(runs: Sequence[TrainingCurve], more: Sequence[Mark]) -> list[dict[str, Any]]:
+def _marks(runs: Sequence[Training], more: Sequence[Mark]) -> list[dict[str, Any]]:
     """Each once; what not all arms have begins with those that do."""
     of = {run.name: run.arm for run in runs}
-    said = [((event.step, event.text, event.bad), run.arm) for run in runs for event in run.events]
-    said += [((mark.step, mark.text, mark.bad), of[mark.run]) for mark in more if mark.run in of]
+    every = [*(mark for run in runs for mark in run.events), *more]
+    said = [((mark.step, mark.text, mark.bad), of[mark.run]) for mark in every if mark.run in of]
     arms, found = set(of.values()) - {""}, list[dict[str, Any]]()
     for (step, text, bad), whose in sorted(grouped(said).items(), key=lambda item: item[0][0]):
         who = list(dict.fromkeys(whose))

@@ -40,11 +40,6 @@ class Picture:
     sources: int
 
 
-def anchors(steps: Sequence[StepRow]) -> dict[str, str]:
-    """The id of each step on the page: safe whatever the step is called."""
-    return {step.name: f"s{index}" for index, step in enumerate(steps)}
-
-
 def worst(steps: Sequence[StepRow]) -> Status:
     """The status that somebody should look at first."""
     return min((step.status for step in steps), key=ORDER.index)

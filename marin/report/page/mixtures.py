@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from marin.report.page.model import Strip
 from marin.report.page.trainings import Training
 from marin.report.section import Bold, Cell, Column, Difference, Share, Table
-from marin.report.units import fixed
-from marin.report.words import grouped
+from marin.report.words import fixed, grouped
 from marin.store.numbers import counted, write_count
 
 LEAST = 0.2  # points that two arms differ by in a source, to have a row above the fold

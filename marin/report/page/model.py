@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from marin.executor.run_results import Status
 from marin.report.claims import Claim
+from marin.report.page.trainings import Stretch, Training
 from marin.report.section import Section, Table
 
 
@@ -26,45 +26,12 @@ class StepRow:
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
     log: str = ""  # path or URL
     error: str = ""
+    claims: Sequence[Claim] = ()  # of its output
 
     @property
     def label(self) -> str:
         """The name without its operator."""
         return self.name.removeprefix(f"{self.op}/")
-
-
-class Event(NamedTuple):
-    """Something that changed or happened at an optimizer step: batch, mixture, a spike. bad: went wrong."""
-
-    step: int
-    text: str
-    bad: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingCurve:
-    """Metrics of one run, all arrays equally long; leave out what was not measured."""
-
-    name: str
-    step: Sequence[int]  # optimizer steps, ascending
-    loss: Sequence[float]  # nats per token
-    arm: str = ""  # "" for a run that the arms share
-    learning_rate: Sequence[float] = ()
-    grad_norm: Sequence[float] = ()
-    tokens: Sequence[int] = ()  # trained on so far, all phases
-    tokens_per_second: Sequence[float] = ()
-    seconds: Sequence[float] = ()  # that each step took
-    events: Sequence[Event] = ()
-    findings: Sequence[tuple[bool, str]] = ()  # what its metrics show: whether somebody should act, and a sentence
-    profile: str = ""  # path or URL of what Perfetto opens
-
-
-class Phase(NamedTuple):
-    """A named stretch of a run: optimizer steps [first, end)."""
-
-    first: int
-    end: int
-    name: str
 
 
 @dataclass(frozen=True)
@@ -89,28 +56,19 @@ class ExperimentPage:
 
     title: str
     question: str
-    scale: str
-    created: str  # printed as given
     issue: int | None = None
     issue_url: str = ""
-    git_revision: str = ""
-    git_dirty: bool = False
-    command: str = ""
     prefix: str = ""
-    dashboard: str = ""  # of the cluster that the steps ran on
+    provenance: Mapping[str, str] = field(default_factory=dict[str, str])  # printed as given, by what it is
     answer: Sequence[str] = ()  # the sentence that answers the question, then others; a section's, where one has it
     next_steps: Sequence[str] = ()  # what would answer more, beside what sections say
     arms: Sequence[str] = ()  # in the order of their colours; runs and blocks use the same names
     sections: Sequence[Section | Trouble] = ()
     steps: Sequence[StepRow] = ()
-    runs: Sequence[TrainingCurve] = ()
-    phases: Sequence[Phase] = ()
+    runs: Sequence[Training] = ()  # those that wrote metrics
+    phases: Sequence[Stretch] = ()
     trainings: Sequence[Table] = ()  # as planned and as it went, and what they differ in
     strips: Sequence[Strip] = ()
     mixtures: Sequence[Table] = ()
-    # What the experiment costs as planned, whoever paid for it; None: not known.
-    tokens: int | None = None
-    flops: float | None = None
-    chip_hours: float | None = None
-    wall_seconds: float | None = None
-    claims: Mapping[str, Sequence[Claim]] = field(default_factory=dict[str, Sequence[Claim]])  # of steps' outputs
+    # By what it is: what the experiment costs as planned, whoever paid for it, and how long this run took.
+    cost: Mapping[str, str] = field(default_factory=dict[str, str])

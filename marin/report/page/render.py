@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from urllib.parse import quote, urlsplit
 
@@ -14,11 +17,24 @@ from markupsafe import Markup
 
 from marin.executor.run_results import Status
 from marin.report.page import figures, graph, steps
-from marin.report.page.blocks import drawn_table, image_source
 from marin.report.page.model import ExperimentPage, Trouble
-from marin.report.section import Finding, Section
+from marin.report.section import (
+    Bold,
+    Cell,
+    Column,
+    Difference,
+    Finding,
+    Heading,
+    Image,
+    Interval,
+    Section,
+    Share,
+    Table,
+    Tag,
+)
+from marin.report.words import fixed, grouped, signed
 from marin.store.layout import slug
-from marin.store.numbers import counted, write_count, write_duration
+from marin.store.numbers import counted, write_duration
 
 COLOURS = 6  # arms that have a colour of their own on the page
 
@@ -26,67 +42,70 @@ COLOURS = 6  # arms that have a colour of their own on the page
 def render(page: ExperimentPage, head: str = "") -> str:
     """The whole page as HTML. Equal pages give equal texts; no label can inject markup. head: HTML for its head."""
     arms = list(page.arms)
+
+    def arm_class(arm: str) -> str:
+        """Of CSS, for its colour; "" for what is not an arm."""
+        return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
+
     counts = Counter(step.status for step in page.steps)
     made = [each for each in page.sections if isinstance(each, Section)]
     marks = [mark for each in made for mark in each.marks]
     training = figures.training(page.runs, page.phases, arms, marks)
-    paragraphs = _paragraphs(page.question)
+    # What empty lines part, and what begins with "Arms:" or the like on a line of its own.
+    parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(page.question))
+    paragraphs = [" ".join(part.split()) for part in parts if part.strip()]
     asked = next((each for each in paragraphs if each.startswith("Question:")), "".join(paragraphs[:1]))
     answer = [*page.answer, *(line for each in made if each.answer for line in (each.answer, *each.more))]
     found = [each for kind in Finding for each in made if each.finding is kind and not each.answer]
     first = [each for each in page.sections if isinstance(each, Trouble) or each.answer]
     others = [*found, *(each for each in made if not each.answer and each.finding is None)]
     place = _places([*first, *others])
-    doubts = _doubts(page, made, found)
-    subjects = [dict.fromkeys(claim.subject for claim in of_step) for of_step in page.claims.values()]
+    apart = Counter(subject for step in page.steps if (subject := steps.subject_apart(step)))
     families = dict.fromkeys(name for strip in page.strips for name, _ in strip.parts if name != "others")
-    return (
-        _templates()
-        .get_template("experiment.html")
-        .render(
-            page=page,
-            head=Markup(head),
-            arms=arms,
-            arm_class=partial(_arm_class, arms=arms),
-            anchor=graph.anchors(page.steps),
-            issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
-            asked=asked,
-            question=[each for each in paragraphs if each != asked],
-            answer=answer,
-            pictures=[each.picture for each in made if each.answer and each.picture is not None],
-            doubts=doubts,
-            found=found,
-            cost=_cost(page),
-            next_steps=[*(line for each in made for line in each.next), *page.next_steps],
-            first=first,
-            others=others,
-            place=place,
-            id=id,
-            families=list(families),
-            drawn=drawn_table,
-            image=image_source,
-            tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
-            contents=_contents(page, place, first, others, training=bool(training or page.trainings)),
-            failed=counts[Status.FAILED],
-            errors=steps.same_errors(page.steps),
-            skipped=counts[Status.SKIPPED],
-            trust=steps.shared(page.claims, page.steps),
-            named=partial(steps.named, steps=page.steps),
-            trusted_less=sum(map(bool, page.claims.values())),
-            trust_kinds=list(Counter(subject for each in subjects for subject in each).items()),
-            room=steps.ROOM,
-            cut=steps.cut,
-            training=training,
-            thinned=any("mean" in run for run in training.get("runs", ())),
-            most_points=figures.MOST_POINTS,
-            lines=partial(figures.lines, arms=arms),
-            packed=figures.packed,
-            script=Markup(figures.script()),
-            figure_style=Markup(figures.style()),
-            picture=graph.draw(page.steps),
-            columns=steps.columns(page.steps, page.claims, page.prefix),
-            provenance=_provenance(page),
-        )
+    template = _templates().get_template("experiment.html")
+    return template.render(
+        page=page,
+        head=Markup(head),
+        arm_class=arm_class,
+        anchor={step.name: f"s{at}" for at, step in enumerate(page.steps)},  # safe whatever a step is called
+        issue_link=page.issue_url if urlsplit(page.issue_url).scheme in ("http", "https") else "",
+        asked=asked,
+        question=[each for each in paragraphs if each != asked],
+        answer=answer,
+        pictures=[each.picture for each in made if each.answer and each.picture is not None],
+        # Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done.
+        doubts=[
+            *(line for each in made for line in each.doubts),
+            *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
+            *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
+        ],
+        found=found,
+        next_steps=[*(line for each in made for line in each.next), *page.next_steps],
+        first=first,
+        others=others,
+        place=place,
+        id=id,
+        families=list(families),
+        drawn=drawn_table,
+        image=image_source,
+        tally=[(status.value, counts[status]) for status in graph.ORDER if counts[status]],
+        contents=_contents(page, place, first, others, training=bool(training or page.trainings)),
+        failed=counts[Status.FAILED],
+        errors=list(grouped((step.error, step) for step in page.steps if step.status is Status.FAILED).values()),
+        skipped=counts[Status.SKIPPED],
+        trust=steps.shared(page.steps),
+        named=partial(steps.named, steps=page.steps),
+        room=steps.ROOM,
+        cut=steps.cut,
+        training=training,
+        thinned=any("mean" in run for run in training.get("runs", ())),
+        most_points=figures.MOST_POINTS,
+        lines=partial(figures.lines, arms=arms),
+        packed=figures.packed,
+        script=Markup(figures.script()),
+        figure_style=Markup(figures.style()),
+        picture=graph.draw(page.steps),
+        columns=steps.columns(page.steps, page.prefix),
     )
 
 
@@ -108,34 +127,9 @@ def _templates() -> Environment:
     return environment
 
 
-def _paragraphs(text: str) -> list[str]:
-    """Of a docstring: what empty lines part, and what begins with "Arms:" or the like on a line of its own."""
-    parts = re.split(r"\n\s*\n|\n(?=[A-Z]\w+:\s)", inspect.cleandoc(text))
-    return [" ".join(part.split()) for part in parts if part.strip()]
-
-
 def _breakable(name: str) -> Markup:
     """A step's name, escaped, that may wrap after each slash."""
     return Markup("/<wbr>").join(name.split("/"))
-
-
-def _arm_class(arm: str, arms: Sequence[str]) -> str:
-    """The CSS class that gives an arm its colour; "" for what is not an arm."""
-    return f"arm-{arms.index(arm) % COLOURS}" if arm in arms else ""
-
-
-def _cost(page: ExperimentPage) -> list[str]:
-    """What the answer took, in a few words."""
-    return [
-        *([f"{write_count(page.tokens)} tokens trained on"] if page.tokens else []),
-        *([f"{page.flops:.1e} training FLOPs"] if page.flops else []),
-        *([f"{_hours(page.chip_hours)} chip-hours"] if page.chip_hours is not None else []),
-        *([f"{write_duration(page.wall_seconds)} of this run"] if page.wall_seconds is not None else []),
-    ]
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.{0 if hours >= 100 else 2}f}"
 
 
 def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
@@ -147,18 +141,8 @@ def _places(sections: Sequence[Section | Trouble]) -> dict[int, str]:
     }
 
 
-def _doubts(page: ExperimentPage, made: Sequence[Section], found: Sequence[Section]) -> list[str]:
-    """Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done."""
-    apart = Counter(steps.subjects_apart(page.claims).values())
-    return [
-        *(line for each in made for line in each.doubts),
-        *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
-        *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
-    ]
-
-
 def _file_link(path: str) -> str:
-    """A link to a file on this machine; "" to one in a remote store."""
+    """To a file on this machine; "" for one in a remote store."""
     return f"file://{quote(path, errors='surrogateescape')}" if path.startswith("/") else ""
 
 
@@ -187,18 +171,131 @@ def _contents(
     return [(anchor, name) for anchor, name, there in entries if there]
 
 
-def _provenance(page: ExperimentPage) -> list[tuple[str, str]]:
-    dirty = " with uncommitted changes" if page.git_dirty else ""
-    entries = [
-        ("command", page.command),
-        ("store", page.prefix),
-        ("Ray dashboard", page.dashboard),
-        ("revision", page.git_revision and page.git_revision + dirty),
-        ("made", page.created),
-        ("scale", page.scale),
-        ("tokens trained on", "" if page.tokens is None else write_count(page.tokens)),
-        ("training FLOPs", "" if page.flops is None else f"{page.flops:.2e}"),
-        ("chip-hours", "" if page.chip_hours is None else _hours(page.chip_hours)),
-        ("wall time", "" if page.wall_seconds is None else write_duration(page.wall_seconds)),
+LONG = 28  # letters; longer texts wrap
+NUMBER = re.compile(r"[+\-−±<>≈≤]?\s?\d[\d,.\s]*(e[+\-−]?\d+)?\s?(%|[kKMBT]|[a-zA-Zµ]{1,3})?(\s?±\s?[\d.e\-−]+)?\*?")
+NOTHING = ("", "—", "–")
+UNKNOWN = "–"
+DRAWN = ("interval", "share", "difference")  # kinds of columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnCell:
+    """kind: its CSS class. more: stands beside the text, paler. places: CSS variables of what is drawn, in percent of
+    the cell's width."""
+
+    kind: str
+    text: str
+    more: str = ""
+    places: str = ""
+    arm: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnTable:
+    kinds: list[str]  # of the columns
+    rows: list[list[DrawnCell] | Heading]
+    is_drawn: bool  # whether a cell holds more than text
+
+
+def drawn_table(table: Table) -> DrawnTable:
+    """Raises ValueError for a row of more or fewer cells than there are columns."""
+    for row in table.rows:
+        if not isinstance(row, Heading) and len(row) != len(table.columns):
+            raise ValueError(f"a row of {table.title!r} has {len(row)} cells; wanted {len(table.columns)}")
+    cells = [row for row in table.rows if not isinstance(row, Heading)]
+    columns = [[row[at] for row in cells] for at in range(len(table.columns))]
+    kinds = [_kind(column) for column in columns]
+    axes = [_axes(column, about) for column, about in zip(columns, table.columns, strict=True)]
+    rows = [
+        row
+        if isinstance(row, Heading)
+        else [
+            _drawn(cell, kind, about, axis)
+            for cell, kind, about, axis in zip(row, kinds, table.columns, axes, strict=True)
+        ]
+        for row in table.rows
     ]
-    return [(name, value) for name, value in entries if value]
+    return DrawnTable(kinds=kinds, rows=rows, is_drawn=any(kind in ("interval", "difference") for kind in kinds))
+
+
+def _kind(cells: Sequence[Cell]) -> str:
+    """The CSS class of a column."""
+    drawn = {type(cell).__name__.lower() for cell in cells if not isinstance(cell, str)}
+    if drawn:
+        return min(drawn)
+    texts = [str(cell) for cell in cells if cell]
+    if any(isinstance(cell, Tag) for cell in cells):
+        return "told"
+    if texts and all(NUMBER.fullmatch(text) or text in NOTHING for text in texts):
+        return "number"
+    return "long" if any(len(text) > LONG for text in texts) else "short"
+
+
+type _Axis = tuple[float, float]
+
+
+def _axes(cells: Iterable[Cell], about: Column) -> dict[str, _Axis]:
+    """From where to where cells are drawn, by scale; of shares and differences, in percent and around 0."""
+    ends: dict[str, list[float]] = {}
+    for cell in cells:
+        match cell:
+            case Interval():
+                side = -1 if cell.mirrored else 1
+                values = (cell.value, cell.low, cell.high)
+                known = [side * value for value in values if value is not None and math.isfinite(value)]
+                ends.setdefault(cell.scale, [0.0, -about.band, about.band]).extend(known)
+            case Share() | Difference():
+                ends.setdefault("", [0.0]).append(cell.value)
+            case _:
+                pass
+    return {scale: (min(values), max(values)) for scale, values in ends.items()}
+
+
+def _drawn(cell: Cell, kind: str, about: Column, axes: dict[str, _Axis]) -> DrawnCell:
+    match cell:
+        case Interval():
+            return _interval(cell, about, axes[cell.scale])
+        case Share():
+            text = f"{100 * cell.value:.{about.digits}f}"
+            return DrawnCell(kind="share", text=text, places=f"--w:{_at(cell.value, axes[''], 0.0)}", arm=cell.arm)
+        case Difference():
+            axis = axes[""]
+            low, high = sorted((0.0, cell.value))
+            places = f"--a:{_at(low, axis)};--b:{_at(high, axis)};--z:{_at(0.0, axis)}"
+            return DrawnCell(kind="difference", text=signed(cell.value, about.digits), places=places, arm=cell.arm)
+        case Tag():
+            return DrawnCell(kind=f"told tone-{cell.tone.value}", text=cell)
+        case Bold():
+            return DrawnCell(kind=f"{kind} bold", text=cell)
+        case _:  # a text in a column that draws is a text all the same
+            return DrawnCell(kind="number" if kind in DRAWN else kind, text=cell)
+
+
+def _interval(cell: Interval, about: Column, axis: _Axis) -> DrawnCell:
+    if not math.isfinite(cell.value):
+        return DrawnCell(kind="interval", text=UNKNOWN)
+    side = -1 if cell.mirrored else 1
+    written = fixed if about.ranges else signed
+    places = {"z": 0.0, "v": side * cell.value}
+    more = ""
+    if cell.low is not None and cell.high is not None and math.isfinite(cell.low) and math.isfinite(cell.high):
+        places["a"], places["b"] = sorted((side * cell.low, side * cell.high))
+        more = f"[{written(cell.low, about.digits)}, {written(cell.high, about.digits)}]"
+    if about.band:
+        places["m"], places["n"] = -about.band, about.band
+    style = ";".join(f"--{name}:{_at(value, axis)}" for name, value in places.items())
+    text = signed(cell.value, about.digits)
+    return DrawnCell(kind="interval", text=text, more=more, places=style, arm=cell.arm)
+
+
+def _at(value: float, axis: _Axis, room: float = 0.02) -> str:
+    """In percent of the axis, which leaves some room at both of its ends."""
+    low, high = axis
+    room *= (high - low) or 1.0
+    share = (value - low + room) / ((high - low + 2 * room) or 1.0)
+    return f"{100 * min(max(share, 0.0), 1.0):.1f}"
+
+
+def image_source(image: Image) -> str:
+    """As an address that holds the picture."""
+    return f"data:{image.kind};base64,{base64.b64encode(image.content).decode()}"

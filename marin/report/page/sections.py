@@ -22,20 +22,15 @@ type Step = ExecutorStep[Any]
 
 def sections(run: Run, page: Page) -> Iterator[Section | Trouble]:
     """Of results and of what they read, what sums others up first; then of operators whose outputs stand together."""
-    shown = _shown(run)
+    results = list(run.plan.experiment.results.values())
+    every = dict.fromkeys([*results, *(read for step in results for read in step.dependencies)])  # results first
+    shown = [step for step in every if step in run.results and run.results[step].record is not None]
     among = set(shown)
     reads = {step: sum(each in among for each in step.dependencies) for step in shown}
     for step in sorted(shown, key=lambda step: -reads[step]):
         yield from _section(run, run.results[step], page)
     for cls in dict.fromkeys(type(step) for step in run.results):
         yield from _together(run, cls, page)
-
-
-def _shown(run: Run) -> list[Step]:
-    """Results first, then what they read."""
-    results = list(run.plan.experiment.results.values())
-    every = dict.fromkeys([*results, *(read for step in results for read in step.dependencies)])
-    return [step for step in every if step in run.results and run.results[step].record is not None]
 
 
 def _section(run: Run, result: StepResult, page: Page) -> Iterator[Section | Trouble]:

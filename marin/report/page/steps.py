@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from marin.executor.run_results import Status
-from marin.report import units
+from marin.report import words
 from marin.report.claims import Claim
 from marin.report.page.graph import ORDER
 from marin.report.page.model import StepRow
@@ -38,15 +37,15 @@ class Names(NamedTuple):
     rest: Sequence[str]
 
 
-def shared(claims: Mapping[str, Sequence[Claim]], steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
+def shared(steps: Sequence[StepRow]) -> list[tuple[Claim, Names]]:
     """Each claim once, with the steps that it is of, in order of their first."""
-    alike = grouped((claim, step) for step, of_step in claims.items() for claim in dict.fromkeys(of_step))
+    alike = grouped((claim, step.name) for step in steps for claim in dict.fromkeys(step.claims))
     return [(claim, named(names, steps)) for claim, names in alike.items()]
 
 
-def subjects_apart(claims: Mapping[str, Sequence[Claim]]) -> dict[str, str]:
-    """Of each step that stands apart for a claim, its subject; of several the last."""
-    return {step: each.subject for step, of_step in claims.items() for each in of_step if each.subject not in GENERAL}
+def subject_apart(step: StepRow) -> str:
+    """Of the last claim for which it stands apart; "" for a step that does not."""
+    return next((each.subject for each in reversed(step.claims) if each.subject not in GENERAL), "")
 
 
 def named(names: Collection[str], steps: Sequence[StepRow]) -> Names:
@@ -68,12 +67,7 @@ def lines(claims: Sequence[Claim]) -> list[str]:
     return found
 
 
-def same_errors(steps: Sequence[StepRow]) -> list[list[StepRow]]:
-    """Failed steps, those with equal errors together."""
-    return list(grouped((step.error, step) for step in steps if step.status is Status.FAILED).values())
-
-
-def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], prefix: str) -> dict[str, Any]:
+def columns(steps: Sequence[StepRow], prefix: str) -> dict[str, Any]:
     """Paths are below the prefix; 1 stands for the one that operator, label and identity give."""
     number = {step.name: at for at, step in enumerate(steps)}
     texts, ops, names, lists = _Table(), _Table(), _Table(), _Table()
@@ -89,7 +83,7 @@ def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], pre
         "output": [_path(step, step.output, "", prefix) for step in steps],
         "log": [_path(step, step.log, "/.marin/log.txt", prefix) for step in steps],
         "facts": [
-            [names[tuple(step.facts)], *(cut(units.fact(each), FACTS) for each in step.facts.values())]
+            [names[tuple(step.facts)], *(cut(words.fact(each), FACTS) for each in step.facts.values())]
             for step in steps
         ],
         "error": {
@@ -97,12 +91,8 @@ def columns(steps: Sequence[StepRow], claims: Mapping[str, Sequence[Claim]], pre
             for at, step in enumerate(steps)
             if step.error
         },
-        "notes": {
-            number[name]: [texts[line] for line in lines(of_step)]
-            for name, of_step in claims.items()
-            if of_step and name in number
-        },
-        "apart": sorted(number[name] for name in subjects_apart(claims) if name in number),
+        "notes": {at: [texts[line] for line in lines(step.claims)] for at, step in enumerate(steps) if step.claims},
+        "apart": [at for at, step in enumerate(steps) if subject_apart(step)],
         "ops": list(ops),
         "texts": list(texts),
         "fact_names": [[name.replace("_", " ") for name in each] for each in names],

@@ -1,24 +1,30 @@
-"""The trainings of a run as a page reads them: curves, and the stretches of steps that they share."""
+"""The trainings of a run as a page reads them: curves, phases that they share, what was planned and what happened."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from statistics import fmean, median
+from typing import Any, NamedTuple, cast
 
+from marin.data.mixture import Stages
 from marin.executor.run_results import Run, StepResult
 from marin.plan.cost.plan_cost import Sizes
+from marin.plan.missing import describe_fields
+from marin.report import words
 from marin.report.health import findings_of
-from marin.report.page import model
-from marin.report.phases import Phase, TrainingRun, phase_of
+from marin.report.phases import Phase, TrainingRun, largest, phase_of
+from marin.report.section import Bold, Cell, Column, Heading, Mark, Table
+from marin.report.section import Row as Cells
 from marin.report.words import grouped
-from marin.steps.resources import Size
+from marin.steps.resources import MFU, Size, training_cost
 from marin.steps.step import ExecutorStep
+from marin.store.numbers import counted, write_count, write_duration
 from marin.store.record import Record
-from marin.store.store import Store
 from marin.training.metrics import METRICS, parse_metrics
 from marin.training.spec import PROFILE
 
@@ -27,6 +33,14 @@ PLANNED = ("batch: ", "data: ", "learning rate: ")
 SHOWN = 2  # settings that changed at one step
 DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{24,}\b")
 type Row = dict[str, Any]  # of metrics
+
+
+class Stretch(NamedTuple):
+    """A named stretch of a run: optimizer steps [first, end)."""
+
+    first: int
+    end: int
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +53,19 @@ class Training:
     phase: Phase | None  # None: it says nothing of its optimizer steps
     rows: Sequence[Row]  # none where it wrote none
     tokens: Mapping[str, int]  # of what it reads, by label
+    events: Sequence[Mark] = ()  # what changed or happened: batch, mixture, a spike
+    findings: Sequence[tuple[bool, str]] = ()  # what its metrics show: whether somebody should act, and a sentence
+    profile: str = ""  # path or URL of what Perfetto opens
+
+    @property
+    def name(self) -> str:
+        return self.step.label
+
+    def column(self, name: str) -> list[float]:
+        """What each row measured; null is NaN or infinite. Nothing where a row lacks it."""
+        if not all(name in row for row in self.rows):
+            return []
+        return [math.nan if row[name] is None else row[name] for row in self.rows]
 
     @property
     def span(self) -> tuple[int, int]:
@@ -58,7 +85,7 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
     tokens = {read: count for read, each in facts.items() if isinstance(count := each.get("tokens"), int)}
     metrics = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
     content = store.objects.read(metrics) if metrics else None
-    return Training(
+    made = Training(
         step=step,
         record=result.record,
         arm=step.label if step.label in arms else "",
@@ -66,59 +93,33 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
         rows=[] if content is None else parse_metrics(content, f"{store.prefix}/{metrics}"),
         tokens={read.label: count for read, count in tokens.items()},
     )
-
-
-def is_trained_on(step: ExecutorStep[Any], trainings: Iterable[StepResult]) -> bool:
-    """Does another run begin from this one? Then it is shared, not an arm."""
-    return any(
-        dependency == step or dependency.producer == step
-        for other in trainings
-        for dependency in other.step.dependencies
+    found, record = findings_of(made.rows), result.record
+    return replace(
+        made,
+        events=[*_events(made), *(Mark(run=made.name, step=f.step, text=f.kind.value, bad=True) for f in found)],
+        findings=[(each.ill, each.sentence()) for each in found],
+        profile=f"{store.prefix}/{record.attempt}/{PROFILE}" if record and store.output(record).exists(PROFILE) else "",
     )
 
 
-def curve(store: Store, of: Training) -> model.TrainingCurve | None:
-    record, rows = of.record, of.rows
-    if not rows or record is None:
-        return None
-
-    def column(name: str) -> list[float]:
-        if not all(name in row for row in rows):
-            return []
-        return [math.nan if row[name] is None else row[name] for row in rows]  # null: NaN or infinite
-
-    batches = of.phase.batches[1:] if of.phase is not None else []
-    events = [model.Event(step, f"batch {size}") for step, size in batches]
+def _events(of: Training) -> Iterator[Mark]:
+    """What was planned to change, and what changed where it was resumed."""
+    for step, size in of.phase.batches[1:] if of.phase is not None else []:
+        yield Mark(run=of.name, step=step, text=f"batch {size}")
     for (_, before), (step, shares) in pairwise(of.stages):
         added = sorted(shares.keys() - before.keys())
-        events.append(model.Event(step, f"adds {', '.join(added)}" if added else "other shares"))
-    # What it changed where it was resumed; against another run, the table of what runs differ in says it.
-    for row in rows[1:]:
+        yield Mark(run=of.name, step=step, text=f"adds {', '.join(added)}" if added else "other shares")
+    for row in of.rows[1:]:  # against another run, the table of what runs differ in says it
         if changed := [text for text in row.get("changed", ()) if not text.startswith(PLANNED)]:
             more = f", {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-            events.append(model.Event(int(row["step"]), DIGEST.sub(r"\1", "; ".join(changed[:SHOWN])) + more))
-    found = findings_of(rows)
-    events += [model.Event(each.step, each.kind.value, bad=True) for each in found]
-    return model.TrainingCurve(
-        name=of.step.label,
-        step=[int(step) for step in column("step")],
-        loss=column("loss"),
-        arm=of.arm,
-        learning_rate=column("learning_rate"),
-        grad_norm=column("grad_norm"),
-        tokens=[int(count) for count in column("tokens")],
-        tokens_per_second=column("tokens_per_second"),
-        seconds=column("seconds"),
-        events=events,
-        findings=[(each.ill, each.sentence()) for each in found],
-        profile=f"{store.prefix}/{record.attempt}/{PROFILE}" if store.output(record).exists(PROFILE) else "",
-    )
+            text = DIGEST.sub(r"\1", "; ".join(changed[:SHOWN])) + more
+            yield Mark(run=of.name, step=int(row["step"]), text=text)
 
 
-def phases(trainings: Iterable[Training], arms: Sequence[str]) -> list[model.Phase]:
+def phases(trainings: Iterable[Training], arms: Sequence[str]) -> list[Stretch]:
     """The stretches of steps that runs share, each named for its runs, or for what the arms do there."""
     spans = sorted(grouped((each.span, each.step) for each in trainings).items())
-    return [model.Phase(first, end, _phase_name(runs, first, arms)) for (first, end), runs in spans]
+    return [Stretch(first, end, _phase_name(runs, first, arms)) for (first, end), runs in spans]
 
 
 def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: Sequence[str]) -> str:
@@ -127,3 +128,191 @@ def _phase_name(runs: list[ExecutorStep[Any]], first: int, arms: Sequence[str]) 
     decays = [run.schedule.decay if isinstance(run, TrainingRun) else None for run in runs]
     cooling = first > 0 and all(decay is not None and decay.start <= first for decay in decays)
     return "cooldown" if cooling else "arms"
+
+
+# In this order. What a plan fixes; the rest it asks for, or estimates.
+FIXED = ("steps", "tokens", "batch", "learning rate", "data")
+COLUMNS = (*FIXED, "machines", "tokens/s", "MFU", "time", "guards", "loss", "gradient norm before clipping")
+LONG_CELLS = ("data", "guards")
+NAMED = 3  # sources of a mixture
+WHOLE = 2  # sequences of a source by which what is drawn may miss its share: one at each end of a stage
+TURNS = 6  # of a rate or a batch
+
+
+def accounts(trainings: Iterable[Training]) -> Iterator[Table]:
+    """One table: a training in two rows, without columns that nobody knows anything of."""
+    found = [(each, *_account(each)) for each in trainings]
+    named = {name for _, *both in found for cells in both for name in cells}
+    columns = [name for name in COLUMNS if name in named]
+    rows: list[Cells] = []
+    for each, planned, happened in found:
+        after = f", after {each.phase.after}" if each.phase is not None and each.phase.after else ""
+        rows.append(Heading(f"{each.step.label}{after}", arm=each.arm))
+        rows.append(["planned", *(planned.get(column, "") for column in columns)])
+        rows.append(["happened", *(_happened_cell(planned, happened, column) for column in columns)])
+    if columns:
+        other = sum(isinstance(cell, Bold) for row in rows if not isinstance(row, Heading) for cell in row)
+        yield Table(
+            title=f"Planned, and what happened: {counted(other, 'cell') if other else 'nothing'} not as planned",
+            columns=[Column(name) for name in ("", *columns)],
+            rows=rows,
+            note="Loss in nats per token, of the first step and the mean of the last twentieth of them. tokens/s and "
+            "MFU: medians over steps; as planned, an estimate. Time: of the steps alone. Data: share of sequences, of "
+            f"the largest sources. Bold: not as planned, of a source by more than {WHOLE} sequences.",
+            folded=True,
+        )
+
+
+def _account(of: Training) -> tuple[dict[str, str], dict[str, str]]:
+    """(planned, happened); cells by column, without those that nobody knows."""
+    planned = {**(_planned(of.phase) if of.phase is not None else {}), **_machines(of.step)}
+    happened = _happened(of.phase, of.rows) if of.rows else {}
+    known, as_it_went = ({name: text for name, text in each.items() if text} for each in (planned, happened))
+    return known, as_it_went
+
+
+def _happened_cell(planned: Mapping[str, str], happened: Mapping[str, str], column: str) -> Cell:
+    """Bold where a plan fixes it and it came otherwise; a long one says nothing twice."""
+    text, before = happened.get(column, ""), planned.get(column)
+    if column in FIXED and text and before is not None and before != text:
+        return Bold(text)
+    return "as planned" if column in LONG_CELLS and text and text == before else text
+
+
+def settings(trainings: Iterable[Training]) -> Iterator[Table]:
+    """Fields of the runs but their data, which the mixtures show: those in which they differ, then the rest."""
+    found: dict[str, dict[str, str]] = {}
+    steps = [each.step for each in trainings]
+    runs = [step.label for step in steps]
+    for step in steps:
+        data = {name for name, value in vars(step).items() if isinstance(value, Stages)}
+        for name, value in describe_fields(step).items():
+            for part, text in _flat(name, value) if name not in data else ():
+                found.setdefault(part, {})[step.label] = text
+    whole = {name.rpartition(".")[0] for name in found}  # None in one run, with fields in another
+    values = {name: of_runs for name, of_runs in found.items() if name not in whole}
+    apart = {name: each for name, each in values.items() if len({each.get(run, "") for run in runs}) > 1}
+    if apart:
+        rows = [[name, *(each.get(run, "") or "—" for run in runs)] for name, each in apart.items()]
+        yield Table(title="What the runs differ in", columns=[Column(name) for name in ("field", *runs)], rows=rows)
+    if alike := {name: next(iter(each.values())) for name, each in values.items() if name not in apart}:
+        yield Table(
+            title=f"{counted(len(alike), 'field')} that {'they share' if apart else 'are set'}",
+            columns=[Column("field"), Column("value")],
+            rows=[[name, text or "—"] for name, text in alike.items()],
+            folded=True,
+        )
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, each in cast("dict[str, Any]", value).items():
+            yield from _flat(f"{name}.{key}", each)
+    else:
+        text = "" if value is None else words.fact(value) if not isinstance(value, int) else str(value)
+        yield name.replace("_", " "), text.partition("#")[0]
+
+
+def _planned(phase: Phase) -> dict[str, str]:
+    return {
+        "steps": f"{phase.first:,}–{phase.end - 1:,}",
+        "tokens": write_count(phase.tokens),
+        "learning rate": _then(f"{rate:.3g}" for _, rate in phase.rates),
+        "batch": _then(f"{size:,}" for _, size in phase.batches),
+        "data": "; ".join(_mixture(at, shares, list(shares), phase.first) for at, shares in phase.stages),
+        "guards": ", ".join(phase.guards),
+    }
+
+
+def _machines(step: ExecutorStep[Any]) -> dict[str, str]:
+    """What it asks for; with an accelerator, how fast that should be."""
+    accelerator, work = step.resources.accelerator, step.work()
+    if accelerator is None or work is None:
+        return {"machines": f"{step.resources.cpus:g} CPU"}
+    seconds = training_cost(work.flops, accelerator) / accelerator.chips * 3600
+    return {
+        "machines": f"{accelerator}, {accelerator.chips:,} chips",
+        "tokens/s": _rounded(work.tokens / seconds),
+        "MFU": f"{MFU:.0%}",
+        "time": write_duration(seconds),
+    }
+
+
+def _happened(phase: Phase | None, rows: Sequence[Row]) -> dict[str, str]:
+    by_step = {int(row["step"]): row for row in rows}
+    losses = _column(rows, "loss")
+    speeds, utilisation, norms = (_column(rows, name) for name in ("tokens_per_second", "mfu", "grad_norm"))
+    sizes = [sum(row["sources"].values()) for row in rows if "sources" in row]
+    rates = [row["learning_rate"] for row in rows if "learning_rate" in row]
+    last = losses[-max(1, len(losses) // 20) :]  # twentieth of the steps
+    found = {
+        "steps": f"{min(by_step):,}–{max(by_step):,}",
+        "batch": _then(f"{size:,}" for size, _ in groupby(sizes)),
+        "learning rate": _then(f"{rate:.3g}" for rate in (rates[:1] + rates[-1:])),
+        "machines": _ran_on(rows),
+        "tokens/s": _rounded(median(speeds)) if speeds else "",
+        "MFU": f"{median(utilisation):.1%}" if utilisation else "",
+        "time": write_duration(seconds) if (seconds := math.fsum(_column(rows, "seconds"))) else "",
+        "guards": _caught(rows),
+        "loss": f"{words.fixed(losses[0], 3)} → {words.fixed(fmean(last), 3)}" if losses else "",
+        "gradient norm before clipping": f"≤ {words.fixed(max(norms), 2)}" if norms else "",
+    }
+    if phase is None:
+        return found
+    if rates:  # where the plan turns, so that the two can be compared
+        turns = [by_step[at]["learning_rate"] for at, _ in phase.rates if at in by_step]
+        found["learning rate"] = _then(f"{rate:.3g}" for rate in turns)
+    if sizes:
+        found["tokens"] = write_count(sum(sizes) * phase.seq_len)
+        found["data"] = "; ".join(_read(phase, rows))
+    return found
+
+
+def _read(phase: Phase, rows: Sequence[Row]) -> Iterable[str]:
+    """The shares that were read, stage by stage, of those sources that the plan names; the plan's, but for whole
+    sequences."""
+    for (at, shares), (end, _) in pairwise([*phase.stages, (phase.end, {})]):
+        count = Counter[str]()
+        for row in rows:
+            if at <= row["step"] < end:
+                count.update(row.get("sources", {}))
+        if total := count.total():
+            apart = (abs(count[name] - shares.get(name, 0.0) * total) for name in {**shares, **count})
+            read = shares if max(apart) <= WHOLE else {name: n / total for name, n in count.items()}
+            yield _mixture(at, read, list(shares), phase.first)
+
+
+def _mixture(at: int, shares: dict[str, float], names: list[str], first: int) -> str:
+    return f"{f'from {at:,}: ' if at > first else ''}{largest(shares, names, NAMED)}"
+
+
+def _ran_on(rows: Sequence[Row]) -> str:
+    """The devices of each process that made rows; the first by itself, later ones with the step they went on from."""
+    begun = [(row["step"], row["process"]) for row in rows if "process" in row]
+    devices = [(step, f"{process.get('devices', 1):,} × {process['device']}") for step, process in begun]
+    if not devices:
+        return ""
+    (_, first), *later = devices
+    resumed = [f"{step:,}{f' on {now}' if now != first else ''}" for step, now in later]
+    return f"{first}, resumed at {', '.join(resumed)}" if resumed else first
+
+
+def _caught(rows: Sequence[Row]) -> str:
+    """What the guards that were on did."""
+    there = [name for name in ("clipped", "skipped") if any(name in row for row in rows)]
+    return ", ".join(f"{counted(sum(bool(row.get(name)) for row in rows), 'update')} {name}" for name in there)
+
+
+def _then(texts: Iterable[str]) -> str:
+    """One after the other, without what says the same again."""
+    found = [text for text, _ in groupby(texts)]
+    return " → ".join(found if len(found) <= TURNS else [*found[: TURNS - 2], "…", found[-1]])
+
+
+def _rounded(number: float) -> str:
+    return write_count(float(f"{number:.3g}"))
+
+
+def _column(rows: Sequence[Row], name: str) -> list[float]:
+    """What was measured; null is NaN or infinite."""
+    return [row[name] for row in rows if row.get(name) is not None]

@@ -34,7 +34,8 @@ def dropped_page(looked: Looked, record: Record, reason: str, first: int, kept_f
     output = looked.store.output(record)
     rows = list(itertools.islice(_rows(output, reason), first, first + PAIRS))
     counts = removed_by_reason(record)
-    source = _input(looked, record)
+    read = (looked.lineage.records.get(Output(each.identity, each.root)) for each in record.inputs)
+    source = next((each for each in read if each is not None and each.kind == "documents"), None)
     details = [json.loads(detail) for *_, detail in rows]
     wanted = {identifier for _, identifier, *_ in rows} | {str(each.get("of")) for each in details}
     texts, missing = dict[str, str](), "" if source is not None else "no input of it holds documents"
@@ -77,12 +78,6 @@ def _rows(output: Directory, reason: str) -> Iterator[tuple[str, str, str, str]]
         for identifier, why, detail in read_rows(output / FOLDER, name, SCHEMA):
             if not reason or why == reason:
                 yield name, identifier, why, detail
-
-
-def _input(looked: Looked, record: Record) -> Record | None:
-    """The documents that it was made from."""
-    read = (looked.lineage.records.get(Output(each.identity, each.root)) for each in record.inputs)
-    return next((each for each in read if each is not None and each.kind == "documents"), None)
 
 
 def _texts(folder: Directory, wanted: set[str], first: set[str]) -> tuple[dict[str, str], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import logging
 import re
 import threading
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec.structs import asdict
 
 from marin.errors import BadField, MarinError, UnknownStep
 from marin.report.contents import Contents, contents, contents_of_file
@@ -29,7 +31,7 @@ from marin.report.words import describe_facts
 from marin.store.layout import PAGES
 from marin.store.lineage import output_of
 from marin.store.numbers import counted, write_bytes, write_duration
-from marin.store.redaction import redacted
+from marin.store.redaction import redacted, without_credentials
 from marin.store.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -167,8 +169,10 @@ class Site:
         }
         match view, path:
             case "record", "":
-                text, rest = step.record_text(record)
-                return self._page("text.html", **known, title=f"{record.name}: record", text=text, cut=rest > 0)
+                plain = without_credentials(asdict(record))
+                text = json.dumps(plain, indent=1, ensure_ascii=False, default=str)
+                most, title = step.LONGEST_RECORD, f"{record.name}: record"
+                return self._page("text.html", **known, title=title, text=text[:most], cut=len(text) > most)
             case "tokens", "" if record.kind == "tokens":
                 page = tokens.tokens_page(looked, record, query.number("from"), query.number("length", tokens.LENGTH))
                 return self._page("tokens.html", **known, page=page)
@@ -213,10 +217,18 @@ class Site:
         page = (self.store.objects.read(f"{PAGES}/{name}") or b"").decode(errors="replace")
         known = {identity[:12] for identity in self._look().inventory.records}
         page = re.sub(r"(?i)<meta|referrerpolicy", "<x-gone", page)
-        page = re.sub(r"<code>([0-9a-f]{12})</code>", lambda code: _linked(code, known), page)
+
+        def linked(code: re.Match[str]) -> str:
+            return f'<a href="../step/{code[1]}">{code[0]}</a>' if code[1] in known else code[0]
+
+        page = re.sub(r"<code>([0-9a-f]{12})</code>", linked, page)
         page = re.sub(r'href="file://[^"]*[-/]([0-9a-f]{12})\.\d+/\.marin/log\.txt"', r'href="../step/\1/log"', page)
         page = page.replace("<header>", '<header><p><a href="../">← the store</a></p>', 1)
-        page = _with_own_script(page)
+        # Pages of any version hold data that today's script draws, or nothing for it; what else would run is dropped.
+        page = SCRIPT.sub(lambda found: found[0] if JSON.search(found[1]) else "", page)
+        before, end, after = page.rpartition("</body>")
+        own = f'<script type="application/json" id="marin-store">{STEPS}</script><script>{figures.script()}</script>'
+        page = f"{before}{own}{end}{after}" if end else page + own
         policy = f"{CLOSED}; form-action 'none'; style-src 'unsafe-inline'; img-src data:; script-src {_digest()}"
         return Answer(page.encode(), policy=policy)
 
@@ -225,14 +237,6 @@ class Site:
 def _digest() -> str:
     """The script of pages, as a source that a policy allows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(figures.script().encode()).digest()).decode()}'"
-
-
-def _with_own_script(page: str) -> str:
-    """Pages of any version hold data that today's script draws, or nothing for it; what else would run is dropped."""
-    page = SCRIPT.sub(lambda found: found[0] if JSON.search(found[1]) else "", page)
-    before, end, after = page.rpartition("</body>")
-    own = f'<script type="application/json" id="marin-store">{STEPS}</script><script>{figures.script()}</script>'
-    return f"{before}{own}{end}{after}" if end else page + own
 
 
 def _wanted(query: Mapping[str, object]) -> str:
@@ -245,7 +249,3 @@ def _address(value: object, **query: object) -> str:
     asked = _wanted(query)
     path = quote(str(value), safe="/", errors="surrogateescape")
     return f"{path}?{asked}" if asked else path
-
-
-def _linked(code: re.Match[str], known: set[str]) -> str:
-    return f'<a href="../step/{code[1]}">{code[0]}</a>' if code[1] in known else code[0]

@@ -7,8 +7,6 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from msgspec.structs import asdict
-
 from marin.errors import MarinError
 from marin.report.audit import audit_record
 from marin.report.history import status_of
@@ -94,7 +92,8 @@ def _lineage(looked: Looked, record: Record, direction: Direction) -> list[tuple
         if level
     ]
     if more := max(len(found) - NODES, 0) + further:
-        command = f"marin lineage {direction} {record.identity[:12]} --depth 99"
+        down = " --down" if direction is Direction.DOWN else ""
+        command = f"marin lineage {record.identity[:12]}{down} --depth 99"
         found[NODES:] = [(1, About(f"and {more:,} more", command, []), "")]
     return found
 
@@ -112,9 +111,3 @@ def log_text(store: Store, name: str) -> tuple[str, bool]:
     content = store.objects.read_log(name, start)
     cut = start > 0 or len(content) > LOG_BYTES
     return redacted(_COLOUR.sub("", content[-LOG_BYTES:].decode(errors="replace"))), cut
-
-
-def record_text(record: Record) -> tuple[str, int]:
-    """The record as JSON, and how many characters of it are left out."""
-    text = json.dumps(without_credentials(asdict(record)), indent=1, ensure_ascii=False, default=str)
-    return text[:LONGEST_RECORD], max(len(text) - LONGEST_RECORD, 0)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from marin.report.contents import Contents, Entry, Form
+from marin.report.words import measured
 
 ENTRIES = {Form.TEXTS: 20, Form.ROWS: 50, Form.SAMPLED: 100, Form.LINES: 500}  # of one page
 SEARCH_SECONDS = 4.0  # after which a page shows what was found, and says how far it came
@@ -48,7 +49,9 @@ def page_of(contents: Contents, first: int, words: str = "", most: int = 0) -> d
             break
         text = _text(contents.form, entry)
         if wanted in f"{entry.title}\n{text}".casefold():
-            found.append(shown(number, entry.title, text, words, _cells(entry)))
+            row = cast("dict[Any, Any]", entry.data) if isinstance(entry.data, dict) else {}
+            cells = {str(name)[:CELL]: _cell(value) for name, value in list(row.items())[:COLUMNS]}
+            found.append(shown(number, entry.title, text, words, cells))
         number += 1
     columns = list(dict.fromkeys(name for row in found for name in row.cells))[:COLUMNS]
     return {
@@ -92,15 +95,8 @@ def shown(
     return Shown(number, title, marked, start, len(text) - start - len(part), cells)
 
 
-def _cells(entry: Entry) -> dict[str, str]:
-    if not isinstance(entry.data, dict):
-        return {}
-    row = cast("dict[Any, Any]", entry.data)
-    return {str(name)[:CELL]: _cell(value) for name, value in list(row.items())[:COLUMNS]}
-
-
 def _cell(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+        return measured(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= CELL else f"{text[:CELL]}…"

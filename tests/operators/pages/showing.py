@@ -20,4 +20,4 @@ def section_of(module: ModuleType, report: dict[str, Any], folder: Path, **about
 
 
 def page_of(section: Section) -> str:
-    return render(ExperimentPage(title="t", question="", scale="full", created="", arms=["hq"], sections=[section]))
+    return render(ExperimentPage(title="t", question="", arms=["hq"], sections=[section]))

@@ -1,6 +1,6 @@
 import pytest
 
-from marin.report import units
+from marin.report import words
 from marin.store.numbers import write_count
 
 
@@ -13,19 +13,19 @@ def test_count(value: float, text: str) -> None:
 
 
 def test_signs() -> None:
-    assert units.signed(0.5, 2) == "+0.50"
-    assert units.signed(-0.001, 2) == "0.00"
-    assert units.signed(-1.25, 1) == "−1.2"
-    assert units.fixed(-3, 0) == "−3"
+    assert words.signed(0.5, 2) == "+0.50"
+    assert words.signed(-0.001, 2) == "0.00"
+    assert words.signed(-1.25, 1) == "−1.2"
+    assert words.fixed(-3, 0) == "−3"
 
 
 def test_facts() -> None:
-    assert units.fact({"too_short": 31_000, "note": None}) == "too_short 31,000, note none"
-    assert units.fact([True, 0.25, "x"]) == "yes, 0.25, x"
+    assert words.fact({"too_short": 31_000, "note": None}) == "too_short 31,000, note none"
+    assert words.fact([True, 0.25, "x"]) == "yes, 0.25, x"
 
 
 def test_ticks() -> None:
     values = (0, 0.5, 9000, 25_000, 5_400_000, 6e9, -0.25)
-    assert [units.tick(v) for v in values] == [
+    assert [words.tick(v) for v in values] == [
         "0", "0.5", "9,000", "25K", "5.4M", "6B", "−0.25",
     ]  # fmt: skip
