@@ -50,6 +50,7 @@ return {
   plots: [...document.querySelectorAll(".uplot")].map((one) => one.getBoundingClientRect().right),
   boxes: document.querySelectorAll("a.box").length, lines: document.querySelectorAll(".trunk path[d]").length,
   folds: document.querySelectorAll(".fold").length,
+  cut: [...document.querySelectorAll(".picture .scroll")].map((one) => one.scrollWidth - one.clientWidth),
 };
 """
 
@@ -70,7 +71,7 @@ def seen(page: ExperimentPage, folder: Path, width: int, script: str = LOOK, *op
     return json.loads(unescape(told[1]))
 
 
-@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize("width", [1200, 1000, 500])
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_page_fits_and_can_be_read(width: int, dark: bool, tmp_path: Path) -> None:
     page = sample.page()
@@ -79,6 +80,7 @@ def test_a_page_fits_and_can_be_read(width: int, dark: bool, tmp_path: Path) -> 
     assert found["window"] == width
     assert found["wide"] <= width
     assert found["small"] == []
+    assert found["cut"] == [0]
     assert found["canvases"] == 3
     assert all(right <= width for right in found["plots"])
     drawn = graph.draw(page.steps).boxes
