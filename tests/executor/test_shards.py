@@ -36,9 +36,9 @@ def shout(item: tuple[Path, int], out: Directory) -> tuple[int, str]:
         made.write(f"{at} ")
     text = (here / "words.txt").read_text() if at == 1 else "word "
     out.write_text(f"folder/{at}.txt", text.upper() * at)
-    if at == 3 and (here / "kill").exists():
+    if at == 3 and (here.parent / "kill").exists():
         os.kill(os.getpid(), signal.SIGKILL)
-    if at == 3 and not (here / "switch").exists():
+    if at == 3 and not (here.parent / "switch").exists():
         raise ValueError("cut short")
     return len(text) * at, text
 
@@ -84,7 +84,7 @@ def failed(project: Project) -> None:
     """Two thirds of the shards were not made yet, one is broken off."""
     project.run(expect=1)
     assert take_made(project) == [0, 1, 2, 3]
-    (project.folder / "switch").write_text("")
+    (project.folder.parent / "switch").write_text("")
 
 
 def test_only_missing_shards_are_made_and_the_output_is_that_of_an_undisturbed_run(project: Project) -> None:
@@ -137,18 +137,18 @@ def test_a_file_or_mark_that_a_crash_cut_short_is_made_again(file: str, project:
 
 
 def test_killed_it_makes_again_only_what_was_not_marked(project: Project) -> None:
-    (project.folder / "kill").write_text("")
+    (project.folder.parent / "kill").write_text("")
     project.run(expect=1)
     assert take_made(project) == [0, 1, 2, 3]
-    (project.folder / "kill").unlink()
-    (project.folder / "switch").write_text("")
+    (project.folder.parent / "kill").unlink()
+    (project.folder.parent / "switch").write_text("")
     project.run()
     assert take_made(project)[-3:] == [3, 4, 5]
     assert json.dumps(outputs(project)[0]).count("WORD") == 0 + 2 + 3 + 4 + 5
 
 
 def test_nothing_of_the_work_in_progress_stays(project: Project) -> None:
-    (project.folder / "switch").write_text("")
+    (project.folder.parent / "switch").write_text("")
     project.run()
     assert list((project.store / ".marin/state").rglob("*.txt")) == []
     assert project.run().count("cached") >= 1
