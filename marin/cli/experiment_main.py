@@ -36,6 +36,10 @@ def say_errors_plainly() -> None:
     import sys
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not issubclass(kind, Exception):
+            # An import here would run code, and Python then exits with 1 instead of ending by SIGINT.
+            sys.__excepthook__(kind, error, trace)
+            return
         from pathlib import Path
 
         from marin.cli.exits import guarded

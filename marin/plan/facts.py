@@ -91,7 +91,6 @@ def _look_at_observed_files(snapshot: Snapshot, today: Mapping[ExecutorStep[Any]
 def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, today: Today) -> Condition:
     files = state_of_files(snapshot, record)
     distrust = snapshot.trust.untrusted(record)
-    absent = today.present.missing(record.observed)
     return Condition(
         record=record,
         damage=files.wrong or snapshot.damage.get(step.identity, ""),
@@ -104,7 +103,7 @@ def _committed(snapshot: Snapshot, step: ExecutorStep[Any], record: Record, toda
             *package_changes(record.packages, today.code.packages),
             *files.notes,
             *unseen(record.observed, today.code),
-            *(f"{name} is not on this machine, and not compared; {record.observed.host} read it" for name in absent),
+            *today.present.notes(record.observed),
         ),
     )
 

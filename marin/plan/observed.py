@@ -11,7 +11,6 @@ import glob
 import hashlib
 import os
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from marin.fingerprint.ignored import Ignored, ignored_of
 from marin.fingerprint.lookup.import_path import Locator
 from marin.fingerprint.moved import path_today
 from marin.fingerprint.observation import start
-from marin.fingerprint.observation.observation import LOOKED_FOR, Observation, Scope, stamp_of
+from marin.fingerprint.observation.observation import LOOKED_FOR, Observation, Scope, is_temporary, stamp_of
 from marin.fingerprint.of_step import executed
 from marin.fingerprint.origin import is_local
 from marin.fingerprint.source.unit_source import ANYTHING
@@ -112,8 +111,9 @@ def describe(
     changed = {
         path for files in given for path, stamp in files.items() if stamp != LOOKED_FOR and stamp_of(path) != stamp
     }
-    # Of a program that the step started; what the step itself wrote to is its own.
-    gone = {path for path in changed | looked if _is_temporary(path, seen.scope) or path in whole.updated}
+    # A program that the step started writes temporary files. A file that the step itself wrote to is its own.
+    gone = {path for path in changed if is_temporary(path) and not path.startswith(f"{seen.scope.project}{os.sep}")}
+    gone |= whole.updated & (changed | looked)
     # Whoever looked had it made, a cache; or it is a lock, a signal.
     gone |= {path for path in looked if os.path.lexists(path) or not ignored.left([os.path.basename(path)])}
     files = [path for path in whole.files if path not in declared | gone and not whole.is_own(path)]
@@ -174,11 +174,11 @@ class Present:
         return [self._places.path(name) for name in then.files]
 
     def of(self, then: Observed) -> Observed:
-        """With today's digests. What another machine had and this one lacks counts as unchanged: see ``missing``."""
+        """Return it with today's digests. A file that ``notes`` names keeps the digest of then."""
         if not then.is_any:
             return then
         files, trees, folders = (
-            {name: old if self._is_missing(then, name, old, now) else now for name, (old, now) in each.items()}
+            {name: old if self._note(then, name, old, now) else now for name, (old, now) in each.items()}
             for each in self._beside(then)
         )
         return replace(
@@ -193,12 +193,12 @@ class Present:
             },
         )
 
-    def missing(self, then: Observed) -> list[str]:
-        """Absolute paths that were read on another machine and cannot be compared here."""
-        if not then.is_any or then.host == this_process().host:
+    def notes(self, then: Observed) -> list[str]:
+        """Say which files are not compared: this machine lacks them, or they are temporary."""
+        if not then.is_any:
             return []
-        every = [(name, old, now) for each in self._beside(then) for name, (old, now) in each.items()]
-        return [name for name, old, now in every if self._is_missing(then, name, old, now)]
+        every = (self._note(then, name, *both) for each in self._beside(then) for name, both in each.items())
+        return [note for note in every if note]
 
     def _beside(self, then: Observed) -> list[dict[str, tuple[str, str]]]:
         """Of files, trees and folders, by name: the digests then and now."""
@@ -213,9 +213,17 @@ class Present:
         """Also as it was digested when fewer names were ignored, if that is the same."""
         return old if self.digests.folder(path, _ALL_NAMES) == old else self.digests.folder(path, self._ignored)
 
-    def _is_missing(self, then: Observed, name: str, old: str, now: str) -> bool:
-        away = then.host != this_process().host and os.path.isabs(name) and old != now
-        return away and (now in (ABSENT, UNREADABLE) or now.startswith(("0 names", "0 files")))
+    def _note(self, then: Observed, name: str, old: str, now: str) -> str:
+        """Say why the digests of a file or folder are not compared, "" if they are."""
+        if old == now or not os.path.isabs(name):
+            return ""
+        if then.host != this_process().host and _is_nothing(now):
+            return f"{name} is not on this machine, and not compared; {then.host} read it"
+        if _is_nothing(now) and is_temporary(name):
+            return f"the temporary file {name} is gone; run() read it"
+        if _is_nothing(old) and is_temporary(name):
+            return f"the temporary file {name} is there now; run() looked for it"
+        return ""
 
     def _code(self, name: str, then: RanCode) -> RanCode:
         digests = executed().today(Path(self._places.path(then.file)), name.rpartition(".")[2])
@@ -279,8 +287,9 @@ def _trees(files: Iterable[str], others: Iterable[str]) -> set[str]:
     return found
 
 
-def _is_temporary(path: str, scope: Scope) -> bool:
-    return path.startswith(f"{tempfile.gettempdir()}{os.sep}") and not path.startswith(f"{scope.project}{os.sep}")
+def _is_nothing(digest: str) -> bool:
+    """Whether it is of a file or folder that is not there."""
+    return digest in (ABSENT, UNREADABLE) or digest.startswith(("0 names", "0 files"))
 
 
 def _is_hidden(name: str) -> bool:

@@ -443,3 +443,20 @@ def test_to_ask_for_the_version_of_a_package_reads_no_folder(tmp_path: Path) -> 
     run(project, expect=Exit.OK)
     (project.folder / "exp2_new.py").write_text("new = True\n")
     assert "1 cached" in run(project, "--dry-run", expect=Exit.OK)
+
+
+def test_a_temporary_file_that_comes_or_goes_is_a_note_and_a_changed_one_is_drift(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    staged = outside / "staged.txt"
+    read = f'open("{staged}").read() + str(os.path.exists("{outside}/flag"))'
+    project = Project(tmp_path / "project", VERSION.replace('metadata.version("numpy")', read))
+    staged.write_text("one")
+    run(project, expect=Exit.OK)
+    staged.write_text("two")
+    assert f"{staged} changed, which run() read" in run(project, "--dry-run", expect=Exit.DRIFT)
+    staged.unlink()
+    (outside / "flag").touch()
+    said = run(project, "--dry-run", expect=Exit.OK)
+    assert f"the temporary file {staged} is gone; run() read it" in said
+    assert f"the temporary file {outside / 'flag'} is there now; run() looked for it" in said

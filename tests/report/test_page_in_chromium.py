@@ -63,19 +63,25 @@ def chromium(html: str, folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def seen(page: ExperimentPage, folder: Path, width: int, script: str = LOOK, *options: str) -> dict[str, Any]:
-    html = render(page).replace("<title>", BEFORE + "<title>", 1).replace("</body>", AFTER % script + "</body>")
+def seen(
+    page: ExperimentPage, folder: Path, width: int, script: str = LOOK, *options: str, style: str = ""
+) -> dict[str, Any]:
+    html = render(page).replace("<title>", BEFORE + style + "<title>", 1).replace("</body>", AFTER % script + "</body>")
     shown = chromium(html, folder, f"--window-size={width},900", "--dump-dom", *options)
     told = re.search(r'<pre id="told">(.*?)</pre>', shown, re.DOTALL)
     assert told is not None
     return json.loads(unescape(told[1]))
 
 
+WIDER = "<style>body { letter-spacing: 0.05em; }</style>"  # as a font with wider letters
+
+
 @pytest.mark.parametrize("width", [1200, 1000, 500])
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_page_fits_and_can_be_read(width: int, dark: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dark", "style"), [(False, ""), (True, ""), (False, WIDER)], ids=["light", "dark", "wider"])
+def test_a_page_fits_and_can_be_read(width: int, dark: bool, style: str, tmp_path: Path) -> None:
     page = sample.page()
-    found = seen(page, tmp_path, width, LOOK, *(["--blink-settings=preferredColorScheme=0"] if dark else []))
+    options = ["--blink-settings=preferredColorScheme=0"] if dark else []
+    found = seen(page, tmp_path, width, LOOK, *options, style=style)
     assert found["wrong"] == []
     assert found["window"] == width
     assert found["wide"] <= width

@@ -190,6 +190,17 @@ def _home() -> str:
 
 
 @functools.cache
+def _temporary() -> tuple[str, ...]:
+    folders = ("/tmp", _MEMORY.rstrip("/"), tempfile.gettempdir())
+    return tuple(f"{form}{os.sep}" for each in folders for form in dict.fromkeys((each, os.path.realpath(each))))
+
+
+def is_temporary(path: str) -> bool:
+    """Return whether an absolute path is below the system's folders for temporary files."""
+    return path.startswith(_temporary())
+
+
+@functools.cache
 def _scratch() -> tuple[str, ...]:
     """Ours and Ray's: safe to delete, never part of a result."""
     folder = tempfile.gettempdir()

@@ -29,7 +29,7 @@ JOURNAL, FLAVOUR = Path({journal!r}), Path({flavour!r})
 def began(step: ExecutorStep) -> str:
     """Notes that run() began; the flavour is what makes two builds of one step differ.
 
-    Told by whether a file is there, because asking that is not seen: a file that is read would be drift.
+    A temporary file decides it: marin notes that it came or went, and does not count that as drift.
     """
     note = os.open(JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(note, (step.name + "\\n").encode())
@@ -119,7 +119,8 @@ class Struck(Strikes):
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
-        self.journal, self.flavour = folder / "journal", folder / "flavour"
+        self.journal = folder / "journal"
+        self.flavour = folder.with_name(f"{folder.name}-flavour")  # a temporary file beside the project: no drift
         self.store = folder / "store"
         file = folder / "exp1_struck.py"
         file.write_text(EXPERIMENT.format(journal=str(self.journal), flavour=str(self.flavour)))
