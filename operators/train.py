@@ -214,7 +214,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             ctx.log(f"trainer: {line}")
 
         accelerator = ctx.accelerator is not None
-        listeners = Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.log, printed=on_printed)
+        listeners = Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.note, printed=on_printed)
         timings = ctx.on_hosts(
             lambda host: train_on(host, spec=spec, accelerator=accelerator, listeners=listeners),
             functools.partial(train_on, spec=spec, accelerator=accelerator),

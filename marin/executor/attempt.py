@@ -97,7 +97,9 @@ def attempt(
                     observed = context.observed(seen, code)
                     context.deliver()
                     context.input_check.end()
-                    record = commit(job, store, lease, artifact, started, context.input_check.checked, observed)
+                    record = commit(
+                        job, store, lease, artifact, started, context.input_check.checked, observed, notes=context.notes
+                    )
         finally:
             stop.disarm(lease.stop_beating)
     except BaseException as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,12 +97,13 @@ def commit(
     checked: Mapping[str, Checked],
     observed: Observed,
     *,
+    notes: Sequence[str] = (),
     costly: bool = False,
 ) -> Record:
     """Describe the attempt's files and make them the committed output. Raises LeaseLost.
 
-    checked: how each input was checked, by identity. observed: what run() read that the job does not tell. costly: it
-    was more work than ``started`` tells.
+    checked: how each input was checked, by identity. observed: what run() read that the job does not tell. notes: what
+    run() told people. costly: it was more work than ``started`` tells.
     """
     step, name = job.step, lease.document.attempt
     output = store.directory / name
@@ -138,7 +139,7 @@ def commit(
         root=root,
         files=len(entries),
         bytes=sum(entry.size for entry in entries),
-        provenance=_provenance(job, started),
+        provenance=_provenance(job, started, notes),
         action=job.action,
         stamp=output.stamp(),
         content=content,
@@ -241,7 +242,7 @@ def _make_visible(store: Store, lease: Lease, record: Record, durable: Iterable[
         store.objects.make_durable([lease_name(record.identity), record_name(record.identity)])
 
 
-def _provenance(job: Job, started: float) -> Provenance:
+def _provenance(job: Job, started: float, notes: Sequence[str] = ()) -> Provenance:
     holder = this_process()
     return Provenance(
         who=holder.user,
@@ -253,4 +254,5 @@ def _provenance(job: Job, started: float) -> Provenance:
         because=redacted(job.because),
         scale=job.scale,
         changes=[redacted(line) for line in job.changes],
+        notes=list(notes),
     )

@@ -70,6 +70,7 @@ class StepContext:
         self.code = job.code
         self.accelerator = hosts.accelerator if hosts is not None else job.step.resources.accelerator
         self.began_at = 0.0  # what its first progress said
+        self.notes: list[str] = []
         self._hosts, self._has_begun = hosts, False
         self._job, self._store, self._lease, self._mapper = job, store, lease, mapper
         self._inputs: Mapping[str, Record] = job.inputs
@@ -222,6 +223,10 @@ class StepContext:
         line = f"{time.strftime('%H:%M:%S')} {message}\n"
         self._store.log(f"{self._lease.document.attempt}/{LOG}", line.encode(errors="backslashreplace"))
 
+    def note(self, message: str) -> None:
+        self.log(message)
+        self.notes.append(redacted(message))
+
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         self._still_ours()
         job = next((each for each in self._job.milestones.values() if each.step == milestone), None)
@@ -246,6 +251,7 @@ class StepContext:
                 started,
                 self.input_check.checked,
                 self._observed_so_far(),
+                notes=self.notes,
                 costly=True,
             )
         except BaseException:

@@ -126,6 +126,9 @@ def print_closing(console: Console, run: Run) -> None:
     if skipped:
         names = listed([result.step.name for result in skipped], MOST)
         _say(console, Status.SKIPPED, f": {len(skipped)} step(s) that need what failed: {names}")
+    for result in run.having(Status.RAN):
+        for note in result.record.provenance.notes if result.record is not None else ():
+            say(console, f"note: {result.step.name}: {note}")
     planned = {note for decision in run.plan.decisions for note in decision.notes}
     ran = [(each.step, each.record) for each in run.having(Status.RAN) if each.record is not None]
     notes = Counter(note for step, made in ran for note in unseen(made.observed, run.plan.today[step].code))

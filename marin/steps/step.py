@@ -256,6 +256,10 @@ class Context(Protocol):
         """One line into this attempt's log."""
         ...
 
+    def note(self, message: str) -> None:
+        """Tell people something about this output: in the log, at the end of the run, in its record and on the page."""
+        ...
+
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         """Commit a milestone now, from the files below ``source``, while this step runs on."""
         ...

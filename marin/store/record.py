@@ -42,6 +42,7 @@ class Provenance(Document, frozen=True, kw_only=True):
     changes: list[str] = msgspec.field(
         default_factory=list[str]
     )  # what --set changed in it, or in what it is made from
+    notes: list[str] = msgspec.field(default_factory=list[str])  # what run() told people (Context.note)
 
     @property
     def ended(self) -> str:

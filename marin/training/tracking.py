@@ -7,16 +7,20 @@ holds here. A tracker that fails stops no training: the log says so once, and no
 # pyright: basic
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import numbers
 import os
+import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 PROJECT = "marin"
+PROBE = 4096  # bytes: a block of a disk
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"wandb": {"save_code": False}, "trackio": {"embed": False}}
 # What is shown of a run's specification: no address of a store, which may hold a credential.
 SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", "interpolations", "batch", "shuffle",
@@ -49,7 +53,7 @@ def tracking(
 class _Open:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note, self._run = note, None
-        self._name = ""
+        self._name, self._folder, self._is_full = "", "", False
 
     def begin(self, run: Tracked, config: dict[str, Any]) -> None:
         self._name = run.tracker
@@ -62,6 +66,7 @@ class _Open:
         with self._guarded():
             module = importlib.import_module(run.tracker)
             self._run = module.init(project=project, config=config, resume="allow", **named, **SETTINGS[run.tracker])
+            self._folder = str(Path(self._run.dir).parent if run.tracker == "wandb" else module.TRACKIO_DIR)
 
     def log(self, row: Mapping[str, Any]) -> None:
         if self._run is None:
@@ -70,6 +75,23 @@ class _Open:
         values |= {f"sources/{name}": count for name, count in row.get("sources", {}).items()}
         with self._guarded():
             self._run.log(values, step=row["step"])
+            self._look_for_room(row["step"])
+
+    def _look_for_room(self, step: int) -> None:
+        """Note it once if the tracker's disk is full. Its own process writes there, and keeps the error to itself."""
+        if self._is_full:
+            return
+        try:
+            with tempfile.TemporaryFile(dir=self._folder, buffering=0) as file:
+                file.write(bytes(PROBE))
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                return
+            self._is_full = True
+            self._note(
+                f"{self._name} may lack this run's steps from {step:,} on: {error.strerror} in {self._folder}; "
+                "metrics.jsonl has every step"
+            )
 
     def end(self) -> None:
         if self._run is not None:

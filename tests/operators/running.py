@@ -80,6 +80,9 @@ class RunningStep:
     def log(self, message: str) -> None:
         self.logged.append(message)
 
+    def note(self, message: str) -> None:
+        self.logged.append(message)
+
     def publish(self, milestone: ExecutorStep[Checkpoint], artifact: Checkpoint, source: Directory) -> None:
         self.published.append((milestone, artifact, source))
 

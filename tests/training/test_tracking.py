@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,20 @@ print("notes", json.dumps(notes))
 """
 
 
-def tracked(tracker: str, rows: list[dict[str, Any]], folder: Path, config: str = "{}", **variables: str) -> list[str]:
+def tracked(
+    tracker: str,
+    rows: list[dict[str, Any]],
+    folder: Path,
+    config: str = "{}",
+    *,
+    code: str = TRACK,
+    arguments: Sequence[str] = (),
+    **variables: str,
+) -> list[str]:
     """Track rows in a process of its own; what it notes."""
     run = {"tracker": tracker, "name": "mantis", "identity": "ab" * 32}
     done = subprocess.run(
-        [sys.executable, "-c", TRACK],
+        [sys.executable, "-c", code, *arguments],
         input=json.dumps([run, config, rows]),
         cwd=folder,
         env={**os.environ, "HOME": str(folder), "TRACKIO_DIR": str(folder / "trackio"), **variables},
@@ -96,6 +106,36 @@ def test_a_tracker_that_fails_is_noted_once_and_stops_nothing(
     [note] = tracked(tracker, ROWS, tmp_path, **variables)
     assert says in note
     assert "metrics.jsonl has every step" in note
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("this user may not mount a small disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+FILLS = TRACK.replace("        track(row)", "        track(row)\n        fill()").replace(
+    "notes = []",
+    """notes = []
+def fill():
+    try:
+        with open(sys.argv[1] + "/fill", "ab", buffering=0) as file:
+            while file.write(bytes(4096)): pass
+    except OSError: pass""",
+)
+
+
+@pytest.mark.parametrize("tracker", ["wandb", "trackio"])
+def test_a_disk_that_fills_in_the_middle_of_a_run_is_noted_once(tracker: str, small_disk: Path, tmp_path: Path) -> None:
+    """Neither tracker raises anything then."""
+    folder = str(small_disk)
+    variables = {"WANDB_MODE": "offline", "WANDB_DIR": folder, "TRACKIO_DIR": folder}
+    [note] = tracked(tracker, ROWS, tmp_path, code=FILLS, arguments=[folder], **variables)
+    assert note.startswith(f"{tracker} may lack this run's steps from 1 on: No space left on device in {folder}")
 
 
 @pytest.mark.slow

@@ -134,6 +134,8 @@ def _claims(run: Run, result: StepResult) -> Iterator[Claim]:
     for line in run.plan.experiment.changes.get(result.step.identity, ()):
         if line.startswith(f"{name}."):
             yield Claim(Grade.KNOWN, "set on the command line", line.removeprefix(f"{name}."))
+    if record is not None:
+        yield from (Claim(Grade.KNOWN, "note", text) for text in record.provenance.notes)
     if record is not None and (because := record.provenance.because):
         text = f"{record.provenance.ended} by {record.provenance.who}: {because}"
         yield Claim(Grade.KNOWN, "made again", text)
