@@ -24,8 +24,8 @@ from typing import Any, cast
 from marin.fingerprint.captured import inner_codes, is_given
 from marin.fingerprint.lookup.definitions import Key
 from marin.fingerprint.lookup.units import Unit, Units
-from marin.fingerprint.observation.listening import imported_as
-from marin.fingerprint.observation.observation import Imported, stamp_of
+from marin.fingerprint.observation.imports import Imported, imported_as
+from marin.fingerprint.observation.observation import stamp_of
 from marin.fingerprint.origin import is_local
 from marin.fingerprint.source.bindings import FUNCTIONS, bound_names
 from marin.fingerprint.source.normalize import normalise
@@ -73,7 +73,10 @@ class Live:
             if isinstance(defined, ast.ClassDef) and value.__qualname__ == key.name and not issubclass(value, Enum):
                 yield from self._of_class(key, cast(type[Any], value), defined, reached)
         elif isinstance(defined, ast.Assign) and isinstance(defined.targets[0], ast.Name):
-            yield from _set(name, value, defined.value, reached)
+            module = self._module(key.module.path)
+            imported = imported_as(module.__file__ or "") if module is not None else None
+            if imported is None or imported.constants.get(key.name, _MISSING) is not value:  # else the import set it
+                yield from _set(name, value, defined.value, reached)
         elif isinstance(defined, FUNCTIONS) and not defined.decorator_list:
             yield from self._replaced(key, name, value, reached)
 

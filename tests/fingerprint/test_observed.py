@@ -460,3 +460,17 @@ def test_a_temporary_file_that_comes_or_goes_is_a_note_and_a_changed_one_is_drif
     said = run(project, "--dry-run", expect=Exit.OK)
     assert f"the temporary file {staged} is gone; run() read it" in said
     assert f"the temporary file {outside / 'flag'} is there now; run() looked for it" in said
+
+
+def test_a_module_may_rebind_its_own_constants_as_it_is_imported(tmp_path: Path) -> None:
+    """As nanoGPT's configurator does. The text that it runs counts."""
+    source = VERSION.replace("import os\n", "import lib.configured\n")
+    project = Project(tmp_path / "project", source.replace('metadata.version("numpy")', "str(lib.configured.RATE)"))
+    overrides = project.folder / "lib/overrides.py"
+    overrides.write_text("RATE = 2\n")
+    read = "exec(open(__file__.replace('configured', 'overrides')).read())\n"
+    (project.folder / "lib/configured.py").write_text("RATE = 1\n" + read)
+    run(project, expect=Exit.OK)
+    assert "1 cached" in run(project, "--dry-run", expect=Exit.OK)
+    overrides.write_text("RATE = 3\n")
+    assert "lib/overrides.py changed, which run() read" in run(project, "--dry-run", expect=Exit.DRIFT)

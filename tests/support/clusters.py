@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +33,9 @@ class RayCluster:
     def kill(self, name: str) -> None:
         """kill -9 of its ``raylet`` or ``gcs_server``."""
         for child in psutil.Process(self.process.pid).children(recursive=True):
-            if child.name() == name:
-                child.kill()
+            with suppress(psutil.NoSuchProcess):  # a cluster that starts has processes that end
+                if child.name() == name:
+                    child.kill()
 
 
 @contextmanager

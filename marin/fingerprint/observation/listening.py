@@ -22,12 +22,12 @@ from typing import Any
 
 from marin.fingerprint.observation import arguments
 from marin.fingerprint.observation.callers import COMPILED, Reader, is_engines, is_of_pool, who_reads, who_runs
+from marin.fingerprint.observation.imports import import_begins, import_ended, remember_imported
 from marin.fingerprint.observation.journal import Journal
 from marin.fingerprint.observation.observation import (
     LOOKED_FOR,
     Asked,
     CodePlace,
-    Imported,
     Observation,
     Ran,
     Reads,
@@ -51,7 +51,6 @@ _asked: dict[tuple[int, str], Asked] = {}  # modules, until it is known whether 
 _tool = -1
 _journal: Journal | None = None  # of processes that were forked from this one
 _forked_off = False  # this is one of them
-_imported_as: dict[str, Imported] = {}  # modules of the project, by file
 
 
 def install() -> None:
@@ -71,18 +70,11 @@ def install() -> None:
         _tool = next(number for number in (4, 3, 2, 5, 1, 0) if watch.get_tool(number) is None)
         watch.use_tool_id(_tool, "marin")
         watch.register_callback(_tool, watch.events.PY_START, _started)
+        watch.register_callback(_tool, watch.events.PY_RETURN, import_ended)
         _listen_to_calls(watch.events.PY_START)
         os.register_at_fork(after_in_child=_begin_telling)
         atexit.register(_stop_listening)  # from then on Python takes its modules apart
-        for module in list(sys.modules.values()):
-            file = getattr(module, "__dict__", {}).get("__file__")
-            if isinstance(file, str) and origin_of(file) is Origin.PROJECT:
-                _imported_as[file] = Imported(None, stamp_of(file))
-
-
-def imported_as(file: str) -> Imported | None:
-    """file: of a module of the project, as the module has it."""
-    return _imported_as.get(file)
+        remember_imported()
 
 
 def _stop_listening() -> None:
@@ -276,7 +268,7 @@ def _executed(code: Any) -> None:
         return
     file, origin = code.co_filename, origin_of(code.co_filename)
     if origin is Origin.PROJECT:
-        _imported_as[file] = Imported(code, stamp_of(file))
+        import_begins(code, _tool)
         reader, program = who_runs(inspect.currentframe(), file)
         if reader is None:
             _ran_whole(file, Ran.IMPORTED, [_current] if _current is not None else [])

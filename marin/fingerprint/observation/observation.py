@@ -8,7 +8,6 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from enum import IntEnum
-from types import CodeType
 from typing import Any, NamedTuple
 
 from marin.fingerprint.origin import Origin, origin_of
@@ -117,13 +116,6 @@ class Reads:
             path = os.path.join(os.path.abspath(folder), f"{last}.py")
             if Scope().has(path, direct=False):
                 self.files.setdefault(path, stamp_of(path))
-
-
-class Imported(NamedTuple):
-    """A module as this process ran it, and its file as it then was. code: None if that ran before anybody listened."""
-
-    code: CodeType | None
-    stamp: Stamp
 
 
 class Asked(NamedTuple):
