@@ -76,6 +76,11 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
             for arm, tasks in written.get("vetoes", {}).items():
                 read.setdefault(arm, {}).update({task: _told(written, arm, task) for task in tasks})
         made, headline = report(arms, self.baseline, evidence, read, self.primary, self.guard)
+        if same := self._same_as_baseline(ctx):
+            said = f"{', '.join(same[:-1])} and {same[-1]} are the same model: they read the same text."
+            answer: list[str] = made["answer"]
+            made["answer"] = [said, *answer] if len(same) < len(self.arms) else [said]
+            headline = [*made["answer"], *headline[len(answer) :]]
         if self.beyond:
             headline.insert(len(made["answer"]), self.beyond)
             made["answer"].append(self.beyond)
@@ -85,6 +90,12 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
         }
         ctx.out.write_text("report.json", json.dumps(made, indent=1, sort_keys=True, allow_nan=False) + "\n")
         return Report(headline=headline)
+
+    def _same_as_baseline(self, ctx: Context) -> list[str]:
+        """Return the arms whose scores are the very output of the baseline's: marin made both once."""
+        outputs = {name: [ctx[run].directory.url for run in _runs(arm)] for name, arm in self.arms.items()}
+        same = [name for name in self.arms if name != self.baseline and outputs[name] == outputs[self.baseline]]
+        return [self.baseline, *same] if same else []
 
 
 def _told(written: Mapping[str, Any], arm: str, task: str) -> str:

@@ -95,6 +95,7 @@ class RunOptions(PlanOptions):
     address: str = option(
         "--address", "A running Ray cluster; without it that of RAY_ADDRESS, or a private one is started.", default=""
     )
+    keep_going: bool = flag("--keep-going", "After a failure, also start steps that only lead to what it broke.")
     logs: bool = flag("--logs", "Print what running steps log, each line behind its step's name.")
     command: str = field(default_factory=same_command)
 
@@ -210,7 +211,7 @@ def _execute(priced: PricedPlan, source: Path, options: RunOptions, console: Con
             scheduler = Scheduler(
                 plan, backend, listen, source.stem, git, on_message=on_message,
                 check_inputs=options.check_inputs, tracker=options.track or "",
-                profile=options.profile,
+                profile=options.profile, keep_going=options.keep_going,
             )  # fmt: skip
             run = scheduler.execute()
     except BaseException as error:

@@ -19,6 +19,7 @@ from marin.executor.other_drivers import RevocationWatch, accept_or_raise
 from marin.executor.retries import Retries
 from marin.executor.run_results import Event, Listener, Run, Status, StepResult
 from marin.executor.signals import SIGNALS
+from marin.executor.useless import useless
 from marin.fingerprint.fingerprint import store_code
 from marin.plan.decision import Action
 from marin.plan.outside_data import keep_listing, listing
@@ -47,10 +48,13 @@ class Scheduler:
         check_inputs: int = EVERY_BYTE,
         tracker: str = "",
         profile: tuple[int, int] | None = None,
+        *,
+        keep_going: bool = False,
     ) -> None:
         """listener: is told of every change. on_message: hears what everything waits for. check_inputs: bytes of each
         input that are checked before a step reads it. tracker: what shows trainings, "wandb" or "trackio". profile:
-        first and last optimizer step of a trace of trainings.
+        first and last optimizer step of a trace of trainings. keep_going: also
+        begin steps that only lead to what a failure broke.
         """
         self.plan, self.backend, self.listener = plan, backend, listener
         self.store = plan.store
@@ -64,6 +68,10 @@ class Scheduler:
         self.dependents: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}
         self.ready: deque[ExecutorStep[Any]] = deque()
         self.leased: set[ExecutorStep[Any]] = set()  # to other drivers
+        self.makers: dict[str, ExecutorStep[Any]] = {}  # the step that makes the output of an action
+        self.twins: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # steps that wait for a maker's output
+        self.useless: dict[ExecutorStep[Any], ExecutorStep[Any]] = {}  # steps that a failed one left without a use
+        self.keep_going = keep_going
         self.milestones: dict[ExecutorStep[Any], list[ExecutorStep[Any]]] = {}  # by the run that publishes them
         self.replaced: dict[ExecutorStep[Any], str] = {}  # what others committed meanwhile and is to be made again
         self.jobs = Jobs(
@@ -203,6 +211,8 @@ class Scheduler:
         if broken is not None:
             cause = broken.reason if broken.status is Status.SKIPPED else f"{broken.step.name} failed"
             return self._settle(step, Status.SKIPPED, cause)
+        if step in self.useless:
+            return self._settle(step, Status.SKIPPED, f"no result needs it: {self.useless[step].name} failed")
         result = self.run.results[step]
         if self.todo[step] is Action.RECHECK and result.record is not None and not self.plan.of(step).deleted:
             if self._inputs_unchanged(step, result.record):
@@ -217,7 +227,7 @@ class Scheduler:
         job = replace(self.jobs.of(step, milestones), dead_lease=dead_lease)
         try:
             self.revocations.must_trust(step, (*job.inputs.values(), *([pinned] if pinned is not None else [])))
-            if self._is_shared(job):
+            if self._is_shared(job) or self._waits_for_twin(job):
                 return
         except MarinError as error:
             result.error = f"{type(error).__name__}: {error}"
@@ -270,6 +280,15 @@ class Scheduler:
                 why = f"pinned: {original.attempt}, every byte is right"
             self._settle(step, Status.ALIAS, why)
         return True
+
+    def _waits_for_twin(self, job: Job) -> bool:
+        """Let one of two steps of the same action and input bytes make the output for both."""
+        step = job.step
+        if not job.action or job.milestones or job.restores is not None or self.plan.of(step).forced:
+            return False
+        if (maker := self.makers.setdefault(job.action, step)) != step:
+            self.twins.setdefault(maker, []).append(step)
+        return maker != step
 
     def _wait_for_lease(self, step: ExecutorStep[Any], holder: str) -> None:
         result = self.run.results[step]
@@ -367,9 +386,15 @@ class Scheduler:
         if status in (Status.FAILED, Status.SKIPPED):
             result.record = None  # of what was to be made again: nobody is to take it for today's
         logger.debug("%s: %s, %s", step.name, status, result.error or reason)
+        if step in self.twins:
+            self.makers = {action: maker for action, maker in self.makers.items() if maker != step}
+            self.ready.extend(self.twins.pop(step))
         self.left -= 1
         for dependent in self.dependents.get(step, ()):
             self.open_inputs[dependent] -= 1
             if not self.open_inputs[dependent]:
                 self.ready.append(dependent)
         self.listener(Event.ENDED, result)
+        if status is Status.FAILED and not self.keep_going:
+            left, results = filter(self._is_open, self.todo), self.plan.experiment.results.values()
+            self.useless |= dict.fromkeys(useless([step], left, self.dependents, results), step)

@@ -102,6 +102,32 @@ def test_accepting_needs_a_reason(prefix: str) -> None:
         make_plan(experiment(end=chain()), Store(prefix), on_drift=OnDrift.ACCEPT)
 
 
+def test_a_failure_leaves_out_what_only_leads_to_what_it_broke(prefix: str) -> None:
+    """As a training whose held-out text cannot be made."""
+    a = Write(text="a", label="a")
+    tokens = Join(parts=(a, Join(parts=(a,), label="filtered")), label="tokens")
+    training = Join(parts=(tokens, a), label="training")
+    score = Join(parts=(training, Fail(source=a, label="held-out")), label="score")
+    first = run(prefix, score=score)
+    assert statuses(first)["toy-join/training"] == "skipped"
+    assert first.results[training].reason == "no result needs it: toy-fail/held-out failed"
+    assert statuses(execute(planned(prefix, score=score), keep_going=True))["toy-join/training"] == "ran"
+    other = Join(parts=(training,), separator="-", label="other")
+    assert "toy-join/other" in ran(run(prefix, score=score, other=other)), "a result that can still be made needs it"
+
+
+def test_two_steps_of_one_action_and_equal_bytes_are_made_once(prefix: str) -> None:
+    """Steps that differ by what they are made from, where that comes out alike: a filter that takes nothing out."""
+    texts = [Write(text="same", encoding=encoding, label=encoding) for encoding in ("ascii", "latin-1")]
+    tokens = [Join(parts=(text, text), label=f"tokens of {text.label}") for text in texts]
+    arms = [Join(parts=(each, each), label=text.label) for each, text in zip(tokens, texts, strict=True)]
+    first = run(prefix, all=arms[0], filtered=arms[1])
+    made = statuses(first)
+    assert [made[f"toy-join/tokens of {text.label}"] for text in texts] == ["ran", "alias"]
+    assert [made[f"toy-join/{text.label}"] for text in texts] == ["ran", "alias"]
+    assert "same action and input bytes as" in first.results[arms[1]].reason
+
+
 def test_a_failure_spares_what_does_not_depend_on_it(prefix: str, tmp_path: Path) -> None:
     switch = tmp_path / "switch"
     a = Write(text="a", label="a")

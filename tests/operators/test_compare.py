@@ -60,6 +60,15 @@ def test_items_that_the_harness_scored_are_compared_one_by_one(tmp_path: Path) -
     assert report.headline[0].startswith("mantis is better than bison on all that it is judged on: gsm8k")
 
 
+def test_two_arms_of_one_output_are_said_to_be_the_same_model(tmp_path: Path) -> None:
+    """marin makes steps of equal bytes once: a filter that takes nothing out leaves one training."""
+    one = scored(tmp_path / "a", [True, False, True])
+    report = run_step(Compare(arms={"all": BISON, "kept": MANTIS}, baseline="all"), {BISON: one, MANTIS: one}, tmp_path)
+    assert json.loads(report.directory.read_text("report.json"))["answer"] == [
+        "all and kept are the same model: they read the same text."
+    ]
+
+
 def test_what_an_arm_has_read_is_starred_there_too(tmp_path: Path) -> None:
     inputs: Any = {BISON: scored(tmp_path / "a", [True] * 9 + [False]), MANTIS: scored(tmp_path / "b", [False] * 10)}
     Directory(str(tmp_path / "leak")).write_text("report.json", json.dumps({"vetoes": {"bison": ["gsm8k"]}}))

@@ -138,8 +138,9 @@ def runs_otherwise(monkeypatch: Any, cls: type[ExecutorStep[Any]], run: Callable
     monkeypatch.setattr(cls, "run", run)
 
 
-def execute(plan: Plan, check_inputs: int = EVERY_BYTE) -> Run:
-    return Scheduler(plan, InlineBackend(), lambda *_: None, check_inputs=check_inputs).execute()
+def execute(plan: Plan, check_inputs: int = EVERY_BYTE, *, keep_going: bool = False) -> Run:
+    listener, backend = (lambda *_: None), InlineBackend()
+    return Scheduler(plan, backend, listener, check_inputs=check_inputs, keep_going=keep_going).execute()
 
 
 def record_of(prefix: str, step: ExecutorStep[Any]) -> Record:
