@@ -41,6 +41,7 @@ MarinError
 │   ├── StarvedSource        a mixture source would get no sample
 │   ├── TooManyEpochs        a source would be repeated beyond its bound
 │   ├── TokenizerMismatch    token stores of different tokenizers in one mixture
+│   ├── EmptyOutput          a step made an output without any document or item
 │   ├── OverRemoval          a filter or dedup removed more of a source than its bound
 │   ├── UnreadableCheckpoint a checkpoint to resume from cannot be read (never start from step 0 instead)
 │   ├── RevokedBytes         a step made the very bytes that were revoked
@@ -184,6 +185,9 @@ class TooManyEpochs(GateError): ...
 
 
 class TokenizerMismatch(GateError): ...
+
+
+class EmptyOutput(GateError): ...
 
 
 class OverRemoval(GateError): ...

@@ -59,14 +59,20 @@ class ExperimentOptions:
 
         return self.built(*load_build(file))
 
-    def plan(self, file: str) -> Plan:
-        """It knows the experiment and the store."""
+    def plan(self, file: str, *, by_policy: bool = False) -> Plan:
+        """Plan an experiment. by_policy: decide about drift as its project's pyproject.toml says."""
+        from marin.plan.decision import OnDrift
         from marin.plan.plan import make_plan
+        from marin.plan.policy import policy_of
+        from marin.steps.experiment_file import load_build
         from marin.store.collector import paused
         from marin.store.store import open_store
 
         with paused():
-            return make_plan(self.experiment(file), open_store(self.prefix), scale=self.scale)
+            build, source = load_build(file)
+            on_drift, policy = policy_of(source) if by_policy else (OnDrift.STOP, "")
+            experiment, store = self.built(build, source), open_store(self.prefix)
+            return make_plan(experiment, store, on_drift=on_drift, policy=policy, scale=self.scale)
 
     def must_be_of_an_experiment(self) -> None:
         """Raises BadField for fields to change where no experiment is named that has them."""

@@ -42,7 +42,7 @@ def command(
     if phases or data:
         given = click.get_current_context().get_parameter_source("prefix") is not ParameterSource.DEFAULT
         return _show_phases(experiment, options, count=given, data=data, as_json=as_json)
-    plan = options.plan(experiment)
+    plan = options.plan(experiment, by_policy=True)
     if step is not None:
         from marin.report.plan_table import explanation, print_explanation
 

@@ -32,6 +32,7 @@ from marin.executor.scheduler import Scheduler
 from marin.plan.acceptance import accept_planned
 from marin.plan.decision import Action, OnDrift
 from marin.plan.plan import make_plan
+from marin.plan.policy import Policy, policy_of
 from marin.report.closing import print_closing, print_next, print_results
 from marin.report.log_stream import LogStream
 from marin.report.table import open_console, say
@@ -68,8 +69,10 @@ class RunOptions(PlanOptions):
         metavar="STEP",
         complete=complete_step,
     )
-    on_drift: OnDrift = choice(
-        "--on-drift", OnDrift, "Outputs that today's code or inputs would not make.", OnDrift.STOP
+    on_drift: OnDrift | None = choice(
+        "--on-drift",
+        OnDrift,
+        "Outputs that today's code or inputs would not make.  [default: on_drift in pyproject.toml, else stop]",
     )
     because: str = reason("--because", "Why outputs stand or are made again; recorded.")
     check_inputs: int = option(
@@ -126,7 +129,7 @@ def run_experiment(build: Build, source: Path, options: RunOptions, backend: Bac
     with paused():
         experiment = options.built(build, source)
         store = open_store(options.prefix)
-        priced = _planned(experiment, store, options)
+        priced = _planned(experiment, store, source, options)
     say(console, f"{source.stem} · {options.scale.value} · issue {experiment.issue_url or experiment.issue}", "bold")
     runs = not options.runs_here and priced.plan.having(Action.RUN, Action.RECHECK)
     cluster = named_cluster(options.address) if runs else None  # that somebody named
@@ -140,7 +143,7 @@ def run_experiment(build: Build, source: Path, options: RunOptions, backend: Bac
         run = _execute(priced, source, options, console, backend)
     except StalePlan as error:
         say(console, f"planning again: {error}")
-        run = _execute(_planned(experiment, store, options), source, options, console, backend)
+        run = _execute(_planned(experiment, store, source, options), source, options, console, backend)
     print_results(console, run)
     _close(console, run, source, options)
     failed = run.having(Status.FAILED)
@@ -149,11 +152,13 @@ def run_experiment(build: Build, source: Path, options: RunOptions, backend: Bac
     return Exit.FAILED if run.having(Status.FAILED, Status.SKIPPED) else Exit.OK
 
 
-def _planned(experiment: Experiment, store: Store, options: RunOptions) -> PricedPlan:
+def _planned(experiment: Experiment, store: Store, source: Path, options: RunOptions) -> PricedPlan:
+    on_drift, policy = Policy(options.on_drift, "") if options.on_drift is not None else policy_of(source)
     plan = make_plan(
         experiment,
         store,
-        on_drift=options.on_drift,
+        on_drift=on_drift,
+        policy=policy,
         because=options.because,
         rebuild=options.rebuild,
         scale=options.scale,

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from typing import Any
 
 from marin.errors import (
     CodeChanged,
+    EmptyOutput,
     LeaseLost,
     MarinError,
     Preempted,
@@ -33,6 +35,7 @@ from marin.fingerprint.of_step import code_fingerprint, executed
 from marin.plan.observed import scope_of
 from marin.plan.outside_data import must_be_planned, must_be_the_same
 from marin.steps.artifact import Artifact
+from marin.steps.step import ExecutorStep
 from marin.store.layout import FAILURE, LOG
 from marin.store.lease import Lease, LeaseDocument, Watch
 from marin.store.objects.errors import store_errors
@@ -92,6 +95,7 @@ def attempt(
                         raise StepFailed(
                             f"{step.name}: run() returned {type(artifact).__name__}; it must return an Artifact"
                         )
+                    _must_hold_something(step, artifact)
                     logger.debug("%s: run() took %.2f s", step.name, time.time() - started)
                     must_be_the_same(step, outside)
                     observed = context.observed(seen, code)
@@ -122,6 +126,19 @@ def attempt(
         with suppress(MarinError, OSError):  # what stays is known by its marker, and not gone on with
             store.clear_state(step.identity)
     return Outcome(ending=Ending.DONE, record=record, log=log, seconds=time.time() - started)
+
+
+_COUNTED = {"documents": "documents", "tokens": "documents", "items": "items"}  # by kind: the fact that counts content
+
+
+def _must_hold_something(step: ExecutorStep[Any], artifact: Artifact) -> None:
+    """Raises EmptyOutput for an output without a document or item, unless the step says that it may be empty."""
+    unit = _COUNTED.get(artifact.kind, "")
+    if unit and not artifact.facts()[unit] and not step.may_be_empty:
+        raise EmptyOutput(
+            f"{step.name}: its output holds no {unit}. Look at its inputs; if that is right, give the step "
+            "may_be_empty=True"
+        )
 
 
 @functools.lru_cache(maxsize=4)

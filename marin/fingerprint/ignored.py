@@ -15,13 +15,11 @@ import functools
 import glob
 import os
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
-from typing import Any, cast
 
-from marin.errors import ExperimentError
+from marin.fingerprint.settings import settings_of
 
 IGNORED_VARIABLES = tuple(
     """
@@ -44,7 +42,6 @@ IGNORED_NAMES = (".*", "__pycache__", "*.pyc", "*.lock", "*.log", "*.swp", "*.tm
 a file that is opened counts whatever it is called."""
 
 _COUNTED = frozenset({"SLURM_ARRAY_TASK_ID"})
-_KEYS = ("ignored-variables", "ignored-names")
 
 
 @dataclass(frozen=True)
@@ -69,23 +66,8 @@ class Ignored:
 @functools.cache
 def ignored_of(project: str) -> Ignored:
     """project: its folder. Raises ExperimentError for what its ``pyproject.toml`` says wrongly."""
-    file = os.path.join(project, "pyproject.toml")
-    try:
-        with open(file, "rb") as stream:
-            told: dict[str, Any] = tomllib.load(stream).get("tool", {}).get("marin", {})
-    except FileNotFoundError:
-        return Ignored()
-    except (OSError, ValueError) as error:
-        raise ExperimentError(
-            f"{file}: it cannot be read: {error}; [tool.marin] may say there what is ignored"
-        ) from error
-    for key, value in told.items():
-        if key not in _KEYS:
-            raise ExperimentError(f"{file}: [tool.marin] has {key!r}; known are {' and '.join(_KEYS)}")
-        if not isinstance(value, list) or not all(isinstance(each, str) and each for each in cast(list[object], value)):
-            raise ExperimentError(f'{file}: [tool.marin] {key} is {value!r}; wanted a list of patterns, e.g. ["LAB_*"]')
-    variables, names = (tuple(told.get(key, ())) for key in _KEYS)
-    return Ignored((*IGNORED_VARIABLES, *variables), (*IGNORED_NAMES, *names))
+    told = settings_of(project)
+    return Ignored((*IGNORED_VARIABLES, *told.ignored_variables), (*IGNORED_NAMES, *told.ignored_names))
 
 
 @functools.cache

@@ -45,6 +45,7 @@ class Plan:
     keep_state: frozenset[str] = frozenset()  # identities of steps that continue work in progress of other code
     because: str = ""  # what the person said who asked for this
     on_drift: OnDrift = OnDrift.STOP  # also of what others commit meanwhile
+    policy: str = ""  # the file whose setting on_drift is; "" if a person said it, or nobody
 
     def of(self, step: ExecutorStep[Any]) -> Decision:
         return self._by_step[step]
@@ -123,11 +124,12 @@ def make_plan(
     store: Store,
     *,
     on_drift: OnDrift = OnDrift.STOP,
+    policy: str = "",
     because: str = "",
     rebuild: Collection[str] = (),
     scale: Scale | None = None,
 ) -> Plan:
-    """Decide about every step. scale: what the experiment was built at.
+    """Decide about every step. scale: what the experiment was built at. policy: the file that says ``on_drift``.
 
     Raises UnknownStep for a --rebuild that names no step, BadPrefix, BadField.
     """
@@ -165,6 +167,7 @@ def make_plan(
         keep_state=frozenset(continued | accepted.keys()),
         because=because.strip(),
         on_drift=on_drift,
+        policy=policy,
     )
 
 

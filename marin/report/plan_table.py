@@ -61,6 +61,8 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
             lines.append(listed([decision.step.name for decision in group], NAMED))
         rows += [["", "", Text(f"  {line}", style="yellow")] for line in lines]
     print_table(console, columns_of("| step | reason"), rows)
+    if plan.policy:
+        say(console, f'note: {plan.policy} says on_drift = "{plan.on_drift}": drifted outputs are made again', "yellow")
     for line in plan.experiment.all_changes():
         say(console, f"set: {line}", "yellow")
     notes = Counter(note for decision in plan.decisions for note in decision.notes)

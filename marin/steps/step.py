@@ -67,6 +67,7 @@ class ExecutorStep[A: Artifact](_FrozenFields):
     label: str = execution(default="")
     resources: Resources = execution(default=CPU)
     lifetime: Lifetime = execution(default=FOREVER)
+    may_be_empty: bool = execution(default=False)  # an output without any document is no failure
 
     def __init_subclass__(cls, *, op: str = "", version: int = 1, isolated: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

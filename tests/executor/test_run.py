@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from marin import Context, Documents, ExecutorStep
 from marin.errors import BadField, CorruptRecord, Drift, UnknownStep
 from marin.plan.acceptance import accept_planned
 from marin.plan.plan import Action, OnDrift
@@ -126,6 +127,25 @@ def test_two_steps_of_one_action_and_equal_bytes_are_made_once(prefix: str) -> N
     assert [made[f"toy-join/tokens of {text.label}"] for text in texts] == ["ran", "alias"]
     assert [made[f"toy-join/{text.label}"] for text in texts] == ["ran", "alias"]
     assert "same action and input bytes as" in first.results[arms[1]].reason
+
+
+class Keep(ExecutorStep[Documents], op="toy-keep-documents"):
+    """Makes an output of so many documents, as the step says."""
+
+    documents: int
+
+    def run(self, ctx: Context) -> Documents:
+        ctx.out.write_text("shard.txt", "")
+        return Documents(documents=self.documents, bytes=0, shards=1)
+
+
+def test_an_output_without_any_document_is_a_failure_unless_the_step_says_otherwise(prefix: str) -> None:
+    empty = Keep(documents=0, label="empty")
+    result = run(prefix, empty=empty).results[empty]
+    assert (result.status, result.record) == ("failed", None)
+    assert result.error.startswith("EmptyOutput: toy-keep-documents/empty: its output holds no documents.")
+    assert "give the step may_be_empty=True" in result.error
+    assert ran(run(prefix, empty=Keep(documents=0, label="empty", may_be_empty=True))) == {empty.name}
 
 
 def test_a_failure_spares_what_does_not_depend_on_it(prefix: str, tmp_path: Path) -> None:

@@ -66,3 +66,19 @@ def test_what_a_project_ignores(project: Project) -> None:
     assert "3 cached" in run(project, "--dry-run", expect=0)
     config.write_text(CONFIG.replace("ignored-names", "ignored-files"))
     assert "[tool.marin] has 'ignored-files'; known are" in run(project, "--dry-run", expect=4)
+
+
+def test_a_young_project_may_have_drift_rebuilt_without_asking(project: Project) -> None:
+    (project.folder / "data/b.txt").write_text("")
+    run(project, "--dry-run", expect=3)
+    config = project.folder / "pyproject.toml"
+    config.write_text('[tool.marin]\non_drift = "rebuild"\n')
+    planned = run(project, "--dry-run", expect=0)
+    assert f'note: {config} says on_drift = "rebuild": drifted outputs are made again' in planned
+    assert "1 run" in planned
+    assert "1 run" in project.marin("plan")
+    run(project, "--dry-run", "--on-drift", "stop", expect=3)
+    run(project, expect=0)
+    assert "3 cached" in run(project, "--dry-run", expect=0)
+    config.write_text('[tool.marin]\non_drift = "accept"\n')
+    assert "[tool.marin] on_drift is 'accept'; wanted stop or rebuild" in run(project, "--dry-run", expect=4)

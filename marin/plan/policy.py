@@ -1,0 +1,25 @@
+"""What a project wants done about drift, where a command does not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from marin.fingerprint.lookup.import_path import Locator
+from marin.fingerprint.settings import settings_of
+from marin.plan.decision import OnDrift
+
+
+class Policy(NamedTuple):
+    """file: the pyproject.toml that says so, "" if none does."""
+
+    on_drift: OnDrift
+    file: str
+
+
+def policy_of(source: Path) -> Policy:
+    """Return the policy of an experiment file's project. Raises ExperimentError for a wrong setting."""
+    project = next(filter(Locator().is_project, source.parents), source.parent)
+    told = settings_of(str(project))
+    on_drift = OnDrift(told.on_drift)
+    return Policy(on_drift, told.file if on_drift is not OnDrift.STOP else "")
