@@ -79,7 +79,7 @@ class Compare(ExecutorStep[Report], op="compare", version=5):
         if same := self._same_as_baseline(ctx):
             said = f"{', '.join(same[:-1])} and {same[-1]} are the same model: they read the same text."
             answer: list[str] = made["answer"]
-            made["answer"] = [said, *answer] if len(same) < len(self.arms) else [said]
+            made |= {"same": said, "answer": [said, *answer] if len(same) < len(self.arms) else [said]}
             headline = [*made["answer"], *headline[len(answer) :]]
         if self.beyond:
             headline.insert(len(made["answer"]), self.beyond)

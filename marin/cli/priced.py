@@ -31,9 +31,10 @@ class PricedPlan:
 
     def show(self, console: Console, *, every: bool, where: object = None) -> None:
         """where: the cluster that it will run on, if somebody named one."""
-        from marin.report.plan_table import print_costs, print_plan
+        from marin.report.plan_table import print_costs, print_plan, print_shares
 
         print_plan(console, self.plan, every=every, where=where)
+        print_shares(console, self.plan, self.sizes)
         print_costs(console, self.plan, self.costs, self.regions)
 
     def would_run(self) -> int:

@@ -6,6 +6,8 @@ import dataclasses
 
 from marin.steps.artifact import Artifact
 
+OTHER_PART = "in the other part"  # in ``Documents.dropped``: no reason, because nothing went
+
 
 class Documents(Artifact, kind="documents"):
     """Sharded documents: ``shard-00000-of-00004.parquet`` with columns id, text, source, metadata.

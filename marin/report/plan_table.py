@@ -14,7 +14,7 @@ from rich.text import Text
 from marin.errors import CorruptRecord
 from marin.fingerprint.fingerprint import source_diff, stored_code
 from marin.plan.cost.egress import Amount, Regions, write_known
-from marin.plan.cost.plan_cost import StepCost, Sum, by_operator, in_all
+from marin.plan.cost.plan_cost import Sizes, StepCost, Sum, by_operator, in_all
 from marin.plan.decision import shown_changes
 from marin.plan.drift import PACKAGE, code_differences
 from marin.plan.facts import pinned_output
@@ -80,6 +80,15 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
     cluster = f" — {where}" if where is not None else ""
     about = f": {', '.join(parts)} — store {plan.store.prefix}{cluster}"
     console.print(Text.assemble((f"{len(plan.decisions)} steps", "bold"), about))
+
+
+def print_shares(console: Console, plan: Plan, sizes: Sizes) -> None:
+    """How many of its input's documents a step that takes a share will get, where their number is known."""
+    for decision in plan.having(Action.RUN, Action.RECHECK):
+        step, made = decision.step, sizes.of.get(decision.step)
+        read = [sizes.of[each].documents for each in step.dependencies if each in sizes.of]
+        if made is not None and made.documents is not None and len(read) == 1 and read[0] not in (None, made.documents):
+            say(console, f"note: {step.name} gets about {made.documents:,.1f} of {read[0]:,.0f} documents")
 
 
 def print_unseen(console: Console, notes: Mapping[str, int]) -> None:

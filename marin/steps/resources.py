@@ -98,6 +98,7 @@ class Size:
 
     bytes: int  # of its files
     tokens: int | None = None  # of the text in it, None where unknown
+    documents: float | None = None  # in expectation, None where unknown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,10 +38,12 @@ type Found = dict[str, Any]
 def section(step: Compare, output: Directory, page: Page) -> Section:
     report = json.loads(output.read_text("report.json"))
     one_seed = _one_seed(report)
-    told = report["answer"][0 if any(row["contaminated"] for row in _judged(report)) else 1 :]
+    same: list[str] = [report["same"]] if "same" in report else []
+    told = report["answer"][len(same) :][0 if any(row["contaminated"] for row in _judged(report)) else 1 :]
+    answers = [] if report["answer"] == same else [_answer(report, one_seed)]
     return Section(
         title="Evaluation",
-        answer=_answer(report, one_seed),
+        answer=" ".join([*same, *answers]),
         more=told[-1:],
         picture=_picture(report),
         doubts=[each for each in (report["star"], report["note"] if one_seed else "") if each],

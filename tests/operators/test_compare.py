@@ -12,8 +12,10 @@ import pytest
 
 from marin.data.artifacts import Scores
 from marin.errors import CorruptOutput
+from marin.report.section import Page
 from marin.store.files.directory import Directory
 from operators.compare import Compare
+from operators.pages.compare import section
 from tests.operators.running import Given, run_step
 
 BISON, MANTIS, LEAK = (Given(name_of_input=name) for name in ("bison", "mantis", "leak"))
@@ -64,9 +66,10 @@ def test_two_arms_of_one_output_are_said_to_be_the_same_model(tmp_path: Path) ->
     """marin makes steps of equal bytes once: a filter that takes nothing out leaves one training."""
     one = scored(tmp_path / "a", [True, False, True])
     report = run_step(Compare(arms={"all": BISON, "kept": MANTIS}, baseline="all"), {BISON: one, MANTIS: one}, tmp_path)
-    assert json.loads(report.directory.read_text("report.json"))["answer"] == [
-        "all and kept are the same model: they read the same text."
-    ]
+    said = "all and kept are the same model: they read the same text."
+    assert json.loads(report.directory.read_text("report.json"))["answer"] == [said]
+    step = Compare(arms={"all": BISON, "kept": MANTIS}, baseline="all")
+    assert section(step, report.directory, Page(arms=(), store=str(tmp_path))).answer == said
 
 
 def test_what_an_arm_has_read_is_starred_there_too(tmp_path: Path) -> None:

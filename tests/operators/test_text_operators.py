@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from marin.data.artifacts import Documents, Items, RawFiles
-from marin.data.documents import Document, read_documents
+from marin.data.documents import Document, read_documents, read_shard, shard_names
 from marin.data.dropped import read_dropped
 from marin.errors import BadField, GarbledDocument, InputError, OverRemoval, TruncatedShard
 from marin.steps.artifact import Artifact
@@ -199,6 +199,21 @@ def test_split_is_disjoint_and_exhaustive(tmp_path: Path) -> None:
     says = r"only one of 5 documents of .* is held out, .*a holdout above 0.1, or another seed than 4"
     with pytest.raises(InputError, match=says):
         run_step(Split(documents=INPUT, part=Part.HELD_OUT, holdout=0.1, seed=4), few, tmp_path / "one")
+
+
+def test_split_cuts_long_documents_at_paragraphs(tmp_path: Path) -> None:
+    """Five books are enough to hold out a tenth of them."""
+    paragraph = "A line of a book, and another one.\n" * 4 + "\n"
+    books = [Document("".join(f"{book}.{at} {paragraph}" for at in range(100)), f"book{book}") for book in range(5)]
+    given = {INPUT: given_documents(books, tmp_path / "in")}
+    train, held_out = (
+        run_step(Split(documents=INPUT, part=part, holdout=0.1, piece=1000), given, tmp_path) for part in Part
+    )
+    short = [each for name in shard_names(held_out.directory) for each in read_shard(held_out.directory, name)]
+    assert 5 < len(short) < 20
+    assert all(each.text.endswith("\n\n") and 500 < len(each.text) <= 1000 for each in short)
+    assert sum(len(each.text) for each in short) + train.bytes == sum(len(book.text) for book in books)
+    assert train.documents < 5 + len(short) + 1, "pieces that stay beside each other are one document"
 
 
 def test_decontaminate_names_the_item(ten: dict[ExecutorStep[Any], Artifact], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from marin.data.documents import Document, read_shard, shard_names, write_shard
 from marin.text.quality import LineWords, Quality, WordCount
 from operators.exact_dedup import ExactDedup
 from operators.filter import Filter
+from operators.split import Part, Split
 from operators.text_files import TextFiles
 from tests.report.reading import Reading
 from tests.report.test_page_of_decontamination import page_of
@@ -56,6 +57,12 @@ def test_documents_and_bytes_by_step_with_reasons(tmp_path: Path) -> None:
     assert read.row("every-other-of-a-test/half")[-1] == "without a reason 4"
     at = [read.text.index(name, read.text.index("Where the text went")) for name in ("filter/kept", "exact-dedup/once")]
     assert at == sorted(at), "what took the largest share of the text comes first"
+
+
+def test_the_parts_of_a_split_took_nothing_out(tmp_path: Path) -> None:
+    text = books(tmp_path / "books")
+    parts = {part.value: Split(documents=text, part=part, holdout=0.3, label=part.value) for part in Part}
+    assert "Where the text went" not in page_of(str(tmp_path / "store"), **parts)
 
 
 def test_many_steps_are_summed_by_operator(tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def _expected(
 
 def _size_of(record: Record) -> Size:
     """tokens: those of a token store; of documents about so many, by their text."""
+    documents = record.facts.get("documents") if record.kind == "documents" else None
     match record.kind:
         case "tokens":
             tokens = record.facts.get("tokens")
@@ -98,7 +99,11 @@ def _size_of(record: Record) -> Size:
             tokens = text // TEXT_BYTES_PER_TOKEN if isinstance(text, int) else None
         case _:
             tokens = None
-    return Size(bytes=record.bytes, tokens=tokens if isinstance(tokens, int) else None)
+    return Size(
+        bytes=record.bytes,
+        tokens=tokens if isinstance(tokens, int) else None,
+        documents=documents if isinstance(documents, int) else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from marin.data.artifacts import OTHER_PART
 from marin.executor.events import git_revision
 from marin.executor.run_results import Run, Status, StepResult
 from marin.plan.cost.plan_cost import training_of
@@ -204,6 +205,8 @@ def _passage(run: Run, result: StepResult) -> Passage | None:
     if record is None or record.kind != "documents":
         return None
     left, reasons = int(record.facts["documents"]), dict(record.facts["dropped"])
+    if reasons.keys() == {OTHER_PART}:
+        return None  # one part of a split
     told = left + sum(reasons.values())
     read = _text_read(run, result, told)
     documents = int(read["documents"]) if read else told
