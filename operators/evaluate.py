@@ -149,6 +149,7 @@ def _score(asked: _Asked, tell: Callable[..., None]) -> tuple[Outcome, dict[str,
     from marin.evaluation.items import read_items
     from marin.evaluation.scoring import Scoring
     from marin.evaluation.suite import TaskItems, evaluate_checkpoint
+    from marin.training.checkpoint import read_facts
     from marin.training.scoring import load_model
 
     domains = {
@@ -158,13 +159,15 @@ def _score(asked: _Asked, tell: Callable[..., None]) -> tuple[Outcome, dict[str,
     tasks = [
         TaskItems(name, read_items(where)[: asked.items_per_task], choices) for name, where, choices in asked.tasks
     ]
+    encoder = OffsetEncoder(asked.tokenizer, read_facts(asked.checkpoint).before)
     model = load_model(
         asked.checkpoint,
         averaged=asked.averaged,
         batch_tokens=asked.batch * asked.window,
         worked=lambda: tell("worked"),
+        eos=encoder.eos,
     )
-    scoring = Scoring(model, OffsetEncoder(asked.tokenizer), asked.window, asked.stride)
+    scoring = Scoring(model, encoder, asked.window, asked.stride)
     outcome = evaluate_checkpoint(scoring, domains, tasks, asked.formats, lambda name: tell("scored", name=name))
     counts = {
         "documents": {name: len(held) for name, held in domains.items()},

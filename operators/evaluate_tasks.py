@@ -174,11 +174,13 @@ def _loaded(model: _Model) -> HarnessModel:
     """Once in each process."""
     from marin.evaluation.encoder import OffsetEncoder
     from marin.evaluation.harness_model import HarnessModel
+    from marin.training.checkpoint import read_facts
     from marin.training.scoring import load_model
 
+    encoder = OffsetEncoder(model.tokenizer, read_facts(model.checkpoint).before)
     return HarnessModel(
-        load_model(model.checkpoint, averaged=model.averaged),
-        OffsetEncoder(model.tokenizer),
+        load_model(model.checkpoint, averaged=model.averaged, eos=encoder.eos),
+        encoder,
         separated=model.separated,
         max_new_tokens=model.max_new_tokens,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marin import Context, Directory, Documents, ExecutorStep, Size, Tokenizer, Tokens, since
-from marin.errors import InputError
+from marin import Checkpoint, Context, Directory, Documents, ExecutorStep, Size, Tokenizer, Tokens, since
+from marin.errors import BadField, InputError
 
 if TYPE_CHECKING:
     from marin.data.tokenizer import LoadedTokenizer
@@ -60,6 +60,30 @@ class Tokenize(ExecutorStep[Tokens], op="tokenize", version=1):
         )
 
 
+def must_begin_alike(sources: Iterable[ExecutorStep[Tokens]], training: str) -> None:
+    """Raises BadField where some text of a training begins with bos and some does not, as far as those are steps."""
+    begins = {source.bos: source.name for source in sources if isinstance(source, Tokenize)}
+    if len(begins) > 1:
+        raise BadField(
+            f"{training}: {begins[True]} has bos=True and {begins[False]} has not; wanted the same for all text of a "
+            "run, because scorers begin each text as in training"
+        )
+
+
+def token_before_texts(
+    ctx: Context, sources: Iterable[ExecutorStep[Tokens]], start: ExecutorStep[Checkpoint] | None
+) -> int | None:
+    """Return the id that stands before each text of a training. start: the model that it goes on from.
+
+    A training on chats alone takes that of the model. Raises TokenizerMismatch where stores differ.
+    """
+    from marin.data.token_store import before_texts
+    from marin.training.checkpoint import read_facts
+
+    before = before_texts({source.name: ctx[source].directory for source in sources})
+    return read_facts(ctx[start].directory).before if before is None and start is not None else before
+
+
 def _sample(out: Directory, tokenizer: LoadedTokenizer) -> str:
     """The first documents, special tokens spelt out, a long one without its middle."""
     from marin.data.token_store import TokenStore
@@ -106,6 +130,7 @@ def _tokenize_shard(work: tuple[Directory, str, Directory, str, int | None, Dire
             vocabulary=tokenizer.vocabulary,
             tokenizer=tokenizer.digest,
             eos=tokenizer.eos,
+            bos=bos,
             may_be_empty=True,
         )
         check_ends(part, bos)

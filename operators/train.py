@@ -35,6 +35,7 @@ from operators.machines import must_fit_memory, must_share_batches, must_split, 
 from operators.on_hosts import train_on
 from operators.start import Fork, OptimizerState, WarmStart
 from operators.start_checks import must_have_histories, must_read_on
+from operators.tokenize import must_begin_alike, token_before_texts
 from operators.tokenize_chats import must_fit
 from operators.watch import Watch
 
@@ -121,6 +122,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         self._check_batches()
         for tokens in self.data.sources:
             must_fit(tokens, self.called(), self.seq_len, self.vocabulary)
+        must_begin_alike(self.data.sources, self.called())
         if self.start is not None:
             self._check_start(self.start)
             history = self.start.clip_history
@@ -198,9 +200,6 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 checkpoint.copy(checkpoint.step_directory(saved, done), target)
                 kept.add(done)
 
-        def on_step(done: int, loss: float) -> None:
-            ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}")
-
         def on_checkpoint(done: int) -> None:
             # Before it is published: a further link to its files later would look like a write to whoever reads them.
             if done in spec.keep_steps or done == self.end_step:
@@ -210,11 +209,13 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 ctx.publish(self.at(done), artifact_of(source), source)
                 published.add(done)
 
-        def on_printed(line: str) -> None:
-            ctx.log(f"trainer: {line}")
-
         accelerator = ctx.accelerator is not None
-        listeners = Listeners(step=on_step, checkpoint=on_checkpoint, note=ctx.note, printed=on_printed)
+        listeners = Listeners(
+            step=lambda done, loss: ctx.progress(done, self.end_step, "steps", note=f"loss {loss:.3f}"),
+            checkpoint=on_checkpoint,
+            note=ctx.note,
+            printed=lambda line: ctx.log(f"trainer: {line}"),
+        )
         timings = ctx.on_hosts(
             lambda host: train_on(host, spec=spec, accelerator=accelerator, listeners=listeners),
             functools.partial(train_on, spec=spec, accelerator=accelerator),
@@ -297,6 +298,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 clip_history=None if history is None else ctx[history].directory.url,
                 rebuild=self.start.replayed if state is OptimizerState.REBUILT else 0,
             )
+        before = token_before_texts(ctx, self.data.sources, self.start and self.start.checkpoint)
         chips = ctx.accelerator
         data = self.data.resolved({tokens: ctx[tokens].tokens for tokens in self.data.sources})
         return TrainingSpec(
@@ -327,7 +329,8 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             keep_steps=tuple(sorted({*ctx.milestones, *self.kept_steps()})),
             compiled=str(compiled_folder() / "programs"),
             tracked=Tracked(tracker=ctx.tracker, name=self.label, identity=self.identity) if ctx.tracker else None,
-            watch=self.watch.lay_out(ctx, self.seq_len) if self.watch is not None else None,
+            before=before,
+            watch=self.watch and self.watch.lay_out(ctx, self.seq_len, before, separate=self.separate_documents),
             peak_flops=chips.chips * chips.peak_flops if chips is not None else 0.0,
             code=ctx.code,
             profile=ctx.profile,
@@ -361,10 +364,7 @@ class Milestone(ExecutorStep[Checkpoint], op="milestone"):
         from marin.training import checkpoint
 
         kept = ctx[self.training].directory
-        if self.step == self.training.end_step:
-            checkpoint.copy(kept, ctx.out)
-            return artifact_of(ctx.out)
-        source = checkpoint.step_directory(kept / "kept", self.step)
+        source = kept if self.step == self.training.end_step else checkpoint.step_directory(kept / "kept", self.step)
         if not source.exists(checkpoint.MARKER):
             steps = [*checkpoint.complete_steps(kept / "kept"), self.training.end_step]
             raise UnreadableCheckpoint(

@@ -43,8 +43,11 @@ class Watch:
                 f"{seq_len}, or None for a whole sequence"
             )
 
-    def lay_out(self, ctx: Context, seq_len: int) -> Watched:
-        """Write what the training process reads into the work in progress."""
+    def lay_out(self, ctx: Context, seq_len: int, before: int | None, *, separate: bool) -> Watched:
+        """Write the held-out windows, which the training process reads, into the work in progress.
+
+        before: the token id that stands before each text. separate: whether attention stops at the end of a document.
+        """
         from marin.data.documents import read_documents
         from marin.evaluation.encoder import OffsetEncoder
         from marin.evaluation.excerpt import excerpt
@@ -56,6 +59,7 @@ class Watch:
             for name, step in self.domains.items()
         }
         texts = {name: [document.text for document in held] for name, held in documents.items()}
-        encoder = OffsetEncoder(ctx[self.tokenizer].directory)
+        encoder = OffsetEncoder(ctx[self.tokenizer].directory, before)
         write_held_out(ctx.state, lay_out(texts, encoder, self.window or seq_len))
-        return Watched(every=self.every, directory=ctx.state.url)
+        separator = encoder.eos if separate else None
+        return Watched(every=self.every, directory=ctx.state.url, separator=separator)

@@ -35,7 +35,8 @@ type Numbers = NDArray[Any] | RemoteArray
 class StoreMeta:
     """dtype: "uint16" or "uint32". tokens counts the separators. tokenizer: digest of its tokenizer.json.
 
-    eos: id that ends every document. sha256: of tokens.bin, so that equal content is known as equal.
+    eos: id that ends every document. bos: id that begins every document, None if none does. sha256: of tokens.bin, so
+    that equal content is known as equal.
     """
 
     dtype: str
@@ -45,6 +46,7 @@ class StoreMeta:
     tokenizer: str
     eos: int
     sha256: str
+    bos: int | None = None
 
     @property
     def numpy_type(self) -> np.dtype[Any]:
@@ -58,12 +60,13 @@ def write_token_store(
     vocabulary: int,
     tokenizer: str,
     eos: int,
+    bos: int | None = None,
     may_be_empty: bool = False,
 ) -> StoreMeta:
     """Stream documents (token ids) into a store; a missing eos is appended. Memory: 8 bytes a document.
 
-    vocabulary: ids are below it. Raises GarbledDocument for an id outside it, StarvedSource if there
-    is no document at all, unless it may be empty, as a part of a store.
+    bos: id that begins every document, if one does. vocabulary: ids are below it. Raises GarbledDocument for an id
+    outside it, StarvedSource if there is no document at all, unless it may be empty, as a part of a store.
     """
     if not 0 <= eos < vocabulary:
         raise GarbledDocument(f"{out.url}: the eos id is {eos}, outside the vocabulary of {vocabulary}")
@@ -96,6 +99,7 @@ def write_token_store(
         tokenizer=tokenizer,
         eos=eos,
         sha256=checksum.hexdigest(),
+        bos=bos,
     )
     return _complete(out, meta, offsets)
 
@@ -145,10 +149,28 @@ def check_ends(store: Directory, bos: int | None) -> None:
             )
 
 
+def before_texts(stores: Mapping[str, Directory]) -> int | None:
+    """Return the id that stands before each text of these stores: their bos, or the eos of the document before.
+
+    stores: by name. Chats bring their own beginning and are left out; None if there is nothing else. Raises
+    TokenizerMismatch where stores differ: no scorer could read text as such a model was trained on it.
+    """
+    metas = {name: _read_meta(store) for name, store in stores.items() if not store.exists(MASK)}
+    begins = {name: meta.eos if meta.bos is None else meta.bos for name, meta in metas.items()}
+    if len(set(begins.values())) > 1:
+        (first, one), (second, other) = sorted({begin: name for name, begin in begins.items()}.items())[:2]
+        raise TokenizerMismatch(
+            f"documents begin with token {first} in {one} and with token {second} in {other}; tokenize all text of a "
+            "run with bos=True, or all of it without"
+        )
+    return next(iter(begins.values()), None)
+
+
 def _complete(out: Directory, meta: StoreMeta, offsets: NDArray[np.int64]) -> StoreMeta:
     with out.open(OFFSETS, "wb") as handle:
         np.lib.format.write_array(handle, offsets.astype("<i8"), allow_pickle=False)
-    out.write_text(META, json.dumps(asdict(meta), indent=1, sort_keys=True) + "\n")
+    told = {name: held for name, held in asdict(meta).items() if name != "bos" or held is not None}
+    out.write_text(META, json.dumps(told, indent=1, sort_keys=True) + "\n")
     return meta
 
 

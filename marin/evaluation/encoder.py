@@ -22,9 +22,10 @@ class Encoded:
 
 
 class Encoder(Protocol):
-    """start: the id that stands before every text, the separator of documents in training. ids < vocabulary."""
+    """start: the id that stands before every text, as in training. eos: that ends a document. ids < vocabulary."""
 
     start: int
+    eos: int
     vocabulary: int
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]: ...
@@ -33,11 +34,15 @@ class Encoder(Protocol):
 
 
 class OffsetEncoder:
-    """The Encoder of a tokenizer directory. Raises GarbledDocument if it is none or names no eos token."""
+    """The Encoder of a tokenizer directory. Raises GarbledDocument if it is none or names no eos token.
 
-    def __init__(self, directory: Directory) -> None:
+    before: the id that stood before every text in training, see ``Facts.before``; None for eos.
+    """
+
+    def __init__(self, directory: Directory, before: int | None = None) -> None:
         self._loaded = load_tokenizer(directory)
-        self.start = self._loaded.eos
+        self.eos = self._loaded.eos
+        self.start = self.eos if before is None else before
         self.vocabulary = self._loaded.vocabulary
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]:

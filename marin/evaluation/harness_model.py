@@ -31,7 +31,7 @@ GREEDY = {"until", "max_gen_toks", "do_sample", "temperature"}  # settings of ge
 
 
 class HarnessModel(TemplateLM):
-    """separated: the separator of documents stands before every text, as it did in training; False: nothing does.
+    """separated: what stood before every text in training stands there too; False: nothing does.
 
     max_new_tokens: bound on an answer, whatever a task asks for; None for none. Raises InputError for a question that
     cannot be asked: an answer longer than the model's sequences, sampling.
@@ -49,6 +49,10 @@ class HarnessModel(TemplateLM):
 
     @property
     def eot_token_id(self) -> int:
+        return self.encoder.eos
+
+    @property
+    def prefix_token_id(self) -> int:
         return self.encoder.start
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: object) -> list[int]:
@@ -108,10 +112,9 @@ class HarnessModel(TemplateLM):
             alike.setdefault(repr(sorted(settings.items())), []).append(index)
         for indices in alike.values():
             stops, most = self._settings(asked[indices[0]][1])
-            prompts = [
-                np.asarray(self.tok_encode(asked[index][0])[-(self.model.length - most) :], np.int32)
-                for index in indices
-            ]
+            # An empty prompt needs a token to go on from.
+            encoded = (self.tok_encode(asked[index][0]) or [self.encoder.start] for index in indices)
+            prompts = [np.asarray(ids[-(self.model.length - most) :], np.int32) for ids in encoded]
 
             def finished(tokens: Sequence[int], stops: Sequence[str] = stops) -> bool:
                 text = self.encoder.decode(tokens)

@@ -47,8 +47,8 @@ class Facts:
     step: optimizer steps done, all phases. tokens: trained on so far, all phases. loss: of the last
     step. averaged: whether a moving average of the weights is stored. finite: whether every number was
     looked at before it was written, and none was NaN or infinite. optimizer, schedule: with which it was
-    trained. settings: everything that the run was set to, see marin.training.settings. Older checkpoints know none of
-    the last four.
+    trained. settings: everything that the run was set to, see marin.training.settings. before: the token id that stood
+    before each text. Older checkpoints know none of the last five.
     """
 
     step: int
@@ -61,6 +61,12 @@ class Facts:
     optimizer: Optimizer | None = None
     schedule: Schedule | None = None
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    before: int | None = None
+
+    @property
+    def separate_documents(self) -> bool:
+        """Whether attention stopped at the end of a document."""
+        return bool(self.settings.get("separate_documents"))
 
     @property
     def parameters(self) -> int:

@@ -8,7 +8,7 @@ import json
 import logging
 from pathlib import Path
 
-from marin.data.tokenizer import CONFIG, TOKENIZER
+from marin.data.tokenizer import CONFIG, TOKENIZER, load_tokenizer
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
@@ -29,6 +29,37 @@ def export_name(step: int, tokens: int) -> str:
     return f"step{step}-tokens{text.rstrip('0').rstrip('.') if '.' in text else text}B"
 
 
+def tokenizer_files(tokenizer: Directory, before: int | None) -> dict[str, str]:
+    """Return the tokenizer's files for a model that read ``before`` in front of each text.
+
+    A token is called bos, and is put before a text, if and only if the model was trained so. Other programs begin
+    texts with what is called bos: with a token that was never trained, all that follows is worth nothing.
+    """
+    written = {name: tokenizer.read_bytes(name).decode() for name in (TOKENIZER, CONFIG)}
+    content, config = (json.loads(text) for text in written.values())
+    loaded, given = load_tokenizer(tokenizer), content.get("post_processor")
+    steps = given["processors"] if given and given["type"] == "Sequence" else [given] if given else []
+    steps = [step for step in steps if step["type"] != "TemplateProcessing"]
+    if before is not None and before == loaded.bos != loaded.eos:
+        name = loaded.tokenizer.id_to_token(before)
+        text, pair = ({"Sequence": {"id": which, "type_id": at}} for at, which in enumerate("AB"))
+        first = {"SpecialToken": {"id": name, "type_id": 0}}
+        steps.append(
+            {
+                "type": "TemplateProcessing",
+                "single": [first, text],
+                "pair": [first, text, pair],
+                "special_tokens": {name: {"id": name, "ids": [before], "tokens": [name]}},
+            }
+        )
+    else:
+        config = {name: held for name, held in config.items() if name not in ("bos_token", "add_bos_token")}
+    whole = {"type": "Sequence", "processors": steps} if len(steps) > 1 else next(iter(steps), None)
+    if whole != given:
+        written[TOKENIZER] = json.dumps(content | {"post_processor": whole}, indent=2, ensure_ascii=False)
+    return written | {CONFIG: json.dumps(config, indent=1, sort_keys=True) + "\n"}
+
+
 def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: bool, precision: Precision) -> None:
     """Write config.json, generation_config.json, safetensors and the tokenizer's files into a local folder.
 
@@ -38,7 +69,7 @@ def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: b
     import jax
     import jax.numpy as jnp
     from jax.sharding import AxisType
-    from levanter.compat.hf_checkpoints import load_tokenizer
+    from levanter.compat.hf_checkpoints import load_tokenizer as load_for_levanter
 
     from marin.training.bucket_address import find_buckets
     from marin.training.finite import non_finite_arrays, write_arrays
@@ -55,12 +86,12 @@ def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: b
             f"{source.url} keeps no moving average of the weights; export Weights.LAST, or train with Adam(ema=…)"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (TOKENIZER, CONFIG):
-        (folder / name).write_bytes(tokenizer.read_bytes(name))
+    for name, text in tokenizer_files(tokenizer, facts.before).items():
+        (folder / name).write_text(text, encoding="utf-8")
     dtype = {Precision.FLOAT32: jnp.float32, Precision.BFLOAT16: jnp.bfloat16}[precision]
     mesh = jax.make_mesh((jax.local_device_count(),), ("data",), axis_types=(AxisType.Auto,))
     with hub_offline(), jax.set_mesh(mesh):
-        loaded = load_tokenizer(str(folder))
+        loaded = load_for_levanter(str(folder))
         config = dataclasses.replace(levanter_config(facts.model), reference_checkpoint=str(folder), tokenizer=loaded)
         fits = facts.model.hidden % mesh.size == 0
         model = load_weights(source, facts, averaged=averaged, mesh=mesh, spread=fits)

@@ -297,6 +297,7 @@ class _Run:
             optimizer=spec.optimizer,
             schedule=spec.schedule,
             settings=self._settings,
+            before=spec.before,
         )
         self._saving.begin(info.state, facts, log.text())
 

@@ -43,12 +43,14 @@ def load_model(
     averaged: bool = True,
     batch_tokens: int = 4096,
     worked: Callable[[], object] = _nothing,
+    eos: int | None = None,
 ) -> CheckpointModel:
-    """averaged: use the moving average of the weights, if the checkpoint stores one. batch_tokens: computed at once.
-    worked: called when so many are scored.
+    """Load the weights of a checkpoint.
 
-    On all chips of all hosts: each holds a part of the weights, and takes a part of the rows. On several hosts each of
-    them loads it and asks it the same. Raises UnreadableCheckpoint.
+    averaged: use the moving average of the weights, if the checkpoint stores one. batch_tokens: computed at once.
+    worked: called when so many are scored. eos: the id that ends documents; no text attends to one before it, if none
+    did in training. On all chips of all hosts: each holds a part of the weights, and takes a part of the rows. On
+    several hosts each of them loads it and asks it the same. Raises UnreadableCheckpoint.
     """
     from marin.training.bucket_address import find_buckets
     from marin.training.chips import Chips
@@ -65,7 +67,8 @@ def load_model(
             mesh=chips.mesh,
             spread=facts.model.hidden % chips.mesh.shape["data"] == 0,
         )
-    return CheckpointModel(model, facts, directory.url, batch_tokens, chips, worked)
+    separator = eos if facts.separate_documents else None
+    return CheckpointModel(model, facts, directory.url, batch_tokens, chips, worked, separator)
 
 
 class CheckpointModel:
@@ -80,11 +83,12 @@ class CheckpointModel:
         batch_tokens: int,
         chips: Chips,
         worked: Callable[[], object],
+        separator: int | None,
     ) -> None:
         import jax
 
         self._model, self._facts, self._url, self._batch_tokens = model, facts, url, batch_tokens
-        self._chips, self._worked = chips, worked
+        self._chips, self._worked, self._separator = chips, worked, separator
         self._dense, self._embedded = jax.jit(_log_probabilities), jax.jit(_activations)
         self._predicted = jax.jit(_predictions)
 
@@ -137,7 +141,7 @@ class CheckpointModel:
         tokens, positions, ends = (np.zeros((rows, length), np.int32) for _ in range(3))
         ends[:] = np.arange(1, length + 1)  # what is only padding sees itself
         for row, one in enumerate(laid):
-            for held, new in ((tokens, one.tokens), (positions, one.positions), (ends, one.ends)):
+            for held, new in ((tokens, one.tokens), (positions, one.positions), (ends, self._seen_until(one))):
                 held[row, : len(new)] = new
         with self._chips.at_work():
             embedded = self._embedded(self._model, *map(self._chips.spread, (tokens, positions, ends)))
@@ -156,6 +160,11 @@ class CheckpointModel:
         for index, offset, logprob, best in zip(of.tolist(), offsets.tolist(), logprobs, greedy, strict=True):
             out[index].logprobs[offset], out[index].greedy[offset] = logprob, best
 
+    def _seen_until(self, row: Row) -> np.ndarray:
+        """The place after the last token that sees each one: a separator at the beginning only sees itself."""
+        separates = (row.tokens == self._separator) & (row.positions == 0)
+        return np.where(separates, np.arange(1, len(row.ends) + 1), row.ends)
+
     def generate(
         self, prompts: Sequence[np.ndarray], most: int, end: int, finished: Callable[[Sequence[int]], bool]
     ) -> list[list[int]]:
@@ -163,6 +172,8 @@ class CheckpointModel:
         from marin.training.decoding import continued
 
         out: list[list[int]] = [[] for _ in prompts]
+        # What follows a separator does not see it.
+        prompts = [prompt[1:] if len(prompt) > 1 and prompt[0] == self._separator else prompt for prompt in prompts]
         for prompt in prompts:
             self._must_fit(prompt, len(prompt) + most)
         # By length, then by content, so that those with the same examples before them lie together.

@@ -15,7 +15,7 @@ from marin.training.spec import TrainingSpec
 
 # Where a run begins and ends, what it reads and writes, and who watches: of any two runs another one.
 READS = frozenset({"first_step", "end_step", "start", "state", "keep_steps", "compiled", "sources"})
-OWN = READS | {"tracked", "watch", "process", "hang_minutes", "tensor"}
+OWN = READS | {"before", "tracked", "watch", "process", "hang_minutes", "tensor"}
 PACKAGES = ("jax", "marin-levanter")
 
 

@@ -50,10 +50,14 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """Held-out text. every: optimizer steps between two looks. directory: URL of the folder with held_out.npz."""
+    """Held-out text. every: optimizer steps between two looks. directory: URL of the folder with held_out.npz.
+
+    separator: the id after which attention starts anew, None for attention across documents.
+    """
 
     every: int
     directory: str
+    separator: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,7 @@ class TrainingSpec:
     peak_flops: FLOP/s that all chips together have at most, 0 where nobody knows. code: digest of the code that
     this process runs, "" where nobody knows. profile: first and last step of a trace for Perfetto. process: which of
     several this is, None for the only one. hang_minutes: see marin.training.hanging. tensor: see
-    marin.training.chips.
+    marin.training.chips. before: the token id that stands before each text of the sources, None where nobody knows.
     """
 
     model: ModelShape
@@ -118,6 +122,7 @@ class TrainingSpec:
     process: Process | None = None
     hang_minutes: float | None = None
     tensor: int = 1
+    before: int | None = None
 
 
 def to_json(spec: TrainingSpec) -> str:

@@ -28,6 +28,7 @@ from levanter.models.lm_model import LmExample
 from levanter.utils.jax_utils import leaf_key_paths
 
 from marin.store.files.directory import Directory
+from marin.training.batches import segments
 from marin.training.held_out import read_held_out
 from marin.training.spec import TrainingSpec
 
@@ -45,6 +46,7 @@ class Watching:
         self._watch = spec.watch
         if spec.watch is not None:
             self._held_out = read_held_out(Directory(spec.watch.directory), spec.vocabulary)
+            self._separator = spec.watch.separator
             self._rows = min(spec.batch.values())  # what fits into memory in training does here
             self._nats = hax.named_jit(
                 _nats, axis_resources=trainer.compute_axis_mapping, donate_args=(False, False, False, False)
@@ -101,10 +103,13 @@ class Watching:
             there = len(held.tokens[rows])
             tokens[:there], weights[:there] = held.tokens[rows], held.scored[rows]
             domain[np.arange(there), held.domain[rows]] = 1
+            mask = AttentionMask.causal()
+            if self._separator is not None:
+                mask = mask.with_segment_ids(self._on_devices(segments(tokens, self._separator), axes))
             example = LmExample(
                 tokens=self._on_devices(tokens, axes),
                 loss_weight=self._on_devices(weights, axes),
-                attn_mask=AttentionMask.causal(),
+                attn_mask=mask,
             )
             yield example, self._on_devices(domain, (axes[0], hax.Axis("domain", len(names))))
 

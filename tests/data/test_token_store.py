@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marin.data.token_store import TokenStore, one_tokenizer, write_token_store
+from marin.data.token_store import MASK, TokenStore, before_texts, one_tokenizer, write_token_store
 from marin.errors import CorruptOutput, GarbledDocument, StarvedSource, TokenizerMismatch, TruncatedShard
 from marin.store.files.directory import Directory
 
@@ -106,3 +106,20 @@ def test_one_mixture_has_one_tokenizer():
     assert one_tokenizer({"web": "aa", "code": "aa"}) == "aa"
     with pytest.raises(TokenizerMismatch, match="web, code: aa; math: bb"):
         one_tokenizer({"web": "aa", "code": "aa", "math": "bb"})
+
+
+def test_what_stands_before_texts_is_one_token_of_all_stores(tmp_path: Path) -> None:
+    """Scorers begin each text with it, so a run whose stores differ is refused."""
+    plain, begun, other = (Directory(str(tmp_path / name)) for name in ("plain", "begun", "other"))
+    write_token_store(plain, [[5, 6]], vocabulary=9, tokenizer="t" * 64, eos=0)
+    for store in (begun, other):
+        write_token_store(store, [[1, 5, 6]], vocabulary=9, tokenizer="t" * 64, eos=0, bos=1)
+    assert before_texts({"plain": plain}) == 0
+    assert before_texts({"begun": begun, "other": other}) == 1
+    with pytest.raises(TokenizerMismatch, match="begin with token 0 in plain and with token 1 in begun; tokenize all"):
+        before_texts({"plain": plain, "begun": begun})
+    chats = Directory(str(tmp_path / "chats"))
+    write_token_store(chats, [[7, 8]], vocabulary=9, tokenizer="t" * 64, eos=0)
+    chats.write_bytes(MASK, b"\1\1\1")
+    assert before_texts({"chats": chats}) is None
+    assert before_texts({"chats": chats, "begun": begun}) == 1

@@ -17,7 +17,7 @@ SEPARATOR = 256
 class Bytes:
     """One token a UTF-8 byte; 256 separates documents."""
 
-    start = SEPARATOR
+    start = eos = SEPARATOR
     vocabulary = 257
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]:
@@ -34,7 +34,7 @@ class Bytes:
 class Pairs:
     """Two characters a token where possible, so that tokens straddle boundaries. Text is ASCII."""
 
-    start = 0
+    start = eos = 0
     vocabulary = 1 + 128 * 129
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]:

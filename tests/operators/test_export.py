@@ -98,6 +98,23 @@ def written_checkpoint(where: Path, shape: ModelShape) -> Checkpoint:
     return made.at(directory)
 
 
+def test_a_token_is_called_bos_and_put_before_texts_if_the_model_was_trained_so(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer as Library
+
+    from marin.training.export import tokenizer_files
+
+    directory = written_tokenizer(tmp_path / "tokenizer").directory
+    bos, eos = load_tokenizer(directory).bos, load_tokenizer(directory).eos
+    for before, named, first in ((bos, True, [bos]), (eos, False, []), (None, False, [])):
+        files = tokenizer_files(directory, before)
+        assert ("bos_token" in json.loads(files["tokenizer_config.json"])) is named
+        library = Library.from_str(files["tokenizer.json"])
+        plain = library.encode(TEXT, add_special_tokens=False).ids
+        assert library.encode(TEXT).ids == first + plain
+        # As published tokenizers that put it there themselves: taken away again if the model never read it.
+        directory.write_text("tokenizer.json", tokenizer_files(directory, bos)["tokenizer.json"])
+
+
 @dataclasses.dataclass
 class Exported:
     """folder: of the model. losses: what our scorer says of TEXT, by weights."""

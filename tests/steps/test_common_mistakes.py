@@ -85,12 +85,13 @@ class Arrows:
 
 
 def annealed() -> Microanneal:
+    part = Split(documents=text, part=Part.TRAIN, holdout=0.1)
     items = ReadItems(files=HttpFiles(files=(HttpFile("https://x.org/a.txt", "a" * 64),)))
     tasks = Evaluate(checkpoint=run, tokenizer=tokenizer, tasks={"gsm": items})
     return Microanneal(
         base=run.at(5),
         control=mix,
-        candidates={"other": mixture({tokens: 1.0, Tokenize(documents=text, tokenizer=tokenizer, bos=True): 1.0})},
+        candidates={"other": mixture({tokens: 1.0, Tokenize(documents=part, tokenizer=tokenizer): 1.0})},
         tokens=2048,
         evaluations=(tasks,),
         primary=("gsm/olmes/bpb",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,41 @@ def test_generation_with_a_cache_says_token_for_token_what_it_says_without(writt
                 assert greedy(model, np.append(prompt, tokens[:known])) == tokens[known]
     end = made[0][3]
     assert model.generate(prompts[:1], most, end, lambda tokens: False) == [made[0][: made[0].index(end)]]
+
+
+def test_no_text_attends_to_a_separator_that_none_attended_to_in_training(written: Directory, tmp_path: Path) -> None:
+    """Against the whole model with the mask that trains it."""
+    import haliax
+    import jax
+    from levanter.layers.attention import AttentionMask
+
+    from marin.training import checkpoint
+    from marin.training.batches import segments
+    from marin.training.scoring import load_model
+
+    eos = 3
+    text = np.where(TOKENS[0] == eos, eos + 1, TOKENS[0])
+    tokens = np.concatenate([[eos], text]).astype(np.int32)
+    facts = dataclasses.replace(checkpoint.read_facts(written), settings={"separate_documents": True})
+    apart = copied(written, tmp_path / "apart")
+    checkpoint.complete(apart, facts)
+    model = load_model(apart, eos=eos)
+    [scored] = model.continuations([Wanted(tokens, 1)])
+    named = haliax.named(tokens[None], ("batch", "position"))
+    mask = AttentionMask.causal().with_segment_ids(haliax.named(segments(tokens[None], eos), ("batch", "position")))
+    logits = model._model(named, mask).rearrange(("batch", "position", "vocab")).array[0, :-1]
+    wanted = jax.nn.log_softmax(logits)[np.arange(len(text)), text]
+    assert np.allclose(scored.logprobs, wanted, atol=1e-5)
+    [attending] = load_model(written, eos=eos).continuations([Wanted(tokens, 1)])
+    assert abs(attending.logprobs - scored.logprobs)[1:].max() > 1e-3, "the mask shows"
+    [answer] = model.generate([tokens], 3, eos, lambda _: False)
+    [alone] = model.generate([text.astype(np.int32)], 3, eos, lambda _: False)
+    assert answer == alone
+
+
+def copied(directory: Directory, folder: Path) -> Directory:
+    shutil.copytree(directory.path, folder)
+    return Directory(str(folder))
 
 
 def test_what_the_model_cannot_score_is_refused(written: Directory) -> None:

@@ -30,7 +30,8 @@ from tests.training.runs import SEQ_LEN, VOCABULARY, small_spec, train_here
 class ByteEncoder:
     """A token a byte."""
 
-    start, vocabulary = 0, VOCABULARY
+    start = eos = 0
+    vocabulary = VOCABULARY
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]:
         held = [np.frombuffer(text.encode(), np.uint8) for text in texts]
@@ -106,8 +107,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     write_held_out(state, lay_out(TEXTS, ByteEncoder(), 16))
     spec = small_spec(
         folder / "run", end_step=14, batch={0: 8, 4: 6}, schedule=Schedule(warmup=2, decay=Decay(8, 12)),
-        compiled=str(compiled_folder() / "programs"), watch=Watched(every=5, directory=state.url), peak_flops=1e12,
-        code="ab" * 32,
+        compiled=str(compiled_folder() / "programs"), peak_flops=1e12,
+        watch=Watched(every=5, directory=state.url, separator=ByteEncoder.start), code="ab" * 32,
     )  # fmt: skip
     train_here(spec)
     return Run(spec, read_metrics(state))
@@ -122,7 +123,7 @@ def test_held_out_losses_are_those_of_the_evaluation(run: Run) -> None:
     assert looked == [5, 10, 14]
     last = run.rows[-1]
     for prefix, averaged in (("held_out", False), ("held_out_ema", True)):
-        scoring = Scoring(load_model(run.output, averaged=averaged), ByteEncoder(), 16, 12)
+        scoring = Scoring(load_model(run.output, averaged=averaged, eos=ByteEncoder.start), ByteEncoder(), 16, 12)
         scores = {name: scoring.documents(texts) for name, texts in TEXTS.items()}
         for name, documents in scores.items():
             wanted = bits_per_byte([one.bits for one in documents], [one.bytes for one in documents])
