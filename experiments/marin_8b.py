@@ -48,6 +48,7 @@ KESTREL_END, OCELOT_END, JELLYFISH_LAST, STARLING_END, STARLING_LAST, DEEPER_END
     660_000, 738_376, 819_924, 1_400_000, 1_399_923, 1_420_000,
 )  # fmt: skip
 WARMUP, REWARMUP, REWARMED = 1_000, 2_000, 830_000  # the last one 8,000 steps after Phoenix is at its peak
+KEPT_EVERY = 20_000  # steps between checkpoints that stay
 BEFORE_LAST_DECAY = KESTREL_END - 1_000  # of Kestrel's cycles
 BATCH = {0: 1024, KESTREL_END + 1: 3072, STARLING_FROM + 1: 4096}
 
@@ -238,6 +239,7 @@ class Marin8B:
             recompute=size.recompute,
             watch=self.watch(size.looks[optimizer.ema is not None]),
             checkpoint_every=size.checkpoint_every,
+            keep_every=KEPT_EVERY if self.data.scale is Scale.FULL else None,
             keep_at=tuple(map(self.step, keep)),
             resources=resources if resources and self.data.scale is Scale.FULL else size.resources,
         )

@@ -2,8 +2,8 @@
 
 extract (HTML only) → filter → exact dedup → near dedup → decontaminate → tokenize
 
-No document begins with Llama 3's BOS: the published 8B and 32B were trained so, and these experiments repeat that. Marin
-begins documents with it since its issue 5034; a new run says ``Tokenize(…, bos=True)``.
+No document begins with Llama 3's BOS: the published 8B and 32B were trained so, and these experiments repeat that.
+Marin begins documents with it since its issue 5034; a new run says ``Tokenize(…, bos=True)``.
 """
 
 from collections.abc import Collection, Mapping

@@ -200,7 +200,7 @@ def _shares(mix: Mix[Any], sizes: Sizes) -> dict[str, float]:
 def print_phases(console: Console, phases: list[Phase]) -> None:
     rows: list[list[str]] = []
     for phase in phases:
-        rates = " → ".join(rate for rate, _ in groupby(f"{rate:.3g}" for _, rate in phase.rates))
+        rates = " → ".join(_in_short([rate for rate, _ in groupby(f"{rate:.3g}" for _, rate in phase.rates)]))
         batches = " → ".join(f"{size:,}" for _, size in phase.batches)
         steps = f"{phase.first:,} … {phase.end:,}"
         rows.append([phase.name, steps, write_count(phase.tokens), rates, batches, phase.machines])
@@ -226,6 +226,18 @@ def print_phases(console: Console, phases: list[Phase]) -> None:
             say(console, f"  data from step {at:,}: {largest(shares, list(shares), NAMED)}{over}")
     for way in lines_of(phases):
         _draw(console, way)
+
+
+def _in_short(rates: list[str]) -> list[str]:
+    """Write two rates that follow each other again and again once, with their count, as those of cycles."""
+    found: list[str] = []
+    while rates:
+        pair, count = rates[:2], 1
+        while len(pair) == 2 and rates[2 * count : 2 * count + 2] == pair:
+            count += 1
+        found.append(f"({' → '.join(pair)}) × {count}" if count > 2 else pair[0])
+        rates = rates[2 * count if count > 2 else 1 :]
+    return found
 
 
 def _draw(console: Console, way: list[Phase]) -> None:

@@ -15,7 +15,11 @@ from marin.steps.value import since, value
 
 @value("ramp_shape")
 class Shape(Enum):
-    """How a rate goes from ``a`` to ``b`` in the share ``t`` of the way, 0 … 1. The names are Levanter's."""
+    """How a rate goes from ``a`` to ``b`` in the share ``t`` of the way, 0 … 1.
+
+    INVERSE_SQRT decays from the first step of the ramp on (Vaswani et al. 2017, with warmup as its first step).
+    Levanter's ``inv_sqrt`` has a timescale instead: 10,000 steps, unless it is set.
+    """
 
     _value_: str
     LINEAR = "linear"  # a + (b - a)·t

@@ -55,6 +55,12 @@ def test_it_is_read_by_people_too() -> None:
     assert max(map(len, text.splitlines())) <= 200
 
 
+def test_rates_that_cycle_are_written_once() -> None:
+    kestrel = str(ROOT / "experiments/exp600_kestrel.py")
+    text = CliRunner(env={"COLUMNS": "100"}).invoke(command, [kestrel, "--phases", "--scale", "full"]).output
+    assert "0 → (0.001 → 0.0001) × 66  1,024" in text
+
+
 def test_rate_batch_tokens_and_mixture_are_drawn_over_the_steps_of_the_whole_run() -> None:
     lines = shown("--scale", "full").splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("mantis from its beginning"))

@@ -10,6 +10,7 @@ from marin.errors import GarbledDocument, NothingScored
 from marin.evaluation.candidates import candidates
 from marin.evaluation.formats import Format
 from marin.evaluation.harness import ItemTask, ScoringModel, evaluate_items
+from marin.evaluation.harness_model import HarnessModel
 from marin.evaluation.items import Item
 from marin.evaluation.scoring import Scoring
 from tests.evaluation.models import Bytes, NGram, Rows, unigram
@@ -78,6 +79,14 @@ def test_greedy_answers_follow_the_likeliest_token_until_a_stop():
         request("generate_until", "Q: 2+2? A:", {"until": [], "max_gen_toks": 3}),
     ]
     assert trained.generate_until(asked) == [" it is 4.", " it"]
+
+
+def test_an_empty_prompt_begins_with_the_token_that_stands_before_texts():
+    says_a = HarnessModel(unigram(9.0 * (np.arange(257) == ord("a"))), Bytes(), separated=False)
+    assert says_a.generate_until([request("generate_until", "", {"until": [], "max_gen_toks": 3})]) == ["aaa"]
+    [(likelihood, greedy)] = says_a.loglikelihood([request("loglikelihood", "", "a")])
+    assert greedy
+    assert -1 < likelihood < 0
 
 
 def test_greedy_is_claimed_where_every_token_is_the_likeliest():

@@ -19,7 +19,7 @@ import pytest
 from infra.hardware import gpu
 from marin.data.artifacts import Checkpoint, Tokenizer
 from marin.data.mixture import Mixture, Stages
-from marin.data.tokenizer import train_bpe
+from marin.data.tokenizer import load_tokenizer, train_bpe
 from marin.errors import BadField, InputError, NothingScored, TokenizerMismatch
 from marin.evaluation.contamination import Sets, evidence
 from marin.evaluation.harness_task import HarnessTask
@@ -254,17 +254,24 @@ def test_evaluation_refuses_what_cannot_be_meant(downloaded: Any, changes: dict[
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_the_harness_own_model_of_transformers_says_the_same_of_the_export(downloaded: Any, tmp_path: Path) -> None:
-    """Every log-likelihood, every generated text and every metric. The harness's model needs torch."""
+@pytest.mark.parametrize("bos", [False, True])
+def test_the_harness_own_model_of_transformers_says_the_same_of_the_export(
+    downloaded: Any, tmp_path: Path, bos: bool
+) -> None:
+    """Every log-likelihood, every generated text and every metric. The harness's model needs torch.
+
+    bos: the model was trained with one before each text, so that ``hf`` puts it there too.
+    """
     python = os.environ.get("MARIN_TORCH_PYTHON", sys.executable)
     probe = subprocess.run([python, "-c", "import torch, transformers, lm_eval"], capture_output=True, check=False)
     if probe.returncode:
         pytest.skip("no torch here; MARIN_TORCH_PYTHON names a Python that has torch, transformers and lm-eval")
     tokenizer = written_tokenizer(tmp_path / "tokenizer")
-    source = written_checkpoint(tmp_path / "checkpoint", dataclasses.replace(QWEN3, seq_len=768))
+    before = load_tokenizer(tokenizer.directory).bos if bos else None
+    source = written_checkpoint(tmp_path / "checkpoint", dataclasses.replace(QWEN3, seq_len=768), before)
     inputs: Any = {CHECKPOINT: source, TOKENIZER: tokenizer, **dict(downloaded.values())}
     exported: Any = run_step(Export(checkpoint=CHECKPOINT, tokenizer=TOKENIZER), inputs, tmp_path)
-    step = evaluation(downloaded, max_new_tokens=None, separated=False)
+    step = evaluation(downloaded, max_new_tokens=None, separated=bos)
     made: Any = run_step(step, inputs, tmp_path)
     asked = [
         {

@@ -78,7 +78,7 @@ def written_tokenizer(where: Path) -> Tokenizer:
     return made
 
 
-def written_checkpoint(where: Path, shape: ModelShape) -> Checkpoint:
+def written_checkpoint(where: Path, shape: ModelShape, before: int | None = None) -> Checkpoint:
     """Random weights, large enough that every part of the model shows in the loss; the average has others."""
     import jax
     from levanter.checkpoint import save_checkpoint
@@ -92,7 +92,9 @@ def written_checkpoint(where: Path, shape: ModelShape) -> Checkpoint:
     )
     save_checkpoint({"model": last, "model_averaging": {"model": average}}, step=7, checkpoint_path=directory.url)
     directory.write_text(checkpoint.METRICS, "")
-    facts = checkpoint.Facts(step=7, tokens=1792, loss=None, model=shape, vocabulary=VOCABULARY, averaged=True)
+    facts = checkpoint.Facts(
+        step=7, tokens=1792, loss=None, model=shape, vocabulary=VOCABULARY, averaged=True, before=before
+    )
     checkpoint.complete(directory, facts)
     made: Any = Checkpoint(step=7, tokens=1792, parameters=facts.parameters, architecture=shape.architecture.value)
     return made.at(directory)
