@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.training.synthetic import leads, rates
+from tests.training.synthetic import COURSES, courses, leads, rates
 
 
 def main(runs: int) -> None:
@@ -21,6 +21,9 @@ def main(runs: int) -> None:
         print(f"{runs} runs, correlation of neighbours {persistence:g}")
         for name, rate in rates(runs, persistence, seed=1).items():
             print(f"  {name:24} {rate:.3f}")
+    print(f"{runs} whole runs of which the right thing is said")
+    for name, rate in courses(COURSES, runs, seed=1).items():
+        print(f"  {name:28} {rate:.3f}")
     for lead in (5, 20, 60):
         found = [each for each in leads(runs, lead, seed=1) if each is not None]
         right = sum(each == lead for each in found)

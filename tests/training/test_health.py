@@ -11,7 +11,7 @@ import pytest
 
 from marin.training.health.findings import Finding, Kind, findings
 from marin.training.health.spikes import Became
-from tests.training.synthetic import leads, rates
+from tests.training.synthetic import COURSES, courses, leads, rates
 
 STEPS = 600
 RUNS = 20
@@ -25,6 +25,12 @@ def test_rates_on_curves_whose_truth_is_known(persistence: float) -> None:
     for became in Became:
         assert found[f"spike {became.value}"] >= 0.95, became
     assert found["shift of one deviation"] >= (0.69 if persistence else 1)
+
+
+@pytest.mark.parametrize("course", [name for name in COURSES if name != "both creep up by .1"])
+def test_what_is_said_of_whole_runs_whose_truth_is_known(course: str) -> None:
+    """A creep of both losses, of one of them, a rewarm by 10, a cosine."""
+    assert courses([course], runs=6)[course] == 1
 
 
 @pytest.mark.parametrize("lead", [5, 20, 60])
@@ -168,6 +174,7 @@ def test_a_head_that_grows_while_the_rate_falls() -> None:
     run[0]["guards"]["z_loss"] = 0.0
     for row in run[300:]:
         row["learning_rate"] = 1e-3 * (STEPS - row["step"]) / 300
+        row["update_norm"] *= (STEPS - row["step"]) / 300
         if "norm/lm_head" in row:
             row["norm/lm_head"] *= 1 + 0.3 * ((row["step"] - 300) / 300) ** 2
     run[300]["changed"] = ["learning rate: hold → decay"]
@@ -182,6 +189,7 @@ def test_a_deep_cooldown_without_z_loss_is_said_though_nothing_grows() -> None:
     run[0]["guards"]["z_loss"] = 0.0
     for row in run[300:]:
         row |= {"learning_rate": 1e-3 * (STEPS - row["step"]) / 300, "phase": "decay"}
+        row["update_norm"] *= (STEPS - row["step"]) / 300
     run[300]["changed"] = ["learning rate: hold → decay"]
     found = only(findings(run), Kind.NORMALIZER)
     assert not found.ill

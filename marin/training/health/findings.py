@@ -12,7 +12,7 @@ import numpy as np
 
 from marin.training.health import trends
 from marin.training.health.curves import Curve, Rows, changes_of, curve
-from marin.training.health.level_shift import Shift, shifts
+from marin.training.health.level_shift import Shift, shifts, size_at
 from marin.training.health.order import waves
 from marin.training.health.spikes import Became, Spike, spikes
 
@@ -21,6 +21,9 @@ ONE = 60  # steps; where a shift begins becomes clear only as the run goes on
 DEEP = 0.2  # of the peak rate
 MOST = 5  # findings of one kind that are told one by one
 RATE = "learning rate: "  # of a change after which the loss goes on from where it is
+CLIMBING = ("warmup", "rewarmup")  # phases
+STANDS_STILL = "the held-out loss does not: the data of the training changed, or its order; not the weights"
+UNCLEAR = "the held-out loss moves by {:+.3f} with a standard error of {:.3f}, which is too little to tell"
 BY_ITS_BATCH = 3  # steps; a longer spike hurt the weights
 
 
@@ -30,6 +33,7 @@ class Kind(Enum):
     DIVERGED = "diverged"
     SPIKE = "spike"
     SHIFT = "level shift"
+    RISE = "rising loss"
     ORDER = "data order"
     NORM = "norm growth"
     NORMALIZER = "log Z"
@@ -38,7 +42,7 @@ class Kind(Enum):
     LOADER = "loader"
 
 
-OF_THE_LOSS = {Kind.DIVERGED, Kind.SPIKE, Kind.SHIFT, Kind.ORDER}
+OF_THE_LOSS = {Kind.DIVERGED, Kind.SPIKE, Kind.SHIFT, Kind.RISE, Kind.ORDER}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,7 @@ def findings(rows: Rows) -> list[Finding]:
         return []
     run = _Run(rows)
     found = [
-        *run.diverged(), *run.spikes(), *run.shifts(), *run.order(), *run.norms(), *run.normalizer(),
+        *run.diverged(), *run.spikes(), *run.rises(), *run.shifts(), *run.order(), *run.norms(), *run.normalizer(),
         *run.average(), *run.speed(),
     ]  # fmt: skip
     return sorted(found, key=lambda each: each.step)
@@ -89,6 +93,10 @@ class _Run:
         self._held_out = Curve(self._held_out.step + 1, self._held_out.value)  # of the weights after that step
         self._breaks = [at for at, texts in self._changes.items() if any(not each.startswith(RATE) for each in texts)]
         self._spikes = spikes(self._loss, curve(rows, "grad_norm"), sorted(self._changes), self._breaks)
+        self._rate = curve(rows, "learning_rate")
+        self._lasting = [each.start for each in self._spikes if each.became is not Became.RECOVERED]
+        self._quiet = self._loss.without([(each.start - 1, each.end + 20) for each in self._spikes])
+        self._climbs = [*self._rising(self._quiet)]
 
     def diverged(self) -> list[Finding]:
         """Rows with something that is no finite number."""
@@ -117,16 +125,51 @@ class _Run:
             )
         return found
 
+    def rises(self) -> list[Finding]:
+        """Losses that climb slowly: the training loss, alone or with the held-out loss, and the held-out loss alone."""
+        found = [self._rise(each) for each in self._climbs]
+        for each in self._rising(self._held_out):
+            if any(one.step <= each.end and each.step <= one.end for one in self._climbs):
+                continue
+            text = (
+                f"The held-out loss rises by {each.after - each.before:.3f} between steps {each.step:,} and "
+                f"{each.end:,}, and the training loss does not."
+            )
+            causes = ["the run learns its own text by heart, or its data has moved away from the held-out text"]
+            found.append(self._found(Kind.RISE, each.step, each.end, True, text, causes))
+        return found
+
+    def _rising(self, held: Curve) -> Iterable[trends.Growth]:
+        """A loss is meant to rise while the learning rate climbs again."""
+        for part in self._parts(held, self._lasting):
+            each = trends.rises(part)
+            if each is not None and self._by_step.get(each.step, {}).get("phase") not in CLIMBING:
+                yield each
+
+    def _rise(self, each: trends.Growth) -> Finding:
+        span, size = f"between steps {each.step:,} and {each.end:,}", each.after - each.before
+        text = f"The training loss rises by {size:.3f} {span}"
+        beside = trends.change(self._held_out.between(-np.inf, each.end + 2), each.step)
+        if beside is None:
+            causes = ["whether the held-out loss rises too, nobody looked (Watch)"]
+        elif (seen := trends.is_shared(*beside, size)) is None:
+            causes = [UNCLEAR.format(*beside)]
+        elif seen:
+            text += f", and the held-out loss with it, by {beside[0]:.3f}"
+            causes = ["the weights, or what updates them: look at the norms and log Z", *self._went(each.step)]
+        else:
+            causes = [STANDS_STILL]
+        return self._found(Kind.RISE, each.step, each.end, True, f"{text}.", causes)
+
     def shifts(self) -> list[Finding]:
         """Of the training loss, between what was meant to change; and of the held-out loss."""
-        spans = [(each.start, each.end + 20) for each in self._spikes]
-        found: list[Finding] = []
-        for part in self._parts(self._loss.without(spans)):
-            for shift in shifts(part):
-                if not any(
-                    abs(shift.step - each.start) <= 40 or each.start <= shift.step <= each.end for each in self._spikes
-                ):
-                    found.append(self._shift(shift))
+        found = [
+            self._shift(shift, part)
+            for part, shift in self._shifts()
+            if not any(
+                abs(shift.step - each.start) <= 40 or each.start <= shift.step <= each.end for each in self._spikes
+            )
+        ]
         known = [each.step for each in found] + [each.start for each in self._spikes] + sorted(self._changes)
         for step, size in trends.jumps(self._held_out):
             if not any(abs(step - each) <= 60 for each in known):
@@ -137,20 +180,21 @@ class _Run:
 
     def order(self) -> list[Finding]:
         """Losses of batches that depend on each other, while held-out text sees nothing of it."""
-        spans = [(each.start - 1, each.end + 20) for each in self._spikes]
-        lasting = [each.start for each in self._spikes if each.became is not Became.RECOVERED]
-        lasting += [shift.step for part in self._parts(self._loss.without(spans)) for shift in shifts(part)]
-        for part in self._parts(self._loss.without(spans), lasting):
-            if (wave := waves(part)) is None:
+        known = [*self._lasting, *(shift.step for _, shift in self._shifts()), *(each.step for each in self._climbs)]
+        for part in self._parts(self._quiet, known):
+            if (wave := waves(part, self._rate)) is None:
                 continue
-            also = waves(self._held_out.between(part.step[0], part.step[-1] + 1)) if len(self._held_out) else None
+            looked = self._held_out.between(part.step[0], part.step[-1] + 2)
+            alone = (
+                len(looked) >= trends.LEAST and waves(looked) is None and waves(part, self._rate, looked) is not None
+            )
             first, last = int(part.step[0]), int(part.step[-1])
             text = (
                 f"The losses of steps {first:,} to {last:,} depend on each other (correlation "
                 f"{wave.correlation:+.2f} over {wave.lag} step{'s' if wave.lag > 1 else ''}, z {wave.z:.0f}): "
                 f"the batches are not drawn independently, {wave.pattern}."
             )
-            if also is None and len(self._held_out) >= trends.LEAST:
+            if alone:
                 causes = ["the held-out loss does not move so: it is the order of the data, not the weights"]
             else:
                 causes = ["the order of the data, or weights that swing; held-out rows (Watch) would tell which"]
@@ -158,10 +202,9 @@ class _Run:
         return []
 
     def norms(self) -> list[Finding]:
-        rate = curve(self._rows, "learning_rate")
         found: list[Finding] = []
         for name in [name for name in self._names() if name.startswith("norm/")]:
-            if (growth := trends.outgrows(curve(self._rows, name), rate)) is not None:
+            if (growth := trends.outgrows(curve(self._rows, name), self._rate)) is not None:
                 what = {
                     "norm/lm_head": "the head",
                     "norm/model": "all weights",
@@ -172,10 +215,13 @@ class _Run:
                     f"{growth.step:,} on, {growth.times:.0f} times faster for its learning rate than before."
                 )
                 found.append(self._found(Kind.NORM, growth.step, growth.end, True, text, self._unguarded(growth.step)))
-        for name in ("grad_norm", "update_norm"):
-            if (growth := trends.multiplies(curve(self._rows, name))) is not None:
+        updates = trends.relative(curve(self._rows, "update_norm"), self._rate)
+        for name, norm in (
+            ("grad norm", curve(self._rows, "grad_norm")), ("update norm, relative to the learning rate,", updates),
+        ):  # fmt: skip
+            if (growth := trends.multiplies(norm)) is not None:
                 text = (
-                    f"The {name.replace('_', ' ')} rises from {growth.before:.3g} to {growth.after:.3g} between steps "
+                    f"The {name} rises from {growth.before:.3g} to {growth.after:.3g} between steps "
                     f"{growth.step:,} and {growth.end:,}."
                 )
                 found.append(self._found(Kind.NORM, growth.step, growth.end, True, text, self._unguarded(growth.step)))
@@ -194,20 +240,24 @@ class _Run:
         """Where the head has been seen to explode, though it has not here."""
         known = [row["guards"] for row in self._rows if "guards" in row]
         guards: Mapping[str, Any] = known[-1] if known else {}
-        rate = curve(self._rows, "learning_rate")
-        decays = Curve(rate.step, rate.value).between(min(self._steps_of("decay"), default=np.inf), np.inf)
+        rate = self._rate
+        decays = rate.between(min(self._steps_of("decay"), default=np.inf), np.inf)
         if guards.get("z_loss", 1) or not len(decays) or decays.value.min() > DEEP * rate.value.max():
             return []
         first, last = int(decays.step[0]), int(decays.step[-1])
         text = (
             f"z-loss is off while the learning rate falls to {decays.value.min() / rate.value.max():.0%} of its peak."
         )
-        seen = [
+        seen = tuple(self._went(first))
+        return [Finding(kind=Kind.NORMALIZER, step=first, end=last, ill=False, text=text, causes=seen)]
+
+    def _went(self, first: int) -> list[str]:
+        """Norms and log Z from this step on."""
+        return [
             f"{words} went from {part.value[0]:.4g} to {part.value[-1]:.4g}"
             for name, words in (("norm/lm_head", "the norm of the head"), ("held_out/log_z", "log Z"))
             if len(part := curve(self._rows, name).between(first, np.inf))
         ]
-        return [Finding(kind=Kind.NORMALIZER, step=first, end=last, ill=False, text=text, causes=tuple(seen))]
 
     def _steps_of(self, phase: str) -> list[int]:
         return [row["step"] for row in self._rows if row.get("phase") == phase]
@@ -274,28 +324,35 @@ class _Run:
             Kind.DIVERGED if each.became is Became.DIVERGED else Kind.SPIKE, each.start, each.end, ill, text, causes
         )
 
-    def _shift(self, shift: Shift) -> Finding:
+    def _shifts(self) -> Iterable[tuple[Curve, Shift]]:
+        """Those of the training loss that are no part of a slow climb, each with the curve that it lies in."""
+        for part in self._parts(self._quiet, [each.step for each in self._climbs]):
+            for shift in shifts(part, self._rate):
+                if not any(each.step - ONE <= shift.step <= each.end for each in self._climbs):
+                    yield part, shift
+
+    def _shift(self, shift: Shift, part: Curve) -> Finding:
         text = (
             f"The training loss moves to another level at step {shift.step:,}, by {shift.size:+.3f} (t {shift.t:+.1f})"
         )
-        beside = trends.local_size(self._held_out, shift.step)
+        looked = self._held_out.between(part.step[0], part.step[-1] + 2)
+        beside = size_at(looked, shift.step + 1, self._rate)
         if beside is None:
             return self._found(Kind.SHIFT, shift.step, shift.step, True, f"{text}.", [
                 "whether held-out text sees it too, nobody looked (Watch)"
             ])  # fmt: skip
-        size, error = beside
-        if abs(size) + 2 * error < abs(shift.size) / 2:
-            causes = ["the held-out loss does not: the data of the training changed, or its order; not the weights"]
-            return self._found(Kind.ORDER, shift.step, shift.step, True, f"{text}.", causes)
-        if size * shift.size > 0 and abs(size) > 2 * error:
-            causes = [f"the held-out loss moves with it, by {size:+.3f}: the weights, or what updates them"]
+        seen = trends.is_shared(*beside, shift.size)
+        if seen is False:
+            return self._found(Kind.ORDER, shift.step, shift.step, True, f"{text}.", [STANDS_STILL])
+        if seen:
+            causes = [f"the held-out loss moves with it, by {beside[0]:+.3f}: the weights, or what updates them"]
         else:
-            causes = ["the held-out loss is too noisy there to tell"]
+            causes = [UNCLEAR.format(*beside)]
         return self._found(Kind.SHIFT, shift.step, shift.step, shift.size > 0, f"{text}.", causes)
 
     def _is_meant(self, each: Spike) -> bool:
         """A rise while the learning rate climbs again, or where the data changed."""
-        climbs = self._by_step.get(each.start, {}).get("phase") in ("warmup", "rewarmup")
+        climbs = self._by_step.get(each.start, {}).get("phase") in CLIMBING
         return each.became is not Became.DIVERGED and (climbs or any(0 <= each.start - at <= 1 for at in self._breaks))
 
     def _unguarded(self, step: int) -> list[str]:

@@ -26,15 +26,15 @@ class Wave:
     pattern: str
 
 
-def waves(held: Curve) -> Wave | None:
+def waves(held: Curve, *beside: Curve) -> Wave | None:
     """None where losses scatter independently around their course, as those of independent batches do.
 
-    The course is that of a loss curve; outliers are cut to five deviations. z = r·√n.
+    The course is that of a loss curve; outliers are cut to five deviations. z = r·√n. beside: see ``around_course``.
     """
     n = len(held)
     if n < SHORTEST:
         return None
-    residual, _ = around_course(held)
+    residual, _ = around_course(held, *beside)
     residual -= np.median(residual)
     limit = 5 * NORMAL * float(np.median(np.abs(residual)))
     residual = np.clip(residual, -limit, limit)

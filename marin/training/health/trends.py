@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from marin.training.health.curves import NORMAL, Array, Curve, Rows, curve
+from marin.training.health.curves import BLOCK, NORMAL, Array, Curve, Rows, block_scatter, curve, scatter
 
 LEAST = 20  # looks, for a word about them
 WINDOWS = 10  # that a curve is cut into
@@ -16,6 +16,10 @@ TIMES = 3.0  # as fast as before, or as high
 SHARE = 0.05  # by which a norm of weights must grow in all
 JUMP = 8.0  # deviations, of a difference between two looks
 HALF = 10  # looks on either side of a jump
+CLIMB = 0.01  # of a loss that it must rise by
+SURE = 6.0  # standard errors of a window's level that it must rise by
+STEEPEST = 0.6  # of a rise that may lie between two windows; more is a step
+FEWEST = 3  # looks a window
 SLOWER = 2.0  # times the usual seconds
 WASTED = 0.02  # of all the time must be lost before a stretch counts
 LOST, LOST_WAITING = 60.0, 5.0  # seconds likewise; of stretches that went into waiting for batches
@@ -86,6 +90,54 @@ def multiplies(norm: Curve) -> Growth | None:
     return Growth(step=int(norm.step[edges[lowest]]), end=int(norm.step[-1]), before=low, after=last)
 
 
+def relative(norm: Curve, rate: Curve) -> Curve:
+    """The norm of updates for each unit of the learning rate: an optimizer makes them as long as the rate is high."""
+    if not len(rate):
+        return norm
+    held: Array = np.interp(norm.step, rate.step, rate.value)
+    used = held > 0
+    return Curve(norm.step[used], norm.value[used] / held[used])
+
+
+def rises(held: Curve) -> Growth | None:
+    """A loss that climbs, over several windows, from its lowest level, and is still up at its end; no single step."""
+    windows = min(2 * WINDOWS, len(held) // FEWEST)
+    if windows < WINDOWS:
+        return None
+    edges = np.linspace(0, len(held), windows + 1).astype(int)
+    levels = np.array([held.value[a:b].mean() for a, b in pairwise(edges)])
+    width = len(held) // windows
+    error = block_scatter(held.value, min(BLOCK, width)) / float(np.sqrt(width))
+    lowest = int(np.argmin(levels))
+    before, after = float(levels[lowest]), float(levels[-1])
+    climbed = np.diff(levels[lowest:])
+    if after - before < max(CLIMB * abs(before), SURE * error) or climbed.max() > STEEPEST * (after - before):
+        return None
+    return Growth(step=int(held.step[edges[lowest]]), end=int(held.step[-1]), before=before, after=after)
+
+
+def change(held: Curve, step: int) -> tuple[float, float] | None:
+    """(size, standard error) of what a loss gained from around a step until its end; None for too few looks."""
+    before, after = held.value[held.step < step][-HALF:], held.value[held.step >= step][-HALF:]
+    if min(len(before), len(after)) < 3:
+        return None
+    noise = scatter(np.concatenate((before, after)))
+    return float(after.mean() - before.mean()), noise * float(np.sqrt(1 / len(before) + 1 / len(after)))
+
+
+def is_shared(size: float, error: float, of: float) -> bool | None:
+    """Whether held-out text sees a change of the training loss; None where that cannot be told.
+
+    size, error: how far the held-out loss moved meanwhile, and the standard error. of: how far the training loss did.
+    False: it stands still within its interval, or goes the other way.
+    """
+    along = size if of > 0 else -size
+    if along > max(2 * error, abs(of) / 4):
+        return True
+    still = along < max(3 * error, abs(of) / 10)
+    return False if still and along + 2 * error < abs(of) / 2 else None
+
+
 def drifts_away(held: Curve) -> Growth | None:
     """A quantity that should stay near 0 and goes away from it, after it had come close."""
     if len(held) < LEAST:
@@ -105,10 +157,11 @@ def jumps(held: Curve) -> Iterator[tuple[int, float]]:
     if len(held) < LEAST:
         return
     differences = np.diff(held.value)
+    overall = scatter(differences) / np.sqrt(3 / 2)  # neighbouring differences share a look
     for at in range(HALF, len(differences) - 2):
         near = np.concatenate((differences[max(0, at - HALF) : at], differences[at + 1 : at + 1 + HALF]))
         usual = float(np.median(near))
-        noise = max(NORMAL * float(np.median(np.abs(near - usual))), 1e-6)
+        noise = max(NORMAL * float(np.median(np.abs(near - usual))), overall, 1e-6)
         size = float(differences[at]) - usual
         back = float(held.value[at + 1 : at + 4].mean() - held.value[at]) - 2 * usual
         if abs(size) > JUMP * noise and back * size > 0 and abs(back) > abs(size) / 2:
@@ -125,20 +178,6 @@ def bump(held: Curve, first: int, last: int) -> float | None:
     height = float((held.value[inside] - course).max())
     noise = NORMAL * float(np.median(np.abs(np.diff(around.value))))
     return height if height > JUMP * noise else None
-
-
-def local_size(held: Curve, step: int) -> tuple[float, float] | None:
-    """(size, standard error) of a shift of these looks at a step, against a straight line; None for too few looks."""
-    at = int(np.searchsorted(held.step, step))
-    part = Curve(held.step[max(0, at - HALF) : at + HALF], held.value[max(0, at - HALF) : at + HALF])
-    late = (part.step >= step).astype(np.float64)
-    if min(late.sum(), (1 - late).sum()) < 3:
-        return None
-    columns = np.stack([np.ones(len(part)), part.step - step, late], axis=1)
-    fit = np.linalg.lstsq(columns, part.value, rcond=None)[0]
-    residual = part.value - columns @ fit
-    noise = float(np.sqrt((residual**2).sum() / max(len(part) - 3, 1)))
-    return float(fit[2]), noise * float(np.sqrt(np.linalg.inv(columns.T @ columns)[2, 2]))
 
 
 def slow_stretches(rows: Rows) -> list[Slow]:
