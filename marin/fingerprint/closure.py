@@ -17,7 +17,7 @@ those of classes' fields count, but for steps and values, which the engine check
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -30,6 +30,7 @@ from marin.fingerprint.source.module import Chain, Module
 from marin.fingerprint.source.unit_source import AS_SCRIPT, ON_IMPORT, Trait
 from marin.steps.value import digest
 
+_NONE: Mapping[Key, Mapping[str, str]] = {}
 DIGITS = 24  # hexadecimal: 96 bits are far beyond an accidental collision
 
 
@@ -58,6 +59,7 @@ class Reach:
 
     loaded: local modules that are imported on the way. announced: definitions in them that something may hear of.
     shows: of units that are looked into, what counts beyond their code. tops: packages that are used.
+    units_named: units that take names from fields, with the values of these.
     """
 
     units: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
@@ -68,6 +70,7 @@ class Reach:
     traits: Trait = Trait.NONE
     tops: set[str] = field(default_factory=set[str])
     parts: dict[Key, Part] = field(default_factory=dict[Key, Part])
+    units_named: dict[Key, Unit] = field(default_factory=dict[Key, Unit])
 
 
 class Registers:
@@ -140,16 +143,22 @@ class Closures:
         self._loads = functools.cache(self._loaded_by)
         self._part = functools.cache(self._make_part)
 
-    def reach(self, roots: Iterable[Key], *, doubtful: bool = False) -> Reach:
+    def reach(
+        self, roots: Iterable[Key], *, doubtful: bool = False, named: Mapping[Key, Mapping[str, str]] = _NONE
+    ) -> Reach:
         """The units that the roots reach, the roots among them, as they count together. doubtful: and all that older
-        fingerprints had (see FORMAT)."""
+        fingerprints had (see FORMAT). named: values of fields by which units take names."""
         reach, keepers = Reach(doubtful=doubtful), None if doubtful else self.keepers
+        reach.units_named = {key: self.units.named(key, values) for key, values in named.items()}
         queue = list(roots)
         while queue:
             self._walk(queue, reach)
             queue = self._on_import(reach) or Registers(self.units, keepers, reach).found()
             queue = queue or self._listed(reach) or self._inspect(reach)
-        reach.parts = {key: self._part(key, reach.shows.get(key, Shows.CODE)) for key in reach.units}
+        for key in reach.units:
+            shows = reach.shows.get(key, Shows.CODE)
+            unit = reach.units_named.get(key)
+            reach.parts[key] = self._part(key, shows) if unit is None else self._make_part(key, shows, unit)
         return reach
 
     def parts(self, key: Key) -> list[Part]:
@@ -169,7 +178,7 @@ class Closures:
             key = queue.pop()
             if key in reach.units:
                 continue
-            unit = reach.units[key] = self.units[key]
+            unit = reach.units[key] = reach.units_named.get(key) or self.units[key]
             reach.traits |= unit.piece.traits
             reach.tops |= unit.tops
             queue.extend(unit.leads)
@@ -232,8 +241,8 @@ class Closures:
             queue += [key for key in sources if key not in reach.units]
         return queue
 
-    def _make_part(self, key: Key, shows: Shows) -> Part:
-        unit = self.units[key]
+    def _make_part(self, key: Key, shows: Shows, unit: Unit | None = None) -> Part:
+        unit = unit or self.units[key]
         text, piece = unit.text, unit.piece
         counts = [each for each in piece.annotations if shows > Shows.FIELDS or (shows and each.of_field)]
         if key.name not in (ON_IMPORT, AS_SCRIPT):

@@ -49,6 +49,7 @@ class Fingerprinter:
         self._steps: set[type] = set()
         self._answers: dict[_Question, _Answer] = {}
         self.executed = Executed(self._closures)
+        self._asked: dict[type, tuple[str, ...]] = {}
         self._beyond: dict[tuple[_Question, type], frozenset[type]] = {}
 
     def fingerprint(self, step: ExecutorStep[Any]) -> CodeFingerprint:
@@ -64,11 +65,22 @@ class Fingerprinter:
             classes |= self._classes(producer)
             also = frozenset({type(producer)})
         inputs = classes & self._steps if classes else _NONE
-        question = _Question(cls, classes - inputs, also)
+        question = _Question(cls, classes - inputs, also, self._named(step))
         answer = self._answered(question)
         for each in inputs:
             also |= self._of_input(question, answer, each)
         return answer if also == question.also else self._answered(question._replace(also=also))
+
+    def _named(self, step: ExecutorStep[Any]) -> tuple[tuple[str, str], ...]:
+        """The fields by whose values the step's code takes names (``getattr(module, self.rule)``), with the values."""
+        cls = type(step)
+        if cls not in self._asked:
+            keys = [key for base in cls.__mro__ if (key := self._root(base, {})) is not None]
+            fields = {spec.name for spec in dataclasses.fields(cast(Any, step))}
+            asked = set[str]().union(*(self._closures.units.asked_fields(key) for key in keys))
+            self._asked[cls] = tuple(sorted(asked & fields))
+        values = ((name, getattr(step, name)) for name in self._asked[cls])
+        return tuple((name, value) for name, value in values if isinstance(value, str))
 
     def _answered(self, question: _Question) -> _Answer:
         if question not in self._answers:
@@ -143,7 +155,9 @@ class Fingerprinter:
                 sourceless.add_class(member)
         for value in sourceless.roots:
             roots += self._keys(value)
-        reached = self._closures.reach(roots)
+        own = [key for base in cls.__mro__ if (key := self._root(base, {})) is not None] if question.named else []
+        named = {key: dict(question.named) for key in own}
+        reached = self._closures.reach(roots, named=named)
         parts = reached.parts
         units = {key.qualified: (part.text, part.digest) for key, part in parts.items() if part.text}
         units |= {name: (text, digest(text.encode())[:DIGITS]) for name, text in sourceless.texts.items()}
@@ -216,11 +230,13 @@ class Fingerprinter:
 
 
 class _Question(NamedTuple):
-    """What a fingerprint depends on. also: classes of inputs' artifacts, and of other steps that are run or asked."""
+    """What a fingerprint depends on. also: classes of inputs' artifacts, and of other steps that are run or asked.
+    named: fields by whose values code takes names, with the values."""
 
     cls: type
     values: frozenset[type]
     also: frozenset[type]
+    named: tuple[tuple[str, str], ...] = ()
 
 
 class _Answer(NamedTuple):

@@ -474,3 +474,25 @@ def test_a_module_may_rebind_its_own_constants_as_it_is_imported(tmp_path: Path)
     assert "1 cached" in run(project, "--dry-run", expect=Exit.OK)
     overrides.write_text("RATE = 3\n")
     assert "lib/overrides.py changed, which run() read" in run(project, "--dry-run", expect=Exit.DRIFT)
+
+
+def test_a_field_that_names_a_function_of_a_module_makes_that_alone_count(tmp_path: Path) -> None:
+    source = VERSION.replace(
+        'ctx.out.write_text("text.txt", metadata.version("numpy"))',
+        'rule = getattr(importlib.import_module("lib.rules"), self.rule)\n'
+        '        ctx.out.write_text("text.txt", rule())',
+    )
+    source = source.replace("    def run(", "    rule: str\n\n    def run(").replace("import os", "import importlib")
+    project = Project(tmp_path / "project", source.replace("Versioned()}", 'Versioned(rule="keep")}'))
+    rules = project.folder / "lib/rules.py"
+    text = "def keep():\n    return words()\n\n\ndef words():\n    return 'kept'\n\n\ndef other():\n    return 'left'\n"
+    rules.write_text(text)
+    run(project, expect=Exit.OK)
+    rules.write_text(text.replace("left", "changed"))
+    assert "1 cached" in run(project, "--dry-run", expect=Exit.OK)
+    rules.write_text(text.replace("kept", "changed"))
+    assert "lib.rules.words changed" in run(project, "--dry-run", expect=Exit.DRIFT)
+    project.file.write_text(project.file.read_text().replace('rule="keep"', 'rule="other"'))
+    run(project, expect=Exit.OK)
+    rules.write_text(text.replace("left", "changed"))
+    assert "lib.rules.other changed" in run(project, "--dry-run", expect=Exit.DRIFT)

@@ -11,7 +11,7 @@ from marin.errors import ExperimentError
 from marin.fingerprint.lookup.import_path import COMPILED, Locator
 from marin.fingerprint.origin import is_engine
 from marin.fingerprint.source.module import Module, Target, parse
-from marin.fingerprint.source.names import ANY, SCRIPT, Reference
+from marin.fingerprint.source.names import ANY, FIELD, SCRIPT, Reference
 
 CONTENT = "<content>"  # of a file as it is
 _BUILTINS = frozenset(dir(builtins))
@@ -189,7 +189,7 @@ class Resolver:
         if not attributes:
             return [Definition("module", module, "", used)]
         name, *rest = attributes
-        if name in (ANY, "__dict__"):
+        if name in (ANY, "__dict__") or name.startswith(FIELD):
             return [Definition("dynamic", module, name, used)]
         if name == SCRIPT:
             return [Definition("script", module, "", used)]

@@ -4,17 +4,18 @@ leads to."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from marin.fingerprint.lookup.definitions import CONTENT, Definition, Key, Resolver
 from marin.fingerprint.lookup.import_path import versions
 from marin.fingerprint.source.module import Announcement, Chain, Module
-from marin.fingerprint.source.names import Reference, Role
+from marin.fingerprint.source.names import FIELD, Reference, Role
 from marin.fingerprint.source.unit_source import AS_SCRIPT, Annotation, Trait, UnitSource
 
 SHOWN = 64 << 10  # larger files are known by their checksum alone
+_NO_VALUES: Mapping[str, str] = {}
 HERE = "bound here"  # what a name leads to that its module binds itself, and imports too
 
 # Packages that build on annotations and docstrings wherever they find them.
@@ -77,6 +78,15 @@ class Units:
         if key not in self._units:
             self._units[key] = _file_unit(key.module) if key.name == CONTENT else self._resolved(key)
         return self._units[key]
+
+    def named(self, key: Key, values: Mapping[str, str]) -> Unit:
+        """Return a unit that takes names from fields (``getattr(module, self.rule)``), with the values of these."""
+        return self._resolved(key, values)
+
+    def asked_fields(self, key: Key) -> set[str]:
+        """The fields of ``self`` by whose values a unit takes names."""
+        attributes = (each for reference in self.piece(key).references for each in reference.attributes)
+        return {each.removeprefix(FIELD) for each in attributes if each.startswith(FIELD)}
 
     def piece(self, key: Key) -> UnitSource:
         if key not in self._pieces:
@@ -143,13 +153,14 @@ class Units:
             self._files[path] = Module(self.resolver.locator.place_of(path).as_posix(), path, "")
         return Key(self._files[path], CONTENT)
 
-    def _resolved(self, key: Key) -> Unit:
+    def _resolved(self, key: Key, values: Mapping[str, str] = _NO_VALUES) -> Unit:
         piece, module = self.piece(key), key.module
         unit = Unit(piece.text, piece)
         for line, what in piece.notes:
             _note(unit, key, line, what)
         labels: dict[str, None] = {}
-        for reference in piece.references:
+        for written in piece.references:
+            reference = _with_values(written, values) if values else written
             definitions = self.resolver.definitions(reference, module)
             for found in definitions:
                 self._use(unit, key, reference, found)
@@ -196,6 +207,12 @@ class Units:
                 self._enter(unit, each, aside=True)
             if found.kind == "script":
                 unit.leads[Key(found.module, AS_SCRIPT)] = None
+
+
+def _with_values(reference: Reference, values: Mapping[str, str]) -> Reference:
+    """A reference in which the fields that name an attribute are replaced by their values."""
+    named = {f"{FIELD}{field}": value for field, value in values.items()}
+    return reference._replace(attributes=tuple(named.get(each, each) for each in reference.attributes))
 
 
 def _file_unit(module: Module) -> Unit:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import importlib
 import os
 import shlex
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from importlib.util import resolve_name
 from itertools import pairwise
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 from urllib.parse import unquote
 
@@ -43,15 +45,28 @@ def database(path: Any) -> str:
     return unquote(text.removeprefix("file:").partition("?")[0]) if text.startswith("file:") else text
 
 
-def module_asked(called: FrameType | None) -> tuple[str, bool]:
-    """The full name of what ``importlib.import_module`` is called for, and whether the project's code calls it."""
+def module_asked(called: FrameType | None) -> tuple[str, bool, bool]:
+    """The full name of what ``importlib.import_module`` is called for, whether the project's code calls it, and
+    whether it does so with the name as a constant, which its source tells."""
     asked = called.f_locals if called is not None else {}
     name, package = asked.get("name"), asked.get("package")
     try:
         full = resolve_name(name, package if isinstance(package, str) else None) if isinstance(name, str) else ""
     except (ImportError, ValueError):  # which it is about to raise itself
         full = ""
-    return full, _is_called_by_project(called)
+    caller = called.f_back if called is not None else None
+    literal = caller is not None and caller.f_lasti in _literal_calls(caller.f_code)
+    return full, _is_called_by_project(called), literal
+
+
+@functools.lru_cache(maxsize=1000)
+def _literal_calls(code: CodeType) -> frozenset[int]:
+    """Where code calls something with one argument that is a constant string: ``import_module("lib")``."""
+    found, steps = set[int](), list(dis.get_instructions(code))
+    for before, call, after in zip(steps, steps[1:], steps[2:], strict=False):
+        if call.opname == "CALL" and call.arg == 1 and before.opname == "LOAD_CONST":
+            found.update(range(call.offset, after.offset))  # with its cache, where Python says that it stands
+    return frozenset(found)
 
 
 def looked_for(called: FrameType | None) -> str:

@@ -143,10 +143,10 @@ def _take_in(seen: Observation) -> None:
 
 def _settle(*, at_end: bool = True) -> None:
     """at_end: what was not imported by now is not there."""
-    for key, (reads, name, sure) in list(_asked.items()):
+    for key, (reads, name, sure, literal) in list(_asked.items()):
         file = getattr(sys.modules.get(name), "__file__", None)
         if isinstance(file, str):
-            _ran_whole(file, Ran.ASKED, [reads])
+            _ran_whole(file, Ran.IMPORTED if literal else Ran.ASKED, [reads])
         elif not at_end:
             continue
         elif sure and name not in sys.modules:
@@ -187,19 +187,20 @@ def _started(code: CodeType, _offset: int) -> Any:
 def _called(code: CodeType, frame: FrameType | None) -> None:
     called = frame.f_back if frame is not None else None
     if code is arguments.IMPORT_MODULE:  # no event tells of a module that is there already
-        name, sure = arguments.module_asked(called)
+        name, sure, literal = arguments.module_asked(called)
         if name:
-            _taken(name, sure=sure)
+            _taken(name, sure=sure, literal=literal)
     elif path := arguments.looked_for(called):
         for reads in _whose(who_reads(called, path), path):
             reads.files.setdefault(path, LOOKED_FOR)
         _tell()
 
 
-def _taken(name: str, *, sure: bool = False) -> None:
-    """A module, by its name: any of it may be used. sure: the name is one of a module."""
+def _taken(name: str, *, sure: bool = False, literal: bool = False) -> None:
+    """A module, by its name: any of it may be used, unless ``literal``. sure: the name is one of a module."""
     for reads in _by(who_reads(inspect.currentframe(), "")):
-        _asked[id(reads), name] = Asked(reads, name, sure)
+        before = _asked.get(key := (id(reads), name))
+        _asked[key] = Asked(reads, name, sure, literal and (before is None or before.literal))
 
 
 def _unpickled(module: str, _name: str) -> None:

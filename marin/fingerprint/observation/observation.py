@@ -119,11 +119,15 @@ class Reads:
 
 
 class Asked(NamedTuple):
-    """A module that is asked for by name. reads: where it is noted. sure: the name is one of a module."""
+    """A module that is asked for by name.
+
+    reads: where it is noted. sure: the name is one of a module. literal: the source names it, and tells what it uses.
+    """
 
     reads: Reads
     name: str
     sure: bool
+    literal: bool
 
 
 @dataclass(kw_only=True)

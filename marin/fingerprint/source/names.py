@@ -22,6 +22,7 @@ from marin.fingerprint.source.module import Module, Target, absolute
 from marin.fingerprint.source.normalize import normalise
 
 ANY = "*"  # as an attribute: one that only running the code would tell
+FIELD = "self."  # how an attribute begins that a field of the step names: ``getattr(module, self.rule)``
 SCRIPT = "__main__"  # as an attribute: the module is run with -m
 
 _RUNS_TEXT = {"exec": "executes text", "eval": "evaluates text", "compile": "compiles text"}
@@ -300,6 +301,8 @@ class Reader(ast.NodeVisitor):
         """``getattr(a.b, "c")`` is ``a.b.c``."""
         held, wanted, *rest = node.args
         name = wanted.value if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str) else ANY
+        if isinstance(wanted, ast.Attribute) and isinstance(wanted.value, ast.Name) and wanted.value.id == "self":
+            name = FIELD + wanted.attr
         inner, attributes = chained(held)
         self._use(inner, [*attributes, name], node.lineno)
         self._visit_all(wanted, *rest)
