@@ -31,7 +31,7 @@ PROGRAMS = {
 }
 # What a block without a language begins with that holds no command, and what looks like a command in a sentence.
 TEXT = {
-    "experiments/       what we ask: one file for each GitHub issue",
+    "experiments/       questions: one file for each GitHub issue; README.md has a table of all",
     "store < steps < fingerprint < plan < executor < report < upkeep < cli        text  data  training  evaluation",
     "note: not seen: what other programs read that it starts (grep); 1 step. List what counts in outside(), and a "
     "change of it is seen",
