@@ -13,7 +13,7 @@ from marin.evaluation.published_models import MODELS
 from operators.measured import measured_by
 
 
-class Compare(ExecutorStep[Report], op="compare", version=5):
+class Compare(ExecutorStep[Report], op="compare", version=6):
     """Every metric by arm, with paired differences to the baseline and their intervals over items.
 
     arms: scores by name, one of them the baseline; of several runs that differ in their seed, all their scores: then

@@ -20,7 +20,7 @@ MIXTURE = frozenset({"data", "allow_starved", "max_epochs", "gates"})
 type Runs = Mapping[str, tuple[tuple[ExecutorStep[Scores], ...], ...]]
 
 
-class Judge(ExecutorStep[Report], op="judge", version=2):
+class Judge(ExecutorStep[Report], op="judge", version=3):
     """Adopt, reject, equivalent or inconclusive: a verdict on each candidate, from tasks; loss is reported apart.
 
     arms: by name, for each seed the evaluations of its run; seeds in one order in all arms. control: the arm on the
@@ -88,6 +88,7 @@ class Judge(ExecutorStep[Report], op="judge", version=2):
                     Results(
                         {key: held for one in of_seed for key, held in one.items.items()},
                         {key: held for one in of_seed for key, held in one.documents.items()},
+                        groups={key: held for one in of_seed for key, held in one.groups.items()},
                     )
                     for of_seed in parts
                 ]
@@ -119,6 +120,7 @@ class Judge(ExecutorStep[Report], op="judge", version=2):
             tokens=self.tokens,
             guard=self.guard,
             chip_hours=self.chip_hours,
+            groups={task: of for one in logged[self.control][0] for task, of in one.groups.items()},
         )
         items = {
             arm: [{name: of for one in seed for name, of in one.scores.items()} for seed in seeds]

@@ -12,6 +12,7 @@ from marin.evaluation.answer import signed
 from marin.evaluation.gains import MOST_SEEDS, MOST_TIMES, Gain, Measured, Values, gains
 from marin.evaluation.metric_names import in_words
 from marin.evaluation.statistics import CONFIDENCE, holm, mean
+from marin.evaluation.two_parts import FEWEST
 
 DISAGREE = "Loss and tasks disagree"
 LEVEL = round(1 - CONFIDENCE, 9)  # of false claims about any candidate on any primary task
@@ -71,7 +72,9 @@ class TaskGain:
             "detectable": self.gain.detectable(self.level),
             "noise": self.gain.noise,
             "seeds": self.gain.seeds,
-            "items": self.gain.texts,
+            "items": self.measured.texts,
+            "groups": self.gain.texts if self.measured.groups else None,
+            "grouped_by": self.measured.by,
         }
 
 
@@ -90,11 +93,11 @@ class Guard:
 
     @property
     def kept(self) -> bool:
-        return self.guessed or self.gain.interval(LEVEL)[0] > -self.margin
+        return self.guessed or (self.gain.texts >= FEWEST and self.gain.interval(LEVEL)[0] > -self.margin)
 
     @property
     def broken(self) -> bool:
-        return not self.guessed and self.gain.interval(LEVEL)[1] < -self.margin
+        return not self.guessed and not self.gain.too_few and self.gain.interval(LEVEL)[1] < -self.margin
 
     @property
     def wording(self) -> str:
@@ -180,6 +183,8 @@ class Decision:
         if all(task.within for task in judged):
             return f"closer to the control than {margin} on {_named(judged)}{self._guarded(judged)}"
         unclear = [task for task in judged if not task.within]
+        if few := [task for task in unclear if task.gain.too_few and task.gain.p <= task.level]:
+            return "; ".join(f"{task.gain.too_few}: {task.wording}" for task in few)
         return f"neither a difference nor that there is none is shown on {_named(unclear)}"
 
     def _guarded(self, of: Sequence[TaskGain]) -> str:
@@ -250,7 +255,7 @@ def decide(
                 measured=measured,
                 gain=of[arm],
                 level=level,
-                shown=shown and of[arm].seeds > 1,
+                shown=shown and of[arm].seeds > 1 and not of[arm].too_few,
                 within=of[arm].within(margin, level),
                 guessed=measured.metric in guessed,
             )
@@ -277,7 +282,8 @@ def at_chance(measured: Measured) -> bool:
     """Whether no arm is above what a guess would get, one-sided at 2.5 % by items."""
     if measured.chance is None:
         return False
-    lows = [mean((runs.mean(axis=0) / measured.sizes).tolist()).low for runs in measured.amounts.values()]
+    grouped = measured.grouped()
+    lows = [mean((runs.mean(axis=0) / grouped.sizes).tolist()).low for runs in grouped.amounts.values()]
     return max(lows) <= measured.chance
 
 

@@ -13,8 +13,9 @@ from marin.evaluation.adoption import LEVEL, Decision, decide, disagreement, nee
 from marin.evaluation.answer import signed
 from marin.evaluation.contamination import Sets, Sign, contrast
 from marin.evaluation.gains import Gain, Measured, gains
+from marin.evaluation.groups import Grouping
 from marin.evaluation.metric_names import fitting, in_words, measured_as
-from marin.evaluation.run_values import LoggedRuns, Runs, logged_tasks, losses, tasks
+from marin.evaluation.run_values import NO_GROUPS, LoggedRuns, Runs, logged_tasks, losses, tasks
 
 NOTHING_LOGGED: LoggedRuns = MappingProxyType({})
 
@@ -32,6 +33,7 @@ class Judged:
     tokens: int  # of one run
     guard: Mapping[str, float]  # how much metrics may lose, by name or prefix; loss, too
     chip_hours: float | None = None  # of one run
+    groups: Mapping[str, Grouping] = NO_GROUPS  # by task, of what the harness logged
 
 
 def report(
@@ -44,7 +46,7 @@ def report(
     Raises BadField for primary metrics or guards that were not measured, and for primary ones that are loss.
     """
     measured = {one.metric: one for one in tasks(runs, judged.chances)}
-    measured |= {one.metric: one for one in (logged_tasks(logged, judged.chances) if logged else ())}
+    measured |= {one.metric: one for one in (logged_tasks(logged, judged.chances, judged.groups) if logged else ())}
     loss = losses(runs)
     primary = [measured[name] for name in _primary(judged.primary, list(measured), [one.metric for one in loss])]
     guards = _guards(judged, [*measured.values(), *loss], primary)
@@ -65,7 +67,7 @@ def report(
         "primary": [one.metric for one in primary],
         "guard": {one.metric: may_lose for one, may_lose in guards},
         "noise": {one.metric: next(iter(of_tasks[one.metric][1].values())).noise for one in primary},
-        "note": note(seeds, len(decisions), len(primary), len(earlier)),
+        "note": " ".join([note(seeds, len(decisions), len(primary), len(earlier)), *_grouped(primary, guards)]),
         "candidates": {arm: _candidate(arm, one, judged, of_loss, of_tasks) for arm, one in decisions.items()},
         "values": {
             one.metric: {arm: [float(value) for value in one.values(arm)] for arm in runs}
@@ -93,6 +95,15 @@ def note(seeds: int, candidates: int, primary: int, earlier: int) -> str:
         f"95 % for {candidates} {'candidates' if candidates > 1 else 'candidate'} (Dunnett) and {primary} primary "
         f"{'metrics' if primary > 1 else 'metric'} (Holm) together."
     )
+
+
+def _grouped(primary: Sequence[Measured], guards: Sequence[tuple[Measured, float]]) -> list[str]:
+    """Sentences on what counts as one item."""
+    return [
+        f"Items of {in_words(one.metric)} of one {one.by} count as one: {one.texts:,} in {len(set(one.groups)):,}."
+        for one in dict.fromkeys([*primary, *(one for one, _ in guards)])
+        if one.groups
+    ]
 
 
 def _candidate(
@@ -128,7 +139,7 @@ def _row(measured: Measured, gain: Gain) -> dict[str, Any]:
         "gain": gain.value,
         "low": low,
         "high": high,
-        "shown": gain.seeds > 1 and gain.p <= LEVEL,
+        "shown": gain.seeds > 1 and gain.p <= LEVEL and not gain.too_few,
     }
 
 

@@ -25,10 +25,10 @@ def note(runs: Mapping[str, int]) -> str:
     counts = sorted(set(runs.values()))
     seeds = f"{counts[0]} seeds an arm" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds an arm"
     single = sorted(arm for arm, count in runs.items() if count == 1)
-    lent = f" {', '.join(single)} has one: how far seeds spread is taken from the others." if single else ""
+    lent = f" {', '.join(single)} has one: how far its seeds spread is taken from the others." if single else ""
     return (
         f"{seeds[0].upper()}{seeds[1:]}: intervals (95 %, each metric by itself) are over documents, items and seeds, "
-        f"with one spread of seeds for all arms.{lent}"
+        f"with the spread of each arm's own seeds.{lent}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from marin.errors import CorruptOutput
 from marin.evaluation.answer import SHARE, Read, chosen, decisions, guards, note, star
 from marin.evaluation.difference import Difference, Row
+from marin.evaluation.groups import Grouping
 from marin.evaluation.metric_names import is_better_lower, task_of
 from marin.evaluation.results import DocumentResult, ItemResult, Results
 from marin.evaluation.statistics import holm, over_seeds, paired_rate_difference, seed_spread
@@ -27,6 +28,9 @@ class _Metric:
     size: Callable[[Any], int]
 
 
+END = "/"  # of the id of a text, before what tells apart texts of one id
+
+
 def _one(_: Any) -> int:
     return 1
 
@@ -39,12 +43,16 @@ def compare(arms: Mapping[str, Sequence[Results]], baseline: str, read: Read) ->
     items. Raises CorruptOutput if a run was not scored on the same texts as the baseline.
     """
     rows: list[Row] = []
+    groups = arms[baseline][0].groups
     for domain in sorted(arms[baseline][0].documents):
         documents = {arm: [run.documents.get(domain, []) for run in runs] for arm, runs in arms.items()}
         scored = _by_text(documents, baseline, domain)
         rows.append(
             _row(
-                _Metric(f"bpb/{domain}", "bits/byte", False, attrgetter("bits"), attrgetter("bytes")), scored, baseline
+                _Metric(f"bpb/{domain}", "bits/byte", False, attrgetter("bits"), attrgetter("bytes")),
+                scored,
+                baseline,
+                groups.get(f"bpb/{domain}"),
             )
         )
     for task, form in sorted(arms[baseline][0].items):
@@ -61,13 +69,13 @@ def compare(arms: Mapping[str, Sequence[Results]], baseline: str, read: Read) ->
         elif all(one.choice_probability is not None for one in every):
             metrics.append(_Metric(f"{name}/choice_probability", SHARE, True, attrgetter("choice_probability"), _one))
         readers = [arm for arm in sorted(arms) if task in read.get(arm, ())]
-        rows += [_starred(_row(metric, scored, baseline), baseline, readers) for metric in metrics]
+        rows += [_starred(_row(metric, scored, baseline, groups.get(task)), baseline, readers) for metric in metrics]
     for name in sorted(arms[baseline][0].logged):
         scored = {arm: [run.logged.get(name, {}) for run in runs] for arm, runs in arms.items()}
         _must_be_alike(scored, baseline, name)
         metric = _Metric(name, SHARE, not is_better_lower(name), float, _one)
         readers = [arm for arm in sorted(arms) if task_of(name) in read.get(arm, ())]
-        rows.append(_starred(_row(metric, scored, baseline), baseline, readers))
+        rows.append(_starred(_row(metric, scored, baseline, groups.get(task_of(name))), baseline, readers))
     return rows
 
 
@@ -102,6 +110,7 @@ def report(
         if guarded:
             answer.append(guards(guarded, arm))
     runs = {arm: len(results) for arm, results in sorted(arms.items())}
+    covered = " ".join([note(runs), *(of.in_words(name) for name, of in sorted(arms[baseline][0].groups.items()))])
     made = {
         "baseline": baseline,
         "arms": sorted(arms),
@@ -109,13 +118,13 @@ def report(
         "answer": answer,
         "primary": [row.metric for row in judged] if primary else [],
         "guard": [row.metric for row in guarded],
-        "note": note(runs),
+        "note": covered,
         "star": (stars := star(read)),
         "rows": [row.as_json() for row in rows],
         "evidence": dict(sorted(evidence.items())),
     }
     told = [f"{name}: {verdict}" for name, verdict in sorted(evidence.items())]
-    return made, [*answer, *told, note(runs), *filter(None, [stars])]
+    return made, [*answer, *told, covered, *filter(None, [stars])]
 
 
 type _Scored = Mapping[str, Sequence[Mapping[str, Any]]]  # by arm and run, the result of each text
@@ -128,7 +137,7 @@ def _by_text(
 ) -> _Scored:
     # Two documents may hold the same text; their order tells them apart.
     scored = {
-        arm: [{f"{one.id}#{index}": one for index, one in enumerate(run)} for run in runs]
+        arm: [{f"{one.id}{END}{index}": one for index, one in enumerate(run)} for run in runs]
         for arm, runs in results.items()
     }
     _must_be_alike(scored, baseline, what)
@@ -170,20 +179,21 @@ def _corrected(rows: Sequence[Row], family: Collection[str]) -> list[Row]:
     return list(held.values())
 
 
-def _row(metric: _Metric, scored: _Scored, baseline: str) -> Row:
+def _row(metric: _Metric, scored: _Scored, baseline: str, grouping: Grouping | None) -> Row:
+    groups = grouping.groups(text.rpartition(END)[0] for text in scored[baseline][0]) if grouping is not None else ()
     size = {text: metric.size(one) for text, one in scored[baseline][0].items()}
     total = sum(size.values())
     values = {arm: [sum(map(metric.amount, run.values())) / total for run in runs] for arm, runs in scored.items()}
     mean = {
         arm: {text: fmean(metric.amount(run[text]) for run in runs) for text in size} for arm, runs in scored.items()
     }
-    spread = seed_spread(values.values())
     differences: dict[str, Difference] = {}
     for arm in sorted(scored.keys() - {baseline}):
         mine, theirs = ([mean[each][text] for text in size] for each in (arm, baseline))
-        estimate = paired_rate_difference(mine, theirs, list(size.values()))
+        estimate = paired_rate_difference(mine, theirs, list(size.values()), groups)
+        spread = seed_spread(values[arm], values[baseline], values.values())
         if spread is not None:
-            estimate = over_seeds(estimate, spread, len(scored[arm]), len(scored[baseline]))
+            estimate = over_seeds(estimate, spread)
         differences[arm] = Difference(estimate, metric.higher_is_better, seeds=spread is not None)
     return Row(
         metric.name,

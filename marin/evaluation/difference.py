@@ -27,7 +27,7 @@ class Difference:
     @property
     def shown(self) -> bool:
         p = self.estimate.p if self.corrected is None else self.corrected
-        return p < 1 - CONFIDENCE
+        return p < 1 - CONFIDENCE and not self.estimate.too_few
 
     @property
     def is_better(self) -> bool:
@@ -46,6 +46,8 @@ class Difference:
         if self.shown:
             over = "over seeds and items" if self.seeds else "on these items"
             return f"{'better' if self.is_better else 'worse'} by {abs(self.estimate.value):.4f} {over}{star}"
+        if self.estimate.excludes_zero and self.estimate.too_few:
+            return f"no difference shown ({self.estimate.too_few}){star}"
         if self.estimate.excludes_zero:
             return f"no difference shown among {self.family} metrics{star}"
         return f"no difference shown (one of {self.detectable:.4f} would be, 4 times in 5){star}"
@@ -73,8 +75,7 @@ class Row:
             "contaminated": list(self.contaminated),
             "differences": {
                 arm: {
-                    **asdict(one.estimate),
-                    "p": one.estimate.p,
+                    **{name: held for name, held in asdict(one.estimate).items() if name != "carry"},
                     "corrected": one.corrected,
                     "family": one.family,
                     "shown": one.shown,

@@ -17,4 +17,4 @@ def excerpt(documents: Iterable[Document], bytes_per_document: int, total_bytes:
         text = data.decode(errors="ignore")  # a character cut in two is left out
         left -= len(data)
         if text:
-            yield Document(text, document.source)
+            yield Document(text, document.source, document.metadata)

@@ -3,12 +3,11 @@
 Seed k of every arm trained on the same checkpoint in the same order of data, and all were scored on the same texts.
 So the difference of a candidate to the control varies with the seed, with the text, and with both together, each part
 shrinking with its own number. The parts are those of a crossed two-way analysis of variance (Searle, Casella and
-McCulloch 1992, ch. 4); what seeds do is pooled over all candidates, and over earlier experiments of the same family.
+McCulloch 1992, ch. 4). Texts that share a passage, a document or a subject are one text.
 
-Three seeds say little of how far seeds spread, many texts much of how far texts do. Adding up degrees of freedom as
-Satterthwaite does would let three seeds with one luck pass too often (11 % for 5 % with two seeds, 7 % with three). So
-each part keeps its own, and chances are weighed by the parts' shares of the variance, as Cochran does with critical
-values (Biometrics 20, 1964, p. 191); what seeds and texts do together is counted in both. That errs to the safe side.
+How far seeds spread is half a candidate's own, half the mean over all candidates and earlier experiments of the family:
+one spread for all would let the arm with six times the luck of the others pass in 6 to 10 % of experiments, and each
+arm's own, from three seeds, would find half as many true gains (benchmarks/evaluation/README.md).
 """
 
 # pyright: basic
@@ -16,21 +15,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.optimize import brentq
+from scipy.special import nctdtr, stdtrit
 
 from marin.errors import CorruptOutput
-from marin.evaluation.dunnett import dunnett_p
 from marin.evaluation.statistics import POWER, SeedSpread, paired_spread
+from marin.evaluation.two_parts import FEWEST, TwoParts, deciding, root, too_few
 
 MOST_SEEDS, MOST_TIMES = 64, 64  # of more seeds, and more than so many times the texts, nobody is advised
-FAR = 1e5  # standard errors
 
 type Values = NDArray[np.float64]
 
@@ -39,7 +35,8 @@ type Values = NDArray[np.float64]
 class Measured:
     """One metric of every run. amounts: by arm, (seeds, texts). sizes: (texts,), 1 where it is a mean of shares.
 
-    chance: what a guess would get, None where that means nothing.
+    chance: what a guess would get, None where that means nothing. groups: of each text, what it shares with others; ()
+    where they are independent. by: what that is: "passage".
     """
 
     metric: str
@@ -48,6 +45,22 @@ class Measured:
     amounts: Mapping[str, Values]
     sizes: Values
     chance: float | None = None
+    groups: Sequence[str] = ()
+    by: str = ""
+
+    @property
+    def texts(self) -> int:
+        return len(self.sizes)
+
+    def grouped(self) -> Measured:
+        """With all texts of a group as one."""
+        if not self.groups:
+            return self
+        _, place = np.unique(np.asarray(self.groups), return_inverse=True)
+        amounts = {
+            arm: np.array([np.bincount(place, weights=run) for run in runs]) for arm, runs in self.amounts.items()
+        }
+        return replace(self, amounts=amounts, sizes=np.bincount(place, weights=self.sizes), groups=())
 
     def values(self, arm: str) -> Values:
         """(seeds,): all that a run has by all that there is."""
@@ -63,7 +76,8 @@ class Gain:
     """A candidate's mean over seeds and texts less the control's, turned so that more is better.
 
     of_seeds, of_texts, of_both: variances of a difference of one run on one text. spread_freedom: of the seeds' part, 0
-    where nothing says how far seeds spread. candidates: how many were tried at once.
+    where nothing says how far seeds spread. candidates: how many were tried at once. texts: groups, where texts have
+    some. carry: as how many texts of equal weight those are that make the difference.
     """
 
     value: float
@@ -72,42 +86,50 @@ class Gain:
     of_both: float
     seeds: int
     texts: int
-    spread_freedom: int
+    spread_freedom: float
     candidates: int
+    carry: float = math.inf
 
     @property
     def se(self) -> float:
-        return math.sqrt(sum(self._parts))
+        return self._parts.se
 
     @property
     def p(self) -> float:
         """Dunnett's: the chance that the luckiest of all candidates is so far from the control if none differs."""
-        return self._p(abs(self.value))
+        return self._parts.p(self.value)
+
+    @property
+    def too_few(self) -> str:
+        """Why nothing is concluded from these texts, "" if something may be."""
+        return too_few(self.texts, self.carry)
 
     def within(self, margin: float, level: float) -> bool:
         """Whether the whole interval of this level is closer to zero than the margin."""
-        return abs(self.value) < margin and self._p(margin - abs(self.value)) <= level
+        inside = abs(self.value) < margin and self._parts.p(margin - abs(self.value)) <= level
+        return inside and self.texts >= FEWEST
 
     def interval(self, level: float) -> tuple[float, float]:
-        half = self._critical(level) * self.se
+        half = self._parts.critical(level) * self.se
         return self.value - half, self.value + half
 
     def detectable(self, level: float) -> float:
         """The smallest true gain or loss that 4 in 5 such experiments would show."""
-        if not self.se:
+        parts = self._parts
+        if not parts.se:
             return 0.0
-        critical, (share, freedoms) = self._critical(level), self._weights
+        critical = parts.critical(level)
 
         def missed(effect: float) -> float:
-            each = [float(stats.nct.cdf(critical, freedom, effect)) for freedom in freedoms]
-            return share * each[0] + (1 - share) * each[1] - (1 - POWER)
+            each = [float(nctdtr(freedom, effect, critical)) for freedom in parts.freedoms]
+            return parts.share * each[0] + (1 - parts.share) * each[1] - (1 - POWER)
 
-        return _root(missed, 4 * critical + 10, 1e-4) * self.se
+        return root(missed, 4 * critical + 10, 1e-4) * parts.se
 
     def with_more(self, seeds: int, texts: int) -> Gain:
         """As it would be with so many seeds and texts."""
-        freedom = self.spread_freedom + self.candidates * (seeds - self.seeds)
-        return replace(self, seeds=seeds, texts=texts, spread_freedom=freedom)
+        freedom = self.spread_freedom + _freedom_a_seed(self.candidates) * (seeds - self.seeds)
+        return replace(self, seeds=seeds, texts=texts, spread_freedom=min(freedom, 4 * (seeds - 1)))
 
     def needed(self, effect: float, level: float) -> tuple[int, int] | None:
         """(seeds, texts) from which on an effect of this size would be shown 4 times in 5; None if hardly ever.
@@ -120,7 +142,7 @@ class Gain:
             texts = self.texts << times
 
             def shows(seeds: int, texts: int = texts) -> bool:
-                return self.with_more(seeds, texts).detectable(level) <= effect
+                return texts >= FEWEST and self.with_more(seeds, texts).detectable(level) <= effect
 
             if shows(MOST_SEEDS):
                 return bisect_left(range(MOST_SEEDS), True, lo=max(2, self.seeds), key=shows), texts
@@ -131,36 +153,18 @@ class Gain:
         """The difference of two arms of so many seeds that luck of seeds alone passes once in twenty."""
         if not self.spread_freedom:
             return None
-        return float(stats.t.isf(0.025, self.spread_freedom)) * math.sqrt(self._parts[0])
+        return float(stdtrit(self.spread_freedom, 0.975)) * math.sqrt(self._parts.of_seeds)
 
     @property
-    def _parts(self) -> tuple[float, float]:
-        """What seeds and what texts add to the variance of the mean."""
+    def _parts(self) -> TwoParts:
+        """What seeds and texts do together is counted in both."""
         both = self.of_both / self.seeds / self.texts if self.seeds > 1 else 0.0
-        of_seeds = self.of_seeds / self.seeds + both if self.spread_freedom else 0.0
-        return of_seeds, self.of_texts / self.texts + both
-
-    @property
-    def _weights(self) -> tuple[float, tuple[int, int]]:
-        """The seeds' share of the variance, and the degrees of freedom of both parts."""
-        of_seeds, of_texts = self._parts
-        return of_seeds / (of_seeds + of_texts), (max(self.spread_freedom, 1), self.texts - 1)
-
-    def _p(self, distance: float) -> float:
-        return self._chance(distance / self.se) if self.se else 0.0 if distance else 1.0
-
-    def _chance(self, t: float) -> float:
-        share, freedoms = self._weights
-        seeds, texts = (dunnett_p(t, self.candidates, freedom) for freedom in freedoms)
-        return share * seeds + (1 - share) * texts
-
-    def _critical(self, level: float) -> float:
-        return _root(lambda t: self._chance(t) - level, FAR, 1e-6) if self.se else 0.0
-
-
-def _root(of: Callable[[float], float], most: float, near: float) -> float:
-    found: Any = brentq(of, 0.0, most, xtol=near)
-    return float(found)
+        return TwoParts(
+            of_seeds=self.of_seeds / self.seeds + both if self.spread_freedom else 0.0,
+            of_texts=self.of_texts / self.texts + (both if not self.spread_freedom else 0.0),
+            freedoms=(max(self.spread_freedom, 1), self.texts - 1),
+            candidates=self.candidates,
+        )
 
 
 def gains(measured: Measured, control: str, family: Sequence[Values] = ()) -> dict[str, Gain]:
@@ -175,16 +179,45 @@ def gains(measured: Measured, control: str, family: Sequence[Values] = ()) -> di
                 f"{measured.metric}: arm {arm} has {len(amounts)} runs, the control {control} {len(ours)}; wanted one "
                 "for each seed of both"
             )
-    spread = paired_spread([block.tolist() for block in (measured.block(), *family)])
     candidates = [arm for arm in measured.amounts if arm != control]
+    grouped = measured.grouped()
+    ours, sizes = grouped.amounts[control], grouped.sizes
+    each = {arm: grouped.amounts[arm] - ours for arm in candidates}
+    spreads = _spreads({arm: apart.sum(axis=1) / sizes.sum() for arm, apart in each.items()}, family)
     found: dict[str, Gain] = {}
-    for arm in candidates:
-        apart = measured.amounts[arm] - ours
-        rate = apart.sum() / measured.sizes.sum() / len(apart)
+    for arm, apart in each.items():
+        rate = apart.sum() / sizes.sum() / len(apart)
         # What each text adds to the difference of rates, linearised (Cochran 1977, eq. 6.13).
-        each = (apart - rate * measured.sizes) / measured.sizes.mean() + rate
-        found[arm] = _gain(each, float(rate if measured.higher_is_better else -rate), spread, len(candidates))
+        linear = (apart - rate * sizes) / sizes.mean() + rate
+        gain = _gain(linear, float(rate if measured.higher_is_better else -rate), spreads.get(arm), len(candidates))
+        found[arm] = replace(gain, carry=deciding(apart.sum(axis=0)))
     return found
+
+
+def _freedom_a_seed(candidates: int) -> float:
+    """Degrees of freedom that a seed more gives to the mean spread of so many differences to one control.
+
+    From the trace of their covariance, 1 + 1 on and 1 off the diagonal: 1 for one candidate, 2 for three, never 4.
+    """
+    return 4 * candidates / (candidates + 3)
+
+
+def _spreads(by_seed: Mapping[str, Values], family: Sequence[Values]) -> dict[str, SeedSpread]:
+    """By candidate, the variance of its difference over seeds, half its own and half the mean of all; {} for one seed
+    of a family that nobody knows. by_seed: (seeds,) differences."""
+    seeds = len(next(iter(by_seed.values())))
+    own = {arm: float(values.var(ddof=1)) for arm, values in by_seed.items()} if seeds > 1 else {}
+    freedom = _freedom_a_seed(len(own)) * (seeds - 1) if own else 0.0
+    total = sum(own.values()) / len(own) * freedom if own else 0.0
+    if (lent := paired_spread(family)) is not None:
+        total, freedom = total + 2 * lent.variance * lent.freedom, freedom + lent.freedom
+    if not freedom:
+        return {}
+    mean = total / freedom
+    return {
+        arm: SeedSpread((own[arm] + mean) / 2 if own else mean, min(freedom, 4 * (seeds - 1)) if own else freedom)
+        for arm in by_seed
+    }
 
 
 def _gain(each: Values, value: float, spread: SeedSpread | None, candidates: int) -> Gain:
@@ -194,10 +227,9 @@ def _gain(each: Values, value: float, spread: SeedSpread | None, candidates: int
     if seeds > 1:
         rest = each - each.mean(axis=0) - each.mean(axis=1, keepdims=True) + each.mean()
         both = float((rest**2).sum()) / ((seeds - 1) * (texts - 1))
-    by_seed = 2 * spread.variance if spread is not None else 0.0
     return Gain(
         value=value,
-        of_seeds=max(0.0, by_seed - both / texts),
+        of_seeds=max(0.0, (spread.variance if spread is not None else 0.0) - both / texts),
         of_texts=max(0.0, by_text - both / seeds),
         of_both=both,
         seeds=seeds,

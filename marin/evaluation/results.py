@@ -5,7 +5,7 @@ lm-evaluation-harness logged of each item for EvaluateTasks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isclose
 from statistics import fmean
@@ -13,6 +13,7 @@ from typing import Any
 
 from marin.errors import CorruptOutput
 from marin.evaluation.formats import Format, Span
+from marin.evaluation.groups import Grouping
 from marin.evaluation.items import Item
 from marin.evaluation.samples import read_logged
 from marin.evaluation.scoring import DocumentBits, TokenBits
@@ -28,7 +29,7 @@ class ItemResult:
 
     final_*: of the final answer's span, 0 bytes where it has none of its own. tag_*: of all calculator tags.
     opening_bits: of the characters ``<<``, openings of them. correct, choice_probability: None where no choice was
-    offered, or another metric says whether it was right.
+    offered, or another metric says whether it was right. group: as marin.evaluation.groups, "passage 3"; "" for none.
     """
 
     task: str
@@ -44,6 +45,7 @@ class ItemResult:
     openings: int = 0
     correct: bool | None = None
     choice_probability: float | None = None
+    group: str = ""
 
     @property
     def bits_per_byte(self) -> float:
@@ -56,7 +58,7 @@ class ItemResult:
 
 @dataclass(frozen=True)
 class DocumentResult:
-    """What one checkpoint makes of one document; see marin.evaluation.scoring.DocumentBits."""
+    """What one checkpoint makes of one document; see marin.evaluation.scoring.DocumentBits. group: as of an item."""
 
     domain: str
     id: str
@@ -64,17 +66,20 @@ class DocumentResult:
     bytes: int
     stripped_bits: float
     stripped_bytes: int
+    group: str = ""
 
 
 @dataclass(frozen=True)
 class Results:
     """items: by (task, prompt form), in item order. documents: by domain, in document order. logged: by metric of the
-    harness, the number of each item, of metrics that are the mean of those.
+    harness, the number of each item, of metrics that are the mean of those. groups: by task, or ``bpb/<domain>``, which
+    items or documents belong together.
     """
 
     items: Mapping[tuple[str, str], list[ItemResult]] = field(default_factory=dict[Any, list[ItemResult]])
     documents: Mapping[str, list[DocumentResult]] = field(default_factory=dict[str, list[DocumentResult]])
     logged: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    groups: Mapping[str, Grouping] = field(default_factory=dict[str, Grouping])
 
     def of(self, task: str, form: str) -> list[ItemResult]:
         """Raises CorruptOutput naming the task if it was not scored in that form."""
@@ -84,7 +89,9 @@ class Results:
         return self.items[task, form]
 
 
-def item_result(task: str, form: Format, item: Item, gold: TokenBits, choice: Mapping[str, Any]) -> ItemResult:
+def item_result(
+    task: str, form: Format, item: Item, gold: TokenBits, choice: Mapping[str, Any], group: str = ""
+) -> ItemResult:
     """choice: the harness's metrics of this item, acc and choice_probability if it was asked for them."""
     text = form.gold(item)
     final, tags = form.final_span(item), form.tag_spans(item)
@@ -102,11 +109,17 @@ def item_result(task: str, form: Format, item: Item, gold: TokenBits, choice: Ma
         openings=len(tags),
         correct=bool(choice["acc"]) if "acc" in choice else None,
         choice_probability=choice.get("choice_probability"),
+        group=group,
     )
 
 
-def document_result(domain: str, id: str, scored: DocumentBits) -> DocumentResult:
-    return DocumentResult(domain=domain, id=id, **asdict(scored))
+def document_result(domain: str, id: str, scored: DocumentBits, group: str = "") -> DocumentResult:
+    return DocumentResult(domain=domain, id=id, **asdict(scored), group=group)
+
+
+def groups_in_words(found: Grouping | None, ids: Iterable[str]) -> list[str]:
+    """Of each item "passage 3", "" where it belongs to none."""
+    return [f"{found.by} {found.of[one]}" if found is not None and one in found.of else "" for one in ids]
 
 
 def write_results(out: Directory, results: Results) -> None:
@@ -120,8 +133,9 @@ def read_results(directory: Directory) -> Results:
     """What write_results wrote, or the harness. Raises CorruptOutput naming the line that is no result."""
     results = Results()
     items, documents = dict(results.items), dict(results.documents)
-    if (logged := _logged(directory)) and not directory.exists(RESULTS_FILE):
-        return Results(logged=logged)
+    logged, groups = _logged(directory)
+    if logged and not directory.exists(RESULTS_FILE):
+        return Results(logged=logged, groups=groups)
     # Bytes, because str.splitlines would also break a line at a U+2028 or U+0085 inside an id.
     with directory.open(RESULTS_FILE) as lines:
         for number, line in enumerate(lines, start=1):
@@ -135,23 +149,33 @@ def read_results(directory: Directory) -> Results:
                 raise CorruptOutput(
                     f"{directory.url}/{RESULTS_FILE} line {number} is not a result ({error}); rebuild the evaluation"
                 ) from error
-    return Results(items, documents, logged)
+    named = {task: held for (task, _), held in items.items()}
+    named |= {f"bpb/{domain}": held for domain, held in documents.items()}
+    written = ((name, _written(held)) for name, held in named.items())
+    return Results(items, documents, logged, groups | {name: held for name, held in written if held is not None})
 
 
-def _logged(directory: Directory) -> dict[str, Mapping[str, float]]:
-    found = read_logged(directory).scores
-    if not found:
-        return {}
+def _written(results: Sequence[ItemResult | DocumentResult]) -> Grouping | None:
+    of = {one.id: one.group for one in results if one.group}
+    return Grouping(next(iter(of.values())).rpartition(" ")[0], of) if of else None
+
+
+def _logged(directory: Directory) -> tuple[dict[str, Mapping[str, float]], dict[str, Grouping]]:
+    found = read_logged(directory)
+    if not found.scores:
+        return {}, {}
     means: dict[str, float] = json.loads(directory.read_text(SCORES_FILE))["metrics"]
-    return {
+    scores: dict[str, Mapping[str, float]] = {
         metric: held
-        for metric, held in sorted(found.items())
+        for metric, held in sorted(found.scores.items())
         if len(held) > 1 and metric in means and isclose(fmean(held.values()), means[metric], abs_tol=1e-6)
     }
+    return scores, found.groups
 
 
 def _lines(results: Iterable[ItemResult | DocumentResult]) -> Iterable[str]:
-    return (json.dumps(asdict(one), ensure_ascii=False, allow_nan=False) + "\n" for one in results)
+    rows = ({name: held for name, held in asdict(one).items() if name != "group" or held} for one in results)
+    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
 
 
 def _bytes(text: str, span: Span) -> int:

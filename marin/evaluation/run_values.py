@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from marin.errors import CorruptOutput
 from marin.evaluation.gains import Measured
-from marin.evaluation.metric_names import is_better_lower
+from marin.evaluation.groups import Grouping
+from marin.evaluation.metric_names import is_better_lower, task_of
 from marin.evaluation.results import Results
+from marin.evaluation.samples import item_of
 
 type Runs = Mapping[str, Sequence[Results]]  # by arm, one for each seed, in the same order
 type LoggedRuns = Mapping[str, Sequence[Mapping[str, Mapping[str, float]]]]  # likewise: by metric and item
 
+NO_GROUPS: Mapping[str, Grouping] = MappingProxyType({})
 # A rate is all of the one by all of the other; a share has one of each item.
 RATES: dict[str, tuple[str, str]] = {"bpb": ("bits", "bytes"), "final_bpb": ("final_bits", "final_bytes")}
 SHARES = {"accuracy": "correct", "choice_probability": "choice_probability"}
@@ -25,7 +29,13 @@ def losses(runs: Runs) -> list[Measured]:
     """``bpb/<domain>`` of every domain."""
     first = next(iter(runs.values()))[0]
     return [
-        _measured(f"bpb/{domain}", runs, lambda run, domain=domain: run.documents.get(domain, []), *RATES["bpb"])
+        _measured(
+            f"bpb/{domain}",
+            first.groups.get(f"bpb/{domain}"),
+            runs,
+            lambda run, domain=domain: run.documents.get(domain, []),
+            *RATES["bpb"],
+        )
         for domain in sorted(first.documents)
     ]
 
@@ -40,24 +50,26 @@ def tasks(runs: Runs, chances: Mapping[str, float]) -> list[Measured]:
         def of(run: Results, key: Any = (task, form)) -> Sequence[Any]:
             return run.items.get(key, [])
 
-        name = f"{task}/{form}"
+        name, groups = f"{task}/{form}", first.groups.get(task)
         found += [
-            _measured(f"{name}/{metric}", runs, of, *fields)
+            _measured(f"{name}/{metric}", groups, runs, of, *fields)
             for metric, fields in RATES.items()
             if all(getattr(one, fields[1]) for one in held)
         ]
         found += [
-            _measured(f"{name}/{metric}", runs, of, field, "", chances.get(task))
+            _measured(f"{name}/{metric}", groups, runs, of, field, "", chances.get(task))
             for metric, field in SHARES.items()
             if all(getattr(one, field) is not None for one in held)
         ]
     return found
 
 
-def logged_tasks(runs: LoggedRuns, chances: Mapping[str, float]) -> list[Measured]:
+def logged_tasks(
+    runs: LoggedRuns, chances: Mapping[str, float], groups: Mapping[str, Grouping] = NO_GROUPS
+) -> list[Measured]:
     """``<task>/<metric>`` of what lm-evaluation-harness logged of each item. Raises CorruptOutput as ``tasks`` does.
 
-    chances: of a guess, by metric.
+    chances: of a guess, by metric. groups: by task.
     """
     found: list[Measured] = []
     for metric in sorted(next(iter(runs.values()))[0]):
@@ -69,6 +81,7 @@ def logged_tasks(runs: LoggedRuns, chances: Mapping[str, float]) -> list[Measure
                     raise CorruptOutput(_of_others(metric, number, arm, len(values), len(items)))
         if len(items) > 1:
             amounts = {arm: np.array([[run[item] for item in items] for run in each]) for arm, each in held.items()}
+            of = groups.get(task_of(metric))
             found.append(
                 Measured(
                     metric=metric,
@@ -77,6 +90,8 @@ def logged_tasks(runs: LoggedRuns, chances: Mapping[str, float]) -> list[Measure
                     amounts=amounts,
                     sizes=np.ones(len(items)),
                     chance=chances.get(metric),
+                    groups=of.groups(map(item_of, items)) if of is not None else (),
+                    by=of.by if of is not None else "",
                 )
             )
     return found
@@ -91,6 +106,7 @@ def _of_others(metric: str, number: int, arm: str, texts: int, first: int) -> st
 
 def _measured(
     metric: str,
+    grouping: Grouping | None,
     runs: Runs,
     of: Callable[[Results], Sequence[Any]],
     amount: str,
@@ -120,4 +136,6 @@ def _measured(
         amounts=amounts,
         sizes=sizes,
         chance=chance,
+        groups=grouping.groups(wanted) if grouping is not None else (),
+        by=grouping.by if grouping is not None else "",
     )

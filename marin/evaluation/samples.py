@@ -11,6 +11,8 @@ from statistics import fmean
 from typing import Any, cast
 
 from marin.errors import CorruptOutput
+from marin.evaluation.groups import TASK, Grouping, grouping
+from marin.evaluation.metric_names import task_of
 from marin.store.files.directory import Directory
 
 NAME = re.compile(r"(?:(?P<folder>.*)/)?samples_(?P<task>.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.jsonl")
@@ -29,17 +31,19 @@ class Sample:
 @dataclass(frozen=True)
 class Logged:
     """samples: by task and prompt, of tasks in which the model writes. scores: by metric and item, as ``gsm8k/acc``.
-    chances: by metric, what a guess among the choices of each item gets on the mean.
+    chances: by metric, what a guess among the choices of each item gets on the mean. groups: by task, which items
+    belong together.
     """
 
     samples: dict[tuple[str, str], Sample] = field(default_factory=dict[tuple[str, str], Sample])
     scores: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
     chances: dict[str, float] = field(default_factory=dict[str, float])
+    groups: dict[str, Grouping] = field(default_factory=dict[str, Grouping])
 
 
 def read_logged(directory: Directory) -> Logged:
     """Every item of every task. Raises CorruptOutput naming the line."""
-    found, guesses = Logged(), dict[str, list[float]]()
+    found, guesses, documents = Logged(), dict[str, list[float]](), dict[str, dict[str, Mapping[str, Any]]]()
     for name in directory.names():
         if (match := NAME.fullmatch(name)) is None:
             continue
@@ -50,9 +54,11 @@ def read_logged(directory: Directory) -> Logged:
             try:
                 row = json.loads(line)
                 sample = _sample(row)
+                document: dict[str, Any] = row["doc"] if isinstance(row.get("doc"), dict) else {}
                 for metric, value in _scores(row):
                     item = f"{task}/{row['doc_id']}/{row.get('doc_hash', '')}"
                     found.scores.setdefault(f"{folder}/{metric}", {})[item] = value
+                    documents.setdefault(task_of(folder), {})[item_of(item)] = {**document, TASK: task}
                     if metric in CHOSEN and sample is None and len(row["resps"]) > 1:
                         guesses.setdefault(f"{folder}/{metric}", []).append(1 / len(row["resps"]))
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -62,8 +68,14 @@ def read_logged(directory: Directory) -> Logged:
                 ) from error
             if sample is not None:
                 found.samples[task, sample.prompt] = sample
+    found.groups.update((task, of) for task, held in documents.items() if (of := grouping(held)) is not None)
     found.chances.update({metric: fmean(each) for metric, each in guesses.items()})
     return found
+
+
+def item_of(logged: str) -> str:
+    """The id of an item, from that of what was logged of it, which its text is a part of."""
+    return logged.rpartition("/")[0]
 
 
 def common_samples(sides: Mapping[str, Mapping[tuple[str, str], Sample]]) -> dict[tuple[str, str], dict[str, Sample]]:

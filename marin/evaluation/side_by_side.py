@@ -10,9 +10,11 @@ from statistics import fmean
 from marin.evaluation.answer import SHARE, written
 from marin.evaluation.comparison import compare
 from marin.evaluation.difference import Difference, Row
+from marin.evaluation.groups import Grouping
 from marin.evaluation.metric_names import BITS, is_better_lower, task_of
 from marin.evaluation.results import DocumentResult, ItemResult, Results
-from marin.evaluation.statistics import over_seeds, paired_difference, seed_spread
+from marin.evaluation.samples import item_of
+from marin.evaluation.statistics import over_seeds, paired_rate_difference, seed_spread
 
 BITS_PER_BYTE, PERPLEXITY = "bits/byte", "perplexity"
 FEWEST = 3  # tasks of which an average is worth a sentence
@@ -25,13 +27,15 @@ class Side:
     """A model, or an arm of several runs that differ in their seed; by run what was measured here of each.
 
     metrics: by name. results: text by text. items: by metric, the number of each item, where the metric is their mean.
-    published: shares by task, of what somebody else measured. read: by task, what it was trained on of the test items.
+    groups: by task, which items belong together. published: shares by task, of what somebody else measured. read: by
+    task, what it was trained on of the test items.
     """
 
     name: str
     metrics: Sequence[Mapping[str, float]] = ()
     results: Sequence[Results] = ()
     items: Sequence[Mapping[str, Mapping[str, float]]] = ()
+    groups: Mapping[str, Grouping] = field(default_factory=dict[str, Grouping])
     published: Mapping[str, float] = field(default_factory=dict[str, float])
     read: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -77,7 +81,12 @@ def common_texts(runs: Sequence[Results]) -> list[Results]:
     domains = [name for name in runs[0].documents if _alike([run.documents.get(name, ()) for run in runs])]
     tasks = [key for key in runs[0].items if _alike([run.items.get(key, ()) for run in runs])]
     return [
-        Results({key: run.items[key] for key in tasks}, {name: run.documents[name] for name in domains}) for run in runs
+        Results(
+            {key: run.items[key] for key in tasks},
+            {name: run.documents[name] for name in domains},
+            groups=run.groups,
+        )
+        for run in runs
     ]
 
 
@@ -120,9 +129,11 @@ def _item_by_item(metric: str, first: Side, side: Side) -> Difference | None:
             return None
     readers = tuple(each.name for each in (first, side) if task_of(metric) in each.read)
     a, b = ([fmean(run[item] for run in runs) for item in items] for runs in (theirs, mine))
-    estimate, spread = paired_difference(a, b), seed_spread(means)
+    grouping, spread = first.groups.get(task_of(metric)), seed_spread(means[1], means[0], means)
+    groups = grouping.groups(map(item_of, items)) if grouping is not None else ()
+    estimate = paired_rate_difference(a, b, [1] * len(items), groups)
     if spread is not None:
-        estimate = over_seeds(estimate, spread, len(theirs), len(mine))
+        estimate = over_seeds(estimate, spread)
     return Difference(estimate, not is_better_lower(metric), readers, seeds=spread is not None)
 
 

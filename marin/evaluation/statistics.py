@@ -2,7 +2,7 @@
 
 An interval over items alone says how sure the difference of these two checkpoints is, not how another seed would
 have come out: one run an arm can never settle a question by itself. With several runs an arm, ``over_seeds`` adds how
-far seeds spread.
+far seeds spread. Items of one passage, document or subject are one item: see marin.evaluation.groups.
 """
 
 # pyright: basic
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri, stdtr, stdtrit  # not scipy.stats: as exact, and a second sooner imported
 
 from marin.errors import NothingScored
+from marin.evaluation.two_parts import TwoParts, deciding, too_few
 
 CONFIDENCE = 0.95
 POWER = 0.8
@@ -24,7 +26,11 @@ BEYOND = 99.0  # standard errors: of more nobody asks how many
 
 @dataclass(frozen=True)
 class Estimate:
-    """value with its standard error and 95 % interval [low, high], from n items. freedom: degrees of, of its t."""
+    """value with its standard error and 95 % interval [low, high], from n items.
+
+    p: how often a true value of zero would come out as far from it as this, on either side. freedom: degrees of, of the
+    items' t. carry: as how many items of equal weight those are that make a difference.
+    """
 
     value: float
     se: float
@@ -32,6 +38,8 @@ class Estimate:
     high: float
     n: int
     freedom: float
+    p: float
+    carry: float = math.inf
 
     @property
     def z(self) -> float:
@@ -45,9 +53,9 @@ class Estimate:
         return self.low > 0 or self.high < 0
 
     @property
-    def p(self) -> float:
-        """How often a true value of zero would come out as far from it as this, on either side."""
-        return 2 * float(stdtr(self.freedom, -abs(self.z)))
+    def too_few(self) -> str:
+        """Why these items show nothing, "" if they may."""
+        return too_few(self.n, self.carry)
 
 
 def mean(values: Sequence[float]) -> Estimate:
@@ -86,18 +94,26 @@ def pooled_difference(few: Sequence[float], many: Sequence[float]) -> Estimate:
     return _estimate(x.mean() - y.mean(), math.sqrt(variance * (1 / len(x) + 1 / len(y))), freedom, freedom + 2)
 
 
-def paired_rate_difference(bits_a: Sequence[float], bits_b: Sequence[float], sizes: Sequence[int]) -> Estimate:
+def paired_rate_difference(
+    bits_a: Sequence[float], bits_b: Sequence[float], sizes: Sequence[int], groups: Sequence[str] = ()
+) -> Estimate:
     """Bits per byte of a minus those of b over the same texts, all bits by all bytes.
+
+    groups: of each text, where some belong together: those are one.
 
     A ratio estimator; its variance by linearisation (Cochran, Sampling Techniques, 3rd ed., eq. 6.13):
     each text's residual is its difference in bits minus what its size predicts.
     """
     size = np.asarray(sizes, np.float64)
     difference = np.asarray(bits_a, np.float64) - np.asarray(bits_b, np.float64)
+    if len(groups):
+        _, place = np.unique(np.asarray(groups), return_inverse=True)
+        size, difference = np.bincount(place, weights=size), np.bincount(place, weights=difference)
     _enough(len(size))
     rate = difference.sum() / size.sum()
     residual = (difference - rate * size) / size.mean()
-    return _estimate(rate, residual.std(ddof=1) / math.sqrt(len(size)), len(size) - 1, len(size))
+    found = _estimate(rate, residual.std(ddof=1) / math.sqrt(len(size)), len(size) - 1, len(size))
+    return replace(found, carry=deciding(difference))
 
 
 @dataclass(frozen=True)
@@ -105,33 +121,36 @@ class SeedSpread:
     """How far runs of one arm lie apart that differ in their seed alone: variance, from so many degrees of freedom."""
 
     variance: float
-    freedom: int
+    freedom: float
 
 
-def seed_spread(arms: Iterable[Sequence[float]]) -> SeedSpread | None:
-    """One variance for all arms, from a value for each run of each arm; None where every arm is a single run.
+def seed_spread(mine: Sequence[float], theirs: Sequence[float], arms: Iterable[Sequence[float]]) -> SeedSpread | None:
+    """Of the difference of two means over runs: each arm with its own spread (Welch, Biometrika 34, 1947, p. 28).
 
-    Pooled, because a few seeds of one arm say next to nothing of their spread by themselves.
+    arms: the runs of all, whose spread on the mean is taken for an arm of a single run. None where all are of one.
     """
     several = [np.asarray(runs, np.float64) for runs in arms if len(runs) > 1]
-    freedom = sum(len(runs) - 1 for runs in several)
-    if not freedom:
+    if not several:
         return None
-    return SeedSpread(float(sum((len(runs) - 1) * runs.var(ddof=1) for runs in several)) / freedom, freedom)
+    freedom = sum(len(runs) - 1 for runs in several)
+    pooled = float(sum((len(runs) - 1) * runs.var(ddof=1) for runs in several)) / freedom
+    parts = [
+        (float(np.var(runs, ddof=1)) / len(runs), len(runs) - 1) if len(runs) > 1 else (pooled, freedom)
+        for runs in (mine, theirs)
+    ]
+    variance = sum(part for part, _ in parts)
+    known = sum(part**2 / of for part, of in parts)
+    return SeedSpread(variance, variance**2 / known if known else freedom)
 
 
-def over_seeds(items: Estimate, spread: SeedSpread, runs: int, baseline_runs: int) -> Estimate:
-    """A difference of two arms' means over their runs, with an interval over items and seeds.
+def over_seeds(items: Estimate, spread: SeedSpread) -> Estimate:
+    """A difference of two arms' means over their runs, with an interval over items and seeds; see TwoParts.
 
-    items: the difference over items, of values averaged over runs. Both variances are added, and the degrees of freedom
-    of the sum are Satterthwaite's (Biometrics Bulletin 2, 1946, p. 110).
+    items: the difference over items, of values averaged over runs.
     """
-    of_items, of_seeds = items.se**2, spread.variance * (1 / runs + 1 / baseline_runs)
-    if not of_seeds:
-        return items
-    both = of_items + of_seeds
-    freedom = both**2 / (of_items**2 / (items.n - 1) + of_seeds**2 / spread.freedom)
-    return _estimate(items.value, math.sqrt(both), freedom, items.n)
+    both = TwoParts(of_seeds=spread.variance, of_texts=items.se**2, freedoms=(spread.freedom, items.freedom))
+    half = both.critical(1 - CONFIDENCE) * both.se
+    return replace(items, se=both.se, low=items.value - half, high=items.value + half, p=both.p(items.value))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -147,7 +166,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def paired_spread(blocks: Iterable[Sequence[Sequence[float]]]) -> SeedSpread | None:
+def paired_spread(blocks: Iterable[npt.ArrayLike]) -> SeedSpread | None:
     """One variance for all runs, what is the arm's or the seed's own taken out; None without two arms of two seeds.
 
     blocks: by experiment, a value for each arm (rows) and seed (columns). Arms share the order of data of a seed, so
@@ -176,7 +195,8 @@ def errors_from_zero(z: float) -> str:
 
 def _estimate(value: float, se: float, freedom: float, n: int) -> Estimate:
     half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * float(se)
-    return Estimate(float(value), float(se), float(value) - half, float(value) + half, n, float(freedom))
+    p = 2 * float(stdtr(freedom, -abs(value) / se)) if se > 0 else float(not value)
+    return Estimate(float(value), float(se), float(value) - half, float(value) + half, n, float(freedom), p)
 
 
 def _enough(n: int) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from marin.data.documents import Document
 from marin.errors import NothingScored
 from marin.evaluation.formats import Format
+from marin.evaluation.groups import grouping
 from marin.evaluation.harness import ItemTask, ScoringModel, evaluate_items
 from marin.evaluation.items import Item
-from marin.evaluation.results import DocumentResult, Results, document_result, item_result
+from marin.evaluation.results import DocumentResult, Results, document_result, groups_in_words, item_result
 from marin.evaluation.scoring import Scoring, bits_per_byte
 
 
@@ -54,7 +55,10 @@ def evaluate_checkpoint(
         if not sum(len(document.text) for document in held):
             raise NothingScored(f"domain {domain}: {len(held)} documents without text; look at the step that made them")
         bits = scoring.documents([document.text for document in held])
-        documents[domain] = [document_result(domain, d.id, one) for d, one in zip(held, bits, strict=True)]
+        groups = groups_in_words(grouping({d.id: d.metadata for d in held}), [d.id for d in held])
+        documents[domain] = [
+            document_result(domain, d.id, one, group) for d, one, group in zip(held, bits, groups, strict=True)
+        ]
         metrics[f"bpb/{domain}"] = bits_per_byte([one.bits for one in bits], [one.bytes for one in bits])
         if stripped := sum(one.stripped_bytes for one in bits):
             metrics[f"bpb_stripped/{domain}"] = sum(one.stripped_bits for one in bits) / stripped
@@ -72,9 +76,10 @@ def evaluate_checkpoint(
     items = {}
     for name, (task, form, _) in asked.items():
         answer = answers[name]
+        groups = groups_in_words(grouping({item.id: item.fields for item in task.items}), [i.id for i in task.items])
         items[task.name, form] = [
-            item_result(task.name, form, item, model.scored[form.prompt(item), form.gold(item)], choice)
-            for item, choice in zip(task.items, answer["items"], strict=True)
+            item_result(task.name, form, item, model.scored[form.prompt(item), form.gold(item)], choice, group)
+            for item, choice, group in zip(task.items, answer["items"], groups, strict=True)
         ]
         finals = items[task.name, form]
         metrics[f"{name}/bpb"] = answer["metrics"]["bits_per_byte"]

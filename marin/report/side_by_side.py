@@ -65,6 +65,7 @@ def _arm(inventory: Inventory | None, given: str, *, latest: bool) -> Compared:
         metrics=[run for each in measured for run in each.side.metrics],
         results=[run for each in measured for run in each.side.results],
         items=[run for each in measured for run in each.side.items],
+        groups={task: of for each in measured for task, of in each.side.groups.items()},
         read={task: what for each in parts for task, what in each.side.read.items()},
     )
     return Compared(
@@ -164,6 +165,7 @@ def _held(inventory: Inventory, name: str, record: Record, records: Sequence[Rec
         metrics=[scores.facts.get("metrics", {})],
         results=[read_results(directory)] if directory.exists(RESULTS_FILE) else [],
         items=[logged.scores],
+        groups=logged.groups,
         read=_read(store, scores, records),
     )
     of = f" of {checkpoint.name}" if checkpoint is not None else ""

@@ -1,9 +1,12 @@
 """Items and results survive the disk whatever characters they hold."""
 
+from dataclasses import replace
+
 import pytest
 
 from marin.errors import GarbledDocument
 from marin.evaluation.formats import Format
+from marin.evaluation.groups import Grouping
 from marin.evaluation.items import Item, read_items, write_items
 from marin.evaluation.results import ItemResult, Results, read_results, write_results
 from marin.store.files.directory import Directory
@@ -24,7 +27,10 @@ def test_line_separators_inside_an_item_do_not_break_it(tmp_path, held: str, url
 @pytest.mark.parametrize("held", BREAKS, ids=ascii)
 def test_line_separators_inside_an_id_do_not_break_a_result(tmp_path, held: str):
     result = ItemResult("gsm", "olmes", f"a{held}b", 1.0, 2, 0.5, 1, 0.0, 0, 0.0, 0)
-    results = Results({("gsm", Format.OLMES): [result]})
+    results = Results(
+        {("gsm", Format.OLMES): [replace(result, group="story line 3"), replace(result, id="alone")]},
+        groups={"gsm": Grouping("story line", {result.id: "story line 3"})},
+    )
     write_results(Directory(str(tmp_path)), results)
     assert read_results(Directory(str(tmp_path))) == results
 

@@ -155,24 +155,28 @@ def test_samples_are_matched_by_prompt_and_those_that_differ_come_first(tmp_path
         read_logged(Directory(str(tmp_path / "a")))
 
 
-def test_what_the_harness_logged_of_each_item_gives_an_interval(tmp_path: Path) -> None:
-    """As ``EvaluateTasks`` writes it: a folder for each name; GSM8K's answers pass two filters."""
+@pytest.mark.parametrize("share", [1, 2, 10])
+def test_what_the_harness_logged_of_each_item_gives_an_interval(tmp_path: Path, share: int) -> None:
+    """As ``EvaluateTasks`` writes it: a folder for each name; GSM8K's answers pass two filters. share: a passage."""
 
     def side(name: str, right: Sequence[bool]) -> Side:
         lines = [
             {"doc_id": number, "doc_hash": "x", "filter": way, "metrics": ["exact_match"], "target": "4",
-             "exact_match": float(held), "arguments": {"gen_args_0": {"arg_0": "q"}}, "resps": [["4"]]}
+             "exact_match": float(held), "arguments": {"gen_args_0": {"arg_0": "q"}}, "resps": [["4"]],
+             "doc": {"question": str(number), "passage": f"passage {number // share}"}}
             for number, held in enumerate(right) for way in ("strict-match", "flexible-extract")
         ]  # fmt: skip
         folder = Directory(str(tmp_path / name))
         folder.write_text("gsm8k/samples_gsm8k_1970-01-01T00-00-00.jsonl", "".join(json.dumps(x) + "\n" for x in lines))
         metrics = {"gsm8k/exact_match,strict-match": fmean(right), "gsm8k/exact_match,flexible-extract": 0.9}
-        return Side(name=name, metrics=[metrics], items=[read_logged(folder).scores])
+        logged = read_logged(folder)
+        return Side(name=name, metrics=[metrics], items=[logged.scores], groups=logged.groups)
 
     first, second = side("a", [True] * 20 + [False] * 20), side("b", [True] * 36 + [False] * 4)
     rows = {row.metric: row for row in side_by_side([first, second, side("c", [True] * 9)])}
     strict = rows["gsm8k/exact_match,strict-match"].differences
     assert strict.keys() == {"b"}  # c has other items
     assert strict["b"].estimate.value == pytest.approx(0.4)
-    assert strict["b"].shown
+    assert strict["b"].estimate.n == 40 / share
+    assert strict["b"].shown is (share < 10)
     assert not rows["gsm8k/exact_match,flexible-extract"].differences  # no mean of its items
