@@ -93,7 +93,9 @@ def split_shard(work: tuple[Directory, str, Part, float, int, int | None], out: 
                 if held is not (part is Part.HELD_OUT):
                     others += len(list(texts))
                 elif held:
-                    yield from (replace(document, text=text) for text in texts)
+                    # Intervals count pieces of one document as one item: marin.evaluation.groups.
+                    of = {} if piece is None or len(document.text) <= piece else {"of": document.id}
+                    yield from (replace(document, text=text, metadata={**document.metadata, **of}) for text in texts)
                 else:
                     yield replace(document, text="".join(texts))
 

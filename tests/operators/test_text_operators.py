@@ -211,6 +211,7 @@ def test_split_cuts_long_documents_at_paragraphs(tmp_path: Path) -> None:
     )
     short = [each for name in shard_names(held_out.directory) for each in read_shard(held_out.directory, name)]
     assert 5 < len(short) < 20
+    assert {each.metadata["of"] for each in short} <= {book.id for book in books}
     assert all(each.text.endswith("\n\n") and 500 < len(each.text) <= 1000 for each in short)
     assert sum(len(each.text) for each in short) + train.bytes == sum(len(book.text) for book in books)
     assert train.documents < 5 + len(short) + 1, "pieces that stay beside each other are one document"
