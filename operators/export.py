@@ -13,7 +13,7 @@ from operators.train import trained_by
 from operators.train_tokenizer import TrainTokenizer
 
 
-class Export(ExecutorStep[HuggingFaceModel], op="export", isolated=True):
+class Export(ExecutorStep[HuggingFaceModel], op="export", version=2, isolated=True):
     """A checkpoint in the format of Hugging Face, with the files of its tokenizer.
 
     Output: a folder called ``step{N}-tokens{T}B``, T in billions. precision: of the numbers that are stored; the loss

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
 from marin import Checkpoint, Context, ExecutorStep
-from marin.plan.cost.plan_cost import Amount, by_operator, in_all, plan_costs
-from marin.plan.plan import Action
+from marin.plan.cost.plan_cost import Amount, by_operator, expected_sizes, in_all, plan_costs
+from marin.plan.plan import Action, Plan
+from marin.report.plan_table import print_shares
 from marin.steps.resources import Accelerator, Resources, Work
 from marin.store.numbers import write_bytes
+from operators.split import Part, Split
+from operators.text_files import TextFiles
 from tests.support.toy import Blob, Count, Join, Write, planned, run
 
 CHIP = Accelerator(name="toy-chip", chips=4, hosts=1, peak_flops=1e12)
@@ -113,3 +118,25 @@ def test_what_may_run_is_counted(tmp_path: Path) -> None:
 )
 def test_bytes_for_people(count: int, said: str) -> None:
     assert write_bytes(count) == said
+
+
+def test_a_plan_says_how_many_documents_each_part_of_a_split_gets(tmp_path: Path) -> None:
+    """Once it is known how many there are."""
+    (tmp_path / "books").mkdir()
+    for number in range(40):
+        (tmp_path / f"books/{number}.txt").write_text(f"book {number}")
+    text, store = TextFiles(path=str(tmp_path / "books"), label="books"), str(tmp_path / "store")
+    parts = {part.value: Split(documents=text, part=part, holdout=0.1, label=part.value) for part in Part}
+    assert "documents" not in shares(planned(store, **parts))
+    run(store, text=text)
+    said = shares(planned(store, **parts))
+    assert "note: split/train gets about 36.0 of 40 documents" in said
+    assert "note: split/held_out gets about 4.0 of 40 documents" in said
+    run(store, **parts)
+    assert shares(planned(store, **parts)) == ""
+
+
+def shares(plan: Plan) -> str:
+    console = Console(file=StringIO(), width=200)
+    print_shares(console, plan, expected_sizes(plan))
+    return cast(StringIO, console.file).getvalue()
