@@ -146,7 +146,7 @@ def tokenizer(folder: Path) -> dict[str, bytes]:
 
 HUB: dict[str, tuple[str, Callable[[Path], dict[str, bytes]]]] = {
     "huggingface_dataset": ("4 ran", dataset),
-    "own_tokenizer": ("7 ran", tokenizer),
+    "own_tokenizer": ("6 ran, 1 aliased", tokenizer),
 }
 
 
