@@ -133,7 +133,11 @@ def _reading(by: Shrink, old: Reading, now: _Fields) -> _Fields:
 
 
 def _watch(by: Shrink, old: Watch, now: _Fields) -> _Fields:
-    return {**_spans("every")(by, old, now), "window": None if old.window is None else _length(by, old.window)}
+    return {
+        **_spans("every")(by, old, now),
+        "window": None if old.window is None else _length(by, old.window),
+        "tokens_per_prompt": max(1, old.tokens_per_prompt // by.length) if old.prompts else old.tokens_per_prompt,
+    }
 
 
 def _evaluate(by: Shrink, old: Evaluate, now: _Fields) -> _Fields:

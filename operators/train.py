@@ -47,7 +47,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     of the whole run, so that a fork names its parent's stages too. block: sequences among which a
     mixture is exact. max_epochs, allow_starved: the gates of marin.data.order. separate_documents:
     whether attention stops at document boundaries. recompute: what the backward pass computes again.
-    watch: held-out text to score on the way. gates: reports without which it does not begin (``Inspect(…).passed``).
+    watch: what to look at on the way. gates: reports without which it does not begin (``Inspect(…).passed``).
     A run that is cut short goes on from its last checkpoint: of every ``checkpoint_every`` steps, and when
     ``checkpoint_minutes`` have passed without one; only the last two of them stay. keep_every: steps between
     checkpoints that stay for good, so that later runs can begin with ``run.at(step)``; keep_at: single such steps.
@@ -56,10 +56,10 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     tensor: chips of an accelerator that hold a part each of every head group and of the inner dimension, and work on
     the same sequences: for batches smaller than the chips, or activations larger than one.
 
-    Output: the final checkpoint (marin.training.checkpoint); below ``kept/`` those that milestones, keep_every and
-    keep_at asked for; warm_start.json if it began from another run's: what was taken from that, what is fresh or left
-    out, and what changed in any setting; resumes.jsonl if it was cut short: the steps from which it went on, and what
-    had changed by then in machines, versions, code and settings.
+    Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if its watch has prompts; below
+    ``kept/`` those that milestones, keep_every and keep_at asked for; warm_start.json if it began from another run's:
+    what was taken from that, what is fresh or left out, and what changed in any setting; resumes.jsonl if it was cut
+    short: the steps from which it went on, and what had changed by then in machines, versions, code and settings.
     """
 
     model: ModelShape

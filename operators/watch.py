@@ -1,42 +1,58 @@
-"""Watch: held-out text that a training looks at while it runs."""
+"""Watch: held-out text that a training scores while it runs, and prompts that it writes on from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING
 
-from marin import Context, Documents, ExecutorStep, Tokenizer, value
-from marin.errors import BadField
+from marin import Context, Documents, ExecutorStep, Tokenizer, since, value
+from marin.errors import BadField, InputError
 
 if TYPE_CHECKING:
-    from marin.training.spec import Watched
+    from marin.evaluation.encoder import Encoder
+    from marin.training.spec import Prompts, Watched
 
 
 @value("watch", kw_only=True)
 class Watch:
     """Score held-out text with the weights of the moment, and with their moving average, into metrics.jsonl.
 
+    With prompts, continue each of them with the weights of the moment, greedily and at temperature 1, into
+    samples.jsonl.
+
     domains: held-out documents by name. tokenizer: the one that made the training's tokens. every: optimizer steps
     between two looks; the last step is always looked at. bytes_per_document, bytes_per_domain: the first documents,
-    cut to so much. window: tokens that the model sees at a time, None for the training's sequence length.
+    cut to so much. window: tokens that the model sees at a time, None for the training's sequence length. prompts:
+    texts that stand after what stands before each text in training. tokens_per_prompt: the most that are written
+    after each.
     """
 
-    domains: Mapping[str, ExecutorStep[Documents]]
+    domains: Mapping[str, ExecutorStep[Documents]] = field(default_factory=dict[str, ExecutorStep[Documents]])
     tokenizer: ExecutorStep[Tokenizer]
     every: int = 100
     bytes_per_document: int = 4_000
     bytes_per_domain: int = 20_000
     window: int | None = None
+    prompts: tuple[str, ...] = since(2, default=())
+    tokens_per_prompt: int = since(2, default=64)
 
     def __post_init__(self) -> None:
-        if not self.domains:
-            raise BadField("Watch has nothing to score: give domains")
-        for name in ("every", "bytes_per_document", "bytes_per_domain"):
+        if not self.domains and not self.prompts:
+            raise BadField("Watch has nothing to score and nothing to write on from: give domains, prompts or both")
+        if twice := [prompt for prompt in self.prompts if self.prompts.count(prompt) > 1]:
+            raise BadField(f"Watch.prompts has {twice[0]!r} twice; give it once")
+        for name in ("every", "bytes_per_document", "bytes_per_domain", "tokens_per_prompt"):
             if getattr(self, name) < 1:
                 raise BadField(f"Watch.{name} is {getattr(self, name)}; wanted at least 1")
 
     def must_fit(self, training: str, seq_len: int) -> None:
-        """Raises BadField for windows that are longer than what the training trains on."""
+        """Raises BadField for windows, or continuations, that are longer than what the training trains on."""
+        if self.prompts and self.tokens_per_prompt >= seq_len:
+            raise BadField(
+                f"{training}: watch.tokens_per_prompt is {self.tokens_per_prompt}, it trains on sequences of "
+                f"{seq_len} tokens, which hold the prompt too; wanted at most {seq_len - 1}"
+            )
         if self.window is not None and not 2 <= self.window <= seq_len:
             raise BadField(
                 f"{training}: watch.window is {self.window} tokens, it trains on sequences of {seq_len}; wanted 2 to "
@@ -47,6 +63,7 @@ class Watch:
         """Write the held-out windows, which the training process reads, into the work in progress.
 
         before: the token id that stands before each text. separate: whether attention stops at the end of a document.
+        Raises InputError for a prompt that does not fit.
         """
         from marin.data.documents import read_documents
         from marin.evaluation.encoder import OffsetEncoder
@@ -59,7 +76,26 @@ class Watch:
             for name, step in self.domains.items()
         }
         texts = {name: [document.text for document in held] for name, held in documents.items()}
-        encoder = OffsetEncoder(ctx[self.tokenizer].directory, before)
-        write_held_out(ctx.state, lay_out(texts, encoder, self.window or seq_len))
-        separator = encoder.eos if separate else None
-        return Watched(every=self.every, directory=ctx.state.url, separator=separator)
+        tokenizer = ctx[self.tokenizer].directory
+        encoder = OffsetEncoder(tokenizer, before)
+        if texts:
+            write_held_out(ctx.state, lay_out(texts, encoder, self.window or seq_len))
+        return Watched(
+            every=self.every,
+            directory=ctx.state.url if texts else None,
+            separator=encoder.eos if separate else None,
+            prompts=self._encoded(encoder, tokenizer.url, seq_len) if self.prompts else None,
+        )
+
+    def _encoded(self, encoder: Encoder, tokenizer: str, seq_len: int) -> Prompts:
+        from marin.training.spec import Prompts
+
+        tokens = tuple((encoder.start, *each.ids.tolist()) for each in encoder.encode(self.prompts))
+        for prompt, ids in zip(self.prompts, tokens, strict=True):
+            if len(ids) + self.tokens_per_prompt > seq_len:
+                raise InputError(
+                    f"the prompt {prompt[:40]!r} of Watch has {len(ids)} tokens, with the one before it; "
+                    f"{self.tokens_per_prompt} more do not fit into sequences of {seq_len}; shorten it, or lower "
+                    "tokens_per_prompt"
+                )
+        return Prompts(texts=self.prompts, tokens=tokens, most=self.tokens_per_prompt, tokenizer=tokenizer)

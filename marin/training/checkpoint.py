@@ -4,6 +4,7 @@
 
     checkpoint.json           Facts, and size and digest of every other file; written last: its presence means complete
     metrics.jsonl             one line for each optimizer step up to this one
+    samples.jsonl             what it wrote up to this one, where a Watch has prompts: see marin.training.writing
     metadata.json             Levanter's own marker
     manifest.json             name, shape and type of every array
     manifest.ocdbt, d/, …     the arrays (tensorstore, OCDBT):
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 MARKER = "checkpoint.json"
-METRICS = "metrics.jsonl"
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 FORMAT = 1
 STEP_NAME = re.compile(r"step-(\d+)/")
 

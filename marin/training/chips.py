@@ -8,7 +8,7 @@ chips ("model") hold a part each of every head group and of the inner dimension,
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,14 +28,19 @@ def mesh_config(tensor: int = 1) -> MeshConfig:
 
 
 class Chips:
-    """All there are, for a model that is only asked. What is the same on every host goes in, and comes out again."""
+    """All there are, for a model that is only asked. What is the same on every host goes in, and comes out again.
 
-    def __init__(self) -> None:
-        config = mesh_config()
-        slices = max(getattr(device, "slice_index", 0) for device in jax.devices()) + 1
-        within, between = config.axis_shapes(jax.device_count(), slices)
-        self.mesh = create_mesh_from_axis_specs(ici_axes=within, dcn_axes=between)
-        self._mapping = config.resolved_compute_mapping
+    mesh, mapping: of a training that goes on around it; of its own without.
+    """
+
+    def __init__(self, mesh: Any = None, mapping: Mapping[str, Any] | None = None) -> None:
+        if mesh is None or mapping is None:
+            config = mesh_config()
+            slices = max(getattr(device, "slice_index", 0) for device in jax.devices()) + 1
+            within, between = config.axis_shapes(jax.device_count(), slices)
+            mesh = create_mesh_from_axis_specs(ici_axes=within, dcn_axes=between)
+            mapping = config.resolved_compute_mapping
+        self.mesh, self._mapping = mesh, mapping
         self._replicated = NamedSharding(self.mesh, PartitionSpec())
 
     @property

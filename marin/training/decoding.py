@@ -1,4 +1,4 @@
-"""Greedy continuation of token sequences with a cache of keys and values. Imports JAX and Levanter.
+"""Continue token sequences, greedily or by drawing, with a cache of keys and values. Imports JAX and Levanter.
 
 Levanter's own engine does the same with pages; on a CPU its attention goes through every row and every token of a
 prompt one after the other. Here a batch of prompts lies side by side, padded on the left, and what all of them begin
@@ -10,6 +10,7 @@ Shapes: B rows, Q tokens of a call, K places of the cache.
 # pyright: basic
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +25,21 @@ from haliax import Axis, NamedArray
 from marin.training.chips import Chips
 
 CHUNK = 32  # places: lengths are rounded to it, and so many tokens are generated between looks at the text
+# Tokens of prompts and answers that are continued together: each keeps its keys and values, 131 kB of an 8B in bf16.
+CACHE_TOKENS = 16_384
+
+
+class Drawing(NamedTuple):
+    """How the tokens of each row are drawn. temperatures: (B,) float32, 0 for the likeliest token. keys: (B, 2) uint32;
+    a row's tokens are a function of its key, whatever stands beside it."""
+
+    temperatures: Any
+    keys: Any
+
+
+def drawing_key(*of: object) -> np.ndarray:
+    """(2,) uint32, a function of what it is of."""
+    return np.frombuffer(hashlib.sha256(repr(of).encode()).digest()[:8], np.uint32)
 
 
 class Cache(NamedTuple):
@@ -93,28 +109,42 @@ def _placed(new: NamedArray, held: NamedArray) -> NamedArray:
 
 
 @partial(jax.jit, donate_argnums=1)
-def _fill(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Cache]:
-    """((B,) the likeliest token after the last, cache)."""
+def _fill(
+    model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any, drawing: Drawing | None
+) -> tuple[Any, Cache]:
+    """((B,) the token after the last, cache)."""
     x, cache = extend(model, cache, tokens, first, common, padding)
-    return _likeliest(model, x["position", -1]), cache
+    return _next(model, x["position", -1], first + tokens.shape[1] - padding, drawing), cache
 
 
 @partial(jax.jit, donate_argnums=1)
-def _go_on(model: Any, cache: Cache, last: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Any, Cache]:
+def _go_on(
+    model: Any, cache: Cache, last: Any, first: Any, common: Any, padding: Any, drawing: Drawing | None
+) -> tuple[Any, Any, Cache]:
     """((B,) the token after those, (B, CHUNK) ``last`` and those that follow it, cache)."""
 
     def step(carry: tuple[Any, Cache], number: Any) -> tuple[tuple[Any, Cache], Any]:
         token, cache = carry
         x, cache = extend(model, cache, token[:, None], first + number, common, padding)
-        return (_likeliest(model, x["position", 0]), cache), token
+        return (_next(model, x["position", 0], first + number + 1 - padding, drawing), cache), token
 
     (token, cache), made = jax.lax.scan(step, (last, cache), jnp.arange(CHUNK))
     return token, made.T, cache
 
 
-def _likeliest(model: Any, x: NamedArray) -> Any:
-    logits = haliax.dot(x, model.get_lm_head(), axis="embed")
-    return jnp.argmax(logits.rearrange(("batch", "vocab")).array, axis=-1).astype(jnp.int32)
+def _next(model: Any, x: NamedArray, places: Any, drawing: Drawing | None) -> Any:
+    """(B,) tokens: the likeliest, or drawn. places: (B,) of theirs in each row's own sequence."""
+    logits = haliax.dot(x, model.get_lm_head(), axis="embed").rearrange(("batch", "vocab")).array
+    likeliest = jnp.argmax(logits, axis=-1).astype(jnp.int32)
+    if drawing is None:
+        return likeliest
+
+    def draw(key: Any, place: Any, logits: Any, temperature: Any) -> Any:
+        key = jax.random.fold_in(jax.random.wrap_key_data(key, impl="threefry2x32"), place)
+        return jax.random.categorical(key, logits.astype(jnp.float32) / jnp.maximum(temperature, 1e-6))
+
+    drawn = jax.vmap(draw)(drawing.keys, places, logits, drawing.temperatures).astype(jnp.int32)
+    return jnp.where(drawing.temperatures > 0, drawn, likeliest)
 
 
 @partial(jax.jit, static_argnums=(1, 2))
@@ -129,6 +159,36 @@ def _spread(shared: Cache, rows: int, places: int) -> Cache:
     return haliax.auto_sharded(Cache(*map(wider, shared)))
 
 
+def written_on(
+    model: Any,
+    prompts: Sequence[np.ndarray],
+    most: int,
+    end: int,
+    finished: Callable[[Sequence[int]], bool],
+    chips: Chips,
+    *,
+    separator: int | None,
+    drawing: Drawing | None = None,
+) -> list[list[int]]:
+    """Continuations of any number of prompts: those of like length together, as many as fit into a batch.
+
+    separator: the id that nothing after it attends to, None where texts attend to all before them.
+    """
+    out: list[list[int]] = [[] for _ in prompts]
+    # What follows a separator does not see it.
+    prompts = [prompt[1:] if len(prompt) > 1 and prompt[0] == separator else prompt for prompt in prompts]
+    # By length, then by content, so that those with the same examples before them lie together.
+    order = sorted(range(len(prompts)), key=lambda index: (-(len(prompts[index]) // 64), prompts[index].tolist()))
+    while order:
+        rows = max(1, min(64, CACHE_TOKENS // (len(prompts[order[0]]) + most)))
+        part, order = order[:rows], order[rows:]
+        drawn = None if drawing is None else Drawing(*(np.asarray(held)[part] for held in drawing))
+        made = continued(model, [prompts[index] for index in part], most, end, finished, chips, drawn)
+        for index, tokens in zip(part, made, strict=True):
+            out[index] = tokens
+    return out
+
+
 def continued(
     model: Any,
     prompts: Sequence[np.ndarray],
@@ -136,8 +196,9 @@ def continued(
     end: int,
     finished: Callable[[Sequence[int]], bool],
     chips: Chips,
+    drawing: Drawing | None = None,
 ) -> list[list[int]]:
-    """The likeliest continuations of one batch; see marin.evaluation.language_model."""
+    """Continuations of one batch, the likeliest without ``drawing``; see marin.evaluation.language_model."""
     longest = max(map(len, prompts))
     # The shared beginning, short of the last token of the shortest prompt; rounded, so that there are few shapes.
     alike = min(map(len, prompts)) - 1
@@ -149,6 +210,9 @@ def continued(
     rows = chips.rounded(len(prompts))
     laid = [*prompts, *[prompts[-1]] * (rows - len(prompts))]
     padding = chips.spread(np.array([places - len(prompt) for prompt in laid], np.int32))
+    if drawing is not None:
+        again = np.minimum(np.arange(rows), len(prompts) - 1)
+        drawing = Drawing(*(chips.spread(np.asarray(held)[again]) for held in drawing))
     tokens = np.zeros((rows, places - common), np.int32)
     for row, prompt in enumerate(laid):
         tokens[row, places - common - len(prompt[common:]) :] = prompt[common:]
@@ -160,13 +224,13 @@ def continued(
             once = np.repeat(np.asarray(prompts[0][:common])[None], chips.count, axis=0)  # a row for each chip
             nothing = chips.spread(np.zeros(chips.count, np.int32))
             shared = empty_cache(model, chips.count, common, chips)
-            _, shared = _fill(model, shared, chips.spread(once), 0, common, nothing)
+            _, shared = _fill(model, shared, chips.spread(once), 0, common, nothing, None)
             cache = _spread(shared, rows, capacity)
         else:
             cache = empty_cache(model, rows, capacity, chips)
-        last, cache = _fill(model, cache, chips.spread(tokens), common, common, padding)
+        last, cache = _fill(model, cache, chips.spread(tokens), common, common, padding, drawing)
         for first in range(places, capacity, CHUNK):
-            last, chunk, cache = _go_on(model, cache, last, first, common, padding)
+            last, chunk, cache = _go_on(model, cache, last, first, common, padding, drawing)
             for row, new in enumerate(chips.whole(chunk).tolist()):
                 if row not in going:
                     continue

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -41,7 +41,7 @@ from marin.training.rebuilding import replayed, with_rebuilt_optimizer
 from marin.training.saving import COMMIT_SECONDS, Emit, Saving
 from marin.training.settings import changes, machine, settings
 from marin.training.spec import TrainingSpec, to_json
-from marin.training.tracking import tracking
+from marin.training.tracking import Track, tracking
 from marin.training.transfer import describe
 from marin.training.watching import Watching
 
@@ -62,11 +62,11 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
     trainer = _trainer(spec, captured)
     with trainer:
         run = _Run(spec, trainer, captured, emit)
-        state, log = run.prepare()
+        state, logs = run.prepare()
         emit("begin", step=int(state.step), seconds=time.monotonic() - started)
         with tracking(spec.tracked, to_json(spec), lambda text: emit("note", text=text)) as track:
             try:
-                run.steps(state, log, track)
+                run.steps(state, logs, track)
             except (NonFiniteLoss, Preempted):  # all of them, after the same step
                 leave(spec.process)
                 raise
@@ -148,8 +148,8 @@ class _Run:
         self._changes = course.changes(spec)
         self._settings = settings(spec) | machine()
 
-    def prepare(self) -> tuple[Any, MetricsLog]:
-        """State and metrics to go on from: of the newest good checkpoint, else of the start.
+    def prepare(self) -> tuple[Any, dict[str, MetricsLog]]:
+        """State and logs, by name, to go on from: of the newest good checkpoint, else of the start.
 
         Raises UnreadableCheckpoint if there are checkpoints and none is good, and StoreFull if the disk has no room
         for one.
@@ -168,12 +168,17 @@ class _Run:
                 self._emit("note", text=line)
             if report is not None and self._leads:
                 self._state_directory.write_text(WARM_START, json.dumps(report, indent=1))
-            found = state, []
+            source = None
         else:
-            self._resumed(int(found[0].step))
-        state, lines = found
+            state, source = found
+            self._resumed(int(state.step))
         self._saving.must_have_room(state)
-        return state, MetricsLog(self._state_directory if self._leads else None, checkpoint.METRICS, lines)
+        writes = self._spec.watch is not None and self._spec.watch.prompts is not None
+        live = self._state_directory if self._leads else None
+        return state, {
+            name: MetricsLog(live, name, source.read_text(name).splitlines() if source and source.exists(name) else ())
+            for name in (checkpoint.METRICS, *([checkpoint.SAMPLES] if writes else []))
+        }
 
     def _resumed(self, step: int) -> None:
         """Say what is not as it was when the checkpoint was made, in the log, in the state and in the next row."""
@@ -188,7 +193,7 @@ class _Run:
             before = directory.read_text(RESUMES) if directory.exists(RESUMES) else ""
             directory.write_text(RESUMES, before + json.dumps({"step": step, "changed": changed}) + "\n")
 
-    def steps(self, state: Any, log: MetricsLog, track: Callable[[dict[str, Any]], None]) -> None:
+    def steps(self, state: Any, logs: Mapping[str, MetricsLog], track: Track) -> None:
         spec, watching = self._spec, Watching(self._spec, self._trainer)
         agreement = Agreement(spec.checkpoint_minutes)
         first = int(state.step)
@@ -203,18 +208,20 @@ class _Run:
             before = time.monotonic()
             profile.after(step)
             row |= watching.look(info.state, done)
-            log.add(row)
+            logs[checkpoint.METRICS].add(row)
+            for line in watching.wrote:
+                logs[checkpoint.SAMPLES].add(line)
             # Of the update too: what it did to the weights would show in the loss only one step later.
             if wrong := non_finite(row):
                 what = ", ".join(f"{name} is {held}" for name, held in wrong.items())
                 raise self._diverged(step, what, row["learning_rate"])
-            track(row)
+            track(row, watching.wrote)
             self._emit("step", step=done, loss=info.loss)
             self._saving.announce()
             wish = agreement.wish()
             if wish or done % spec.checkpoint_every == 0 or done == spec.end_step or done in spec.keep_steps:
                 self._emit("pause", seconds=COMMIT_SECONDS)
-                self._save(info, log)
+                self._save(info, logs)
                 agreement.saved()
             if wish is Wish.STOP and done < spec.end_step:
                 self._saving.finish()
@@ -281,7 +288,7 @@ class _Run:
             "devices": len(devices),
         }
 
-    def _save(self, info: Any, log: MetricsLog) -> None:
+    def _save(self, info: Any, logs: Mapping[str, MetricsLog]) -> None:
         spec, step = self._spec, info.step + 1
         if found := non_finite_arrays(info.state.saveable_state):
             what = f"the update left {write_arrays(found)}"
@@ -299,7 +306,7 @@ class _Run:
             settings=self._settings,
             before=spec.before,
         )
-        self._saving.begin(info.state, facts, log.text())
+        self._saving.begin(info.state, facts, {name: log.text() for name, log in logs.items()})
 
 
 def _batches(spec: TrainingSpec, trainer: Trainer) -> tuple[Batches, BatchSchedule]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import re
 import shutil
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,8 +50,8 @@ class Saving:
     def complete_steps(self) -> list[int]:
         return checkpoint.complete_steps(self._directory)
 
-    def resume(self, initial: InitialState) -> tuple[Any, list[str]] | None:
-        """State of the newest good checkpoint, and the lines of its metrics; None if there is no checkpoint at all.
+    def resume(self, initial: InitialState) -> tuple[Any, Directory] | None:
+        """State of the newest good checkpoint, and its directory; None if there is no checkpoint at all.
 
         A good one has all its files, every array that this run needs, and only finite numbers in them. Raises
         UnreadableCheckpoint if there are checkpoints and none is good.
@@ -74,7 +74,7 @@ class Saving:
                 self._emit("note", text=f"going on from step {step} instead; what came after it is trained again")
             self._remove(bad)
             self._announce_kept(initial, [held for held in steps if held <= step])
-            return state, source.read_text(checkpoint.METRICS).splitlines()
+            return state, source
         if bad:
             raise UnreadableCheckpoint(
                 f"none of the checkpoints in {self._directory.url} is good, and the run will not start over by "
@@ -97,14 +97,18 @@ class Saving:
                 f"has {free / 2**20:,.1f} MiB left; free some (marin gc) or move the store. Nothing is lost: run again"
             )
 
-    def begin(self, state: Any, facts: checkpoint.Facts, metrics: str) -> None:
-        """Start to write a checkpoint, once the one before it is complete. Returns when ``state`` may change."""
+    def begin(self, state: Any, facts: checkpoint.Facts, logs: Mapping[str, str]) -> None:
+        """Start to write a checkpoint, once the one before it is complete. Returns when ``state`` may change.
+
+        logs: texts that go with it, by the names of their files.
+        """
         self.finish()
         target = checkpoint.step_directory(self._directory, facts.step)
 
         def complete() -> None:
             """In a thread of the first process, when everybody has written."""
-            target.write_text(checkpoint.METRICS, metrics)
+            for name, text in logs.items():
+                target.write_text(name, text)
             checkpoint.complete(target, facts)
             self._complete.put(facts.step)
             self._remove(set(self.complete_steps()[:-RECENT]) - self._keep)

@@ -27,8 +27,6 @@ LOGIT_BYTES = 64 << 20
 SHORTEST = 32
 # Tokens of a row: several short sequences share one. Rows are as long as the longest sequence where that is longer.
 ROW_TOKENS = 256
-# Tokens of prompts and answers that are continued together: each keeps its keys and values, 131 kB of an 8B in bf16.
-CACHE_TOKENS = 16_384
 
 # It warns of each field of a model that is None, as a bias is that the architecture has not.
 logging.getLogger("levanter.tensorstore_serialization").setLevel(logging.ERROR)
@@ -166,25 +164,27 @@ class CheckpointModel:
         return np.where(separates, np.arange(1, len(row.ends) + 1), row.ends)
 
     def generate(
-        self, prompts: Sequence[np.ndarray], most: int, end: int, finished: Callable[[Sequence[int]], bool]
+        self,
+        prompts: Sequence[np.ndarray],
+        most: int,
+        end: int,
+        finished: Callable[[Sequence[int]], bool],
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
     ) -> list[list[int]]:
-        """Prompts of like length are continued together, as many as fit into a batch."""
-        from marin.training.decoding import continued
+        """temperature: 0 for the likeliest tokens. seed: with another one, others are drawn."""
+        from marin.training.decoding import Drawing, drawing_key, written_on
 
-        out: list[list[int]] = [[] for _ in prompts]
-        # What follows a separator does not see it.
-        prompts = [prompt[1:] if len(prompt) > 1 and prompt[0] == self._separator else prompt for prompt in prompts]
         for prompt in prompts:
-            self._must_fit(prompt, len(prompt) + most)
-        # By length, then by content, so that those with the same examples before them lie together.
-        order = sorted(range(len(prompts)), key=lambda index: (-(len(prompts[index]) // 64), prompts[index].tolist()))
-        while order:
-            rows = max(1, min(64, CACHE_TOKENS // (len(prompts[order[0]]) + most)))
-            part, order = order[:rows], order[rows:]
-            made = continued(self._model, [prompts[index] for index in part], most, end, finished, self._chips)
-            for index, tokens in zip(part, made, strict=True):
-                out[index] = tokens
-        return out
+            self._must_fit(prompt, len(prompt) + most - (len(prompt) > 1 and prompt[0] == self._separator))
+        drawing = None
+        if temperature and prompts:
+            keys = np.stack([drawing_key(seed, number) for number in range(len(prompts))])
+            drawing = Drawing(np.full(len(prompts), temperature, np.float32), keys)
+        return written_on(
+            self._model, prompts, most, end, finished, self._chips, separator=self._separator, drawing=drawing
+        )
 
     def _must_fit(self, tokens: np.ndarray, length: int) -> None:
         if length > self.length:

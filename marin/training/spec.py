@@ -49,15 +49,30 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watched:
-    """Held-out text. every: optimizer steps between two looks. directory: URL of the folder with held_out.npz.
+class Prompts:
+    """Texts to write on from. tokens: of each, with what stands before it. most: tokens that are written after each.
 
-    separator: the id after which attention starts anew, None for attention across documents.
+    tokenizer: directory URL.
+    """
+
+    texts: tuple[str, ...]
+    tokens: tuple[tuple[int, ...], ...]
+    most: int
+    tokenizer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """Looks at the weights. every: optimizer steps between two of them.
+
+    directory: URL of the folder with held_out.npz, None without held-out text. separator: the id after which attention
+    starts anew in it, None for attention across documents.
     """
 
     every: int
-    directory: str
+    directory: str | None = None
     separator: int | None = None
+    prompts: Prompts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +96,7 @@ class TrainingSpec:
     are trained. state: directory URL of the resumable work. checkpoint_every: steps between
     checkpoints; checkpoint_minutes: a further one when so much time has passed. keep_steps: checkpoints that stay,
     besides the last two. compiled: local folder that keeps compiled programs between processes, None for none.
-    tracked: as what W&B or trackio show it, None for not at all. watch: held-out text to look at on the way.
+    tracked: as what W&B or trackio show it, None for not at all. watch: what to look at on the way.
     peak_flops: FLOP/s that all chips together have at most, 0 where nobody knows. code: digest of the code that
     this process runs, "" where nobody knows. profile: first and last step of a trace for Perfetto. process: which of
     several this is, None for the only one. hang_minutes: see marin.training.hanging. tensor: see

@@ -13,18 +13,23 @@ import json
 import numbers
 import os
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 PROJECT = "marin"
+SAMPLES = "what it writes"
 PROBE = 4096  # bytes: a block of a disk
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"wandb": {"save_code": False}, "trackio": {"embed": False}}
 # What is shown of a run's specification: no address of a store, which may hold a credential.
 SHOWN = ("model", "vocabulary", "optimizer", "schedule", "precision", "stages", "interpolations", "batch", "shuffle",
          "seed", "block", "seq_len", "first_step", "end_step")  # fmt: skip
+
+
+# Takes a row of metrics, and what the model wrote after that step.
+type Track = Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +44,7 @@ class Tracked:
 @contextmanager
 def tracking(
     run: Tracked | None, config: str, note: Callable[[str], None]
-) -> Generator[Callable[[Mapping[str, Any]], None]]:
+) -> Generator[Track]:
     """A function that takes a row of metrics. config: the specification in JSON. note: hears once what is wrong."""
     opened = _Open(note)
     if run is not None:
@@ -52,7 +57,7 @@ def tracking(
 
 class _Open:
     def __init__(self, note: Callable[[str], None]) -> None:
-        self._note, self._run = note, None
+        self._note, self._run, self._module = note, None, None
         self._name, self._folder, self._is_full = "", "", False
 
     def begin(self, run: Tracked, config: dict[str, Any]) -> None:
@@ -64,16 +69,21 @@ class _Open:
             named = {"name": f"{run.name}-{run.identity[:8]}"}
         project = os.environ.get(f"{run.tracker.upper()}_PROJECT", PROJECT)
         with self._guarded():
-            module = importlib.import_module(run.tracker)
+            self._module = module = importlib.import_module(run.tracker)
             self._run = module.init(project=project, config=config, resume="allow", **named, **SETTINGS[run.tracker])
             self._folder = str(Path(self._run.dir).parent if run.tracker == "wandb" else module.TRACKIO_DIR)
 
-    def log(self, row: Mapping[str, Any]) -> None:
+    def log(self, row: Mapping[str, Any], wrote: Sequence[Mapping[str, Any]] = ()) -> None:
+        """wrote: lines of samples.jsonl, which both show as a table."""
         if self._run is None:
             return
         values = {name: held for name, held in row.items() if isinstance(held, numbers.Real) and name != "step"}
         values |= {f"sources/{name}": count for name, count in row.get("sources", {}).items()}
         with self._guarded():
+            if wrote:
+                columns = list(wrote[0])
+                rows = [[line[name] for name in columns] for line in wrote]
+                values[SAMPLES] = self._module.Table(columns=columns, data=rows)
             self._run.log(values, step=row["step"])
             self._look_for_room(row["step"])
 

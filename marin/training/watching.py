@@ -1,4 +1,4 @@
-"""What is looked at between two steps of a training: norms of the weights, and how well they predict held-out text.
+"""What is looked at between two steps of a training: norms of the weights, how well they predict, what they write.
 
 Everything is of the weights after the step's update. The names it adds to a row of metrics.jsonl::
 
@@ -31,20 +31,26 @@ from marin.store.files.directory import Directory
 from marin.training.batches import segments
 from marin.training.held_out import read_held_out
 from marin.training.spec import TrainingSpec
+from marin.training.writing import Writing
 
 NORMS_EVERY = 10  # optimizer steps
 LAYER = "layer"  # the axis along which Levanter stacks layers
 
 
 class Watching:
-    """spec, trainer: of the run. vectors come to the host once a look, so that a look costs little."""
+    """spec, trainer: of the run. vectors come to the host once a look, so that a look costs little.
+
+    wrote: lines of samples.jsonl of the last look.
+    """
 
     def __init__(self, spec: TrainingSpec, trainer: Any) -> None:
         self._spec, self._trainer = spec, trainer
         self._layers = spec.model.layers
         self._norms = hax.named_jit(_norms, axis_resources=trainer.parameter_axis_mapping)
-        self._watch = spec.watch
-        if spec.watch is not None:
+        self._watch, self.wrote = spec.watch, list[dict[str, Any]]()
+        prompts = spec.watch.prompts if spec.watch is not None else None
+        self._writing = Writing(spec, trainer, prompts) if prompts is not None else None
+        if spec.watch is not None and spec.watch.directory is not None:
             self._held_out = read_held_out(Directory(spec.watch.directory), spec.vocabulary)
             self._separator = spec.watch.separator
             self._rows = min(spec.batch.values())  # what fits into memory in training does here
@@ -58,11 +64,16 @@ class Watching:
         ends = done == self._spec.end_step
         started = time.monotonic()
         row: dict[str, float] = {}
+        self.wrote = []
         if done % NORMS_EVERY == 0 or ends:
             row |= self._weights(state)
         if self._watch is not None and (done % self._watch.every == 0 or ends):
-            row |= self._predictions(state)
-        return row | {"watch_seconds": round(time.monotonic() - started, 4)} if row else {}
+            if self._watch.directory is not None:
+                row |= self._predictions(state)
+            if self._writing is not None:
+                self.wrote = self._writing.lines(state.model, done)
+        took = {"watch_seconds": round(time.monotonic() - started, 4)}
+        return row | took if row or self.wrote else {}
 
     def _weights(self, state: Any) -> dict[str, float]:
         average = state.model_averaging.model if state.model_averaging is not None else None

@@ -50,7 +50,7 @@ for step in range(1, 100_000):
     if wish:
         state = types.SimpleNamespace(saveable_state={"model": array})
         facts = checkpoint.Facts(step=step, tokens=0, loss=None, model=LLAMA, vocabulary=64, averaged=False)
-        saving.begin(state, facts, "")
+        saving.begin(state, facts, {})
         array = grow(array)  # what is saved may not change with it
     if wish is Wish.STOP or step == 3 and len(sys.argv) > 4:
         break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import shutil
 from collections.abc import Sequence
@@ -11,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers.models
 
+from marin.data.tokenizer import CONFIG, TOKENIZER
 from marin.errors import BadField, InputError, NothingScored
 from marin.evaluation.encoder import Encoded
 from marin.evaluation.scoring import Scoring, bits_per_byte
@@ -21,7 +24,7 @@ from marin.training.held_out import lay_out, read_held_out, write_held_out
 from marin.training.metrics import TIMINGS, read_metrics
 from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Schedule
-from marin.training.spec import TrainingSpec, Watched
+from marin.training.spec import Prompts, TrainingSpec, Watched
 from operators.watch import Watch
 from tests.operators.running import Given
 from tests.training.runs import SEQ_LEN, VOCABULARY, small_spec, train_here
@@ -79,7 +82,9 @@ def test_held_out_text_survives_its_file_and_must_fit_the_model(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"domains": {}}, "nothing to score"),
+        ({"domains": {}}, "nothing to score and nothing to write on from"),
+        ({"prompts": ("a", "b", "a")}, "Watch.prompts has 'a' twice"),
+        ({"prompts": ("a",), "tokens_per_prompt": 0}, "Watch.tokens_per_prompt is 0"),
         ({"every": 0}, "Watch.every is 0"),
         ({"bytes_per_domain": 0}, "Watch.bytes_per_domain is 0"),
     ],
@@ -100,15 +105,31 @@ class Run:
         return checkpoint.step_directory(Directory(self.spec.state) / "checkpoints", self.spec.end_step)
 
 
+def write_tokenizer(directory: Directory) -> str:
+    """A word a token; returns its URL."""
+    words = {str(number): number for number in range(VOCABULARY)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
+    directory.write_text(TOKENIZER, made.to_str())
+    directory.write_text(CONFIG, json.dumps({"eos_token": "0"}))
+    return directory.url
+
+
+PROMPTS = {"1 2 3 4": (0, 1, 2, 3, 4), "7 12 17": (0, 7, 12, 17), "": (0,)}
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("watched")
     state = Directory(str(folder / "run" / "state"))
     write_held_out(state, lay_out(TEXTS, ByteEncoder(), 16))
+    prompts = Prompts(
+        texts=tuple(PROMPTS), tokens=tuple(PROMPTS.values()), most=10,
+        tokenizer=write_tokenizer(Directory(str(folder / "tokenizer"))),
+    )  # fmt: skip
     spec = small_spec(
         folder / "run", end_step=14, batch={0: 8, 4: 6}, schedule=Schedule(warmup=2, decay=Decay(8, 12)),
         compiled=str(compiled_folder() / "programs"), peak_flops=1e12,
-        watch=Watched(every=5, directory=state.url, separator=ByteEncoder.start), code="ab" * 32,
+        watch=Watched(every=5, directory=state.url, separator=ByteEncoder.start, prompts=prompts), code="ab" * 32,
     )  # fmt: skip
     train_here(spec)
     return Run(spec, read_metrics(state))
@@ -157,12 +178,32 @@ def test_norms_are_those_of_the_stored_arrays(run: Run) -> None:
     assert last["ema_distance"] == pytest.approx(apart / norm(arrays.values()), rel=1e-4)
 
 
+def samples(directory: Directory) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in directory.read_text(checkpoint.SAMPLES).splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Levanter's own imports warn
+def test_what_it_writes_is_what_its_checkpoint_writes(run: Run) -> None:
+    from marin.training.scoring import load_model
+
+    found = samples(run.output)
+    assert [(line["step"], line["prompt"]) for line in found] == [(at, text) for at in (5, 10, 14) for text in PROMPTS]
+    model = load_model(run.output, averaged=False, eos=0)
+    prompts = [np.array(tokens, np.int32) for tokens in PROMPTS.values()]
+    greedy = model.generate(prompts, 10, 0, lambda _: False)
+    assert [line["greedy"].split() for line in found[-3:]] == [list(map(str, tokens)) for tokens in greedy]
+    assert all(line["greedy"] != line["sampled"] for line in found[:3]), "after five steps much is likely"
+    assert len({line["sampled"] for line in found}) == len(found)
+
+
 @pytest.mark.slow
 def test_a_resumed_run_says_the_same(run: Run, tmp_path: Path) -> None:
     spec = dataclasses.replace(run.spec, state=str(tmp_path / "state"), code="cd" * 32)
     shutil.copytree(run.spec.state, spec.state)
     checkpoint.remove(checkpoint.step_directory(Directory(spec.state) / "checkpoints", spec.end_step))
     assert train_here(spec).began_at == 12
+    assert samples(Directory(spec.state)) == samples(run.output)
     rows = read_metrics(Directory(spec.state))
 
     def lasting(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
