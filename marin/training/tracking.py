@@ -42,9 +42,7 @@ class Tracked:
 
 
 @contextmanager
-def tracking(
-    run: Tracked | None, config: str, note: Callable[[str], None]
-) -> Generator[Track]:
+def tracking(run: Tracked | None, config: str, note: Callable[[str], None]) -> Generator[Track]:
     """A function that takes a row of metrics. config: the specification in JSON. note: hears once what is wrong."""
     opened = _Open(note)
     if run is not None:

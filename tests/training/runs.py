@@ -15,8 +15,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+import tokenizers.models
 
 from marin.data.token_store import write_token_store
+from marin.data.tokenizer import CONFIG, TOKENIZER
 from marin.errors import NonFiniteLoss
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
@@ -26,7 +28,7 @@ from marin.training.model import Llama, ModelShape, Precision, Qwen3, Recompute
 from marin.training.optimizer import Adam
 from marin.training.process import Listeners, News, Timings, run_training
 from marin.training.schedule import Schedule
-from marin.training.spec import Source, TrainingSpec, to_json
+from marin.training.spec import Prompts, Source, TrainingSpec, to_json
 
 VOCABULARY, SEQ_LEN = 64, 32
 LLAMA = Llama(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2, seq_len=SEQ_LEN)
@@ -41,6 +43,23 @@ def write_source(directory: Path, *, stride: int, documents: int = 400) -> Sourc
     ]
     write_token_store(Directory(str(directory)), texts, vocabulary=VOCABULARY, tokenizer="counting", eos=0)
     return Source(name=f"stride {stride}", store=str(directory))
+
+
+PROMPTS = {"1 2 3 4": (0, 1, 2, 3, 4), "7 12 17": (0, 7, 12, 17), "": (0,)}
+
+
+def prompts_in(folder: Path) -> Prompts:
+    """A number a token; the tokenizer lies below ``folder``."""
+    directory = Directory(str(folder / "tokenizer"))
+    words = {str(number): number for number in range(VOCABULARY)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
+    directory.write_text(TOKENIZER, made.to_str())
+    directory.write_text(CONFIG, json.dumps({"eos_token": "0"}))
+    return Prompts(texts=tuple(PROMPTS), tokens=tuple(PROMPTS.values()), most=10, tokenizer=directory.url)
+
+
+def samples(directory: Directory) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in directory.read_text(checkpoint.SAMPLES).splitlines()]
 
 
 def small_spec(folder: Path, **changes: Any) -> TrainingSpec:

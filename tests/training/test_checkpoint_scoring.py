@@ -124,6 +124,27 @@ def test_generation_with_a_cache_says_token_for_token_what_it_says_without(writt
     assert model.generate(prompts[:1], most, end, lambda tokens: False) == [made[0][: made[0].index(end)]]
 
 
+def test_what_is_drawn_follows_the_probabilities_and_the_seed(written: Directory) -> None:
+    from marin.training.scoring import load_model
+
+    model, count = load_model(written), 2000
+    prompts, every = [TOKENS[0, :9]] * count, np.repeat(TOKENS[:1, :10], VOCABULARY, axis=0)
+    every[:, -1] = np.arange(VOCABULARY)
+    logprobs = model(every)[:, -1].astype(float)
+    for temperature in (0.25, 1.0):
+        wanted = np.exp(logprobs / temperature)
+        wanted /= wanted.sum()
+        drawn = model.generate(prompts, 1, -1, lambda _: False, temperature=temperature)
+        shares = np.bincount(np.ravel(drawn), minlength=VOCABULARY) / count
+        assert abs(shares - wanted).max() < 5 * np.sqrt(wanted.max() / count), "five standard errors"
+    few = model.generate(prompts[:5], 12, -1, lambda _: False, temperature=1.0)
+    assert len(set(map(tuple, few))) == 5
+    assert model.generate(prompts[:5], 12, -1, lambda _: False, temperature=1.0) == few
+    assert model.generate(prompts[:5], 12, -1, lambda _: False, temperature=1.0, seed=1) != few
+    cold = model.generate(prompts[:2], 12, -1, lambda _: False, temperature=1e-5)
+    assert cold == model.generate(prompts[:2], 12, -1, lambda _: False)
+
+
 def test_no_text_attends_to_a_separator_that_none_attended_to_in_training(written: Directory, tmp_path: Path) -> None:
     """Against the whole model with the mask that trains it."""
     import haliax

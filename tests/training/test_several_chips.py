@@ -18,8 +18,8 @@ from marin.evaluation.prefix_tree import Wanted
 from marin.store.files.directory import Directory
 from marin.training.metrics import read_metrics
 from marin.training.process import compiled_folder
-from marin.training.spec import to_json
-from tests.training.runs import QWEN3, VOCABULARY, random_checkpoint, small_spec, train_here
+from marin.training.spec import Watched, to_json
+from tests.training.runs import QWEN3, VOCABULARY, prompts_in, random_checkpoint, samples, small_spec, train_here
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -70,7 +70,8 @@ def losses(state: str) -> list[float]:
 def test_four_devices_say_what_one_says(tmp_path: Path) -> None:
     directory = Directory(str(tmp_path / "checkpoint"))
     random_checkpoint(directory, replace(QWEN3, seq_len=LENGTH), VOCABULARY, seed=1)
-    alone = small_spec(tmp_path / "alone", end_step=6, checkpoint_every=100, compiled=PROGRAMS)
+    watch = Watched(every=3, prompts=prompts_in(tmp_path))
+    alone = small_spec(tmp_path / "alone", end_step=6, checkpoint_every=100, compiled=PROGRAMS, watch=watch)
     fully = replace(alone, state=str(tmp_path / "fully"))
     split = replace(alone, state=str(tmp_path / "split"), tensor=2)
     done = subprocess.run(
@@ -83,5 +84,6 @@ def test_four_devices_say_what_one_says(tmp_path: Path) -> None:
     train_here(alone)
     for spec in (fully, split):
         np.testing.assert_allclose(losses(spec.state), losses(alone.state), rtol=2e-5)
+        assert samples(Directory(spec.state)) == samples(Directory(alone.state))
         first = json.loads((Path(spec.state) / "metrics.jsonl").read_text().splitlines()[0])
         assert first["process"]["devices"] == 4

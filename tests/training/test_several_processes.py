@@ -15,9 +15,9 @@ import pytest
 
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
-from marin.training.spec import Process, to_json
+from marin.training.spec import Process, Watched, to_json
 from tests.support.clusters import free_ports
-from tests.training.runs import small_spec
+from tests.training.runs import PROMPTS, prompts_in, samples, small_spec
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,8 @@ def test_the_first_to_be_done_waits_for_the_other_which_would_die_with_it() -> N
 @pytest.mark.parametrize("loss", ["finite", "infinite"])
 def test_a_training_ends_for_all_processes_together(tmp_path: Path, loss: str) -> None:
     address = free_address()
-    spec = small_spec(tmp_path, end_step=4, batch={0: 8}, state=str(tmp_path / "state"))
+    watch = Watched(every=2, prompts=prompts_in(tmp_path))
+    spec = small_spec(tmp_path, end_step=4, batch={0: 8}, state=str(tmp_path / "state"), watch=watch)
     if loss == "infinite":
         spec = replace(spec, optimizer=replace(spec.optimizer, peak_lr=1e30))
     specs = [replace(spec, process=Process(number=number, count=2, meeting=address)) for number in range(2)]
@@ -155,6 +156,9 @@ def test_a_training_ends_for_all_processes_together(tmp_path: Path, loss: str) -
     ]
     ended = [process.communicate(timeout=500)[0].splitlines()[-1] for process in processes]
     assert ended == [f"{'done' if loss == 'finite' else 'NonFiniteLoss'} False"] * 2, "and both have left each other"
+    if loss == "finite":
+        lines = [(line["step"], line["prompt"]) for line in samples(Directory(spec.state))]
+        assert lines == [(step, text) for step in (2, 4) for text in PROMPTS]
 
 
 TRAINING = """

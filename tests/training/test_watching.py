@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import shutil
 from collections.abc import Sequence
@@ -12,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers.models
 
-from marin.data.tokenizer import CONFIG, TOKENIZER
 from marin.errors import BadField, InputError, NothingScored
 from marin.evaluation.encoder import Encoded
 from marin.evaluation.scoring import Scoring, bits_per_byte
@@ -24,10 +21,10 @@ from marin.training.held_out import lay_out, read_held_out, write_held_out
 from marin.training.metrics import TIMINGS, read_metrics
 from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Schedule
-from marin.training.spec import Prompts, TrainingSpec, Watched
+from marin.training.spec import TrainingSpec, Watched
 from operators.watch import Watch
 from tests.operators.running import Given
-from tests.training.runs import SEQ_LEN, VOCABULARY, small_spec, train_here
+from tests.training.runs import PROMPTS, SEQ_LEN, VOCABULARY, prompts_in, samples, small_spec, train_here
 
 
 class ByteEncoder:
@@ -105,31 +102,16 @@ class Run:
         return checkpoint.step_directory(Directory(self.spec.state) / "checkpoints", self.spec.end_step)
 
 
-def write_tokenizer(directory: Directory) -> str:
-    """A word a token; returns its URL."""
-    words = {str(number): number for number in range(VOCABULARY)}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="0"))
-    directory.write_text(TOKENIZER, made.to_str())
-    directory.write_text(CONFIG, json.dumps({"eos_token": "0"}))
-    return directory.url
-
-
-PROMPTS = {"1 2 3 4": (0, 1, 2, 3, 4), "7 12 17": (0, 7, 12, 17), "": (0,)}
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("watched")
     state = Directory(str(folder / "run" / "state"))
     write_held_out(state, lay_out(TEXTS, ByteEncoder(), 16))
-    prompts = Prompts(
-        texts=tuple(PROMPTS), tokens=tuple(PROMPTS.values()), most=10,
-        tokenizer=write_tokenizer(Directory(str(folder / "tokenizer"))),
-    )  # fmt: skip
     spec = small_spec(
         folder / "run", end_step=14, batch={0: 8, 4: 6}, schedule=Schedule(warmup=2, decay=Decay(8, 12)),
         compiled=str(compiled_folder() / "programs"), peak_flops=1e12,
-        watch=Watched(every=5, directory=state.url, separator=ByteEncoder.start, prompts=prompts), code="ab" * 32,
+        watch=Watched(every=5, directory=state.url, separator=ByteEncoder.start, prompts=prompts_in(folder)),
+        code="ab" * 32,
     )  # fmt: skip
     train_here(spec)
     return Run(spec, read_metrics(state))
@@ -176,10 +158,6 @@ def test_norms_are_those_of_the_stored_arrays(run: Run) -> None:
     averages = stored_arrays(run.output, "model_averaging/model")
     apart = norm([arrays[path] - averages[path] for path in arrays])
     assert last["ema_distance"] == pytest.approx(apart / norm(arrays.values()), rel=1e-4)
-
-
-def samples(directory: Directory) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in directory.read_text(checkpoint.SAMPLES).splitlines()]
 
 
 @pytest.mark.slow
