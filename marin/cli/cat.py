@@ -13,7 +13,9 @@ from rich.text import Text
 from marin.cli.completions import complete_file, complete_output
 from marin.cli.exits import Exit
 from marin.cli.options import LATEST, PREFIX
-from marin.cli.parameters import Parsed, argument, command_line, flag, option
+from marin.cli.parameters import Parsed, all_of, argument, command_line, flag, option
+from marin.cli.writing_on import WritingOptions, write_on
+from marin.errors import BadField
 from marin.report.contents import Condition, Contents, Form, contents, contents_of_file, only, parse_condition
 from marin.report.table import Column, open_console, print_table, say
 from marin.report.words import describe_facts, measured
@@ -39,6 +41,7 @@ def command(
         type=Parsed("FIELD=VALUE", parse_condition),
     ),
     full: bool = flag("--full", "Long texts to their end."),
+    writing: WritingOptions = all_of(WritingOptions),
     latest: bool = LATEST,
     as_json: bool = flag("--json", "One JSON line an entry, whole; all of them without -n."),
     prefix: str = PREFIX,
@@ -46,9 +49,17 @@ def command(
     """What OUTPUT holds, for reading: documents, token stores decoded, items, scores, reports, metrics, files.
 
     OUTPUT is a step (op/label), a label, the first digits of an identity, or the path of an output or of a file in it.
+    With --prompt, OUTPUT is a checkpoint, which writes on from the text.
     """
+    if not writing.prompts:
+        writing.must_have_prompts()
+    elif path or count or offset is not None or conditions or full:
+        raise BadField("--prompt reads nothing of an output; leave out --file, -n, --offset, --where and --full")
     inventory = read_inventory(open_store(prefix))
     record = output_called(inventory, output, latest=latest)
+    if writing.prompts:
+        write_on(inventory, record, writing, as_json=as_json)
+        return Exit.OK
     inside = output.removeprefix(f"{inventory.store.prefix}/").strip("/")
     path = path or inside.removeprefix(record.attempt).strip("/") if inside.startswith(record.attempt) else path
     found = contents_of_file(inventory, record, path) if path else contents(inventory, record, whole=full or as_json)

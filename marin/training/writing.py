@@ -1,4 +1,4 @@
-"""What a model writes: prompts continued by the weights of a running training, and the words of the tokens that it made.
+"""What a model writes: prompts continued by the weights of a running training, and the text of what was generated.
 
 A line of samples.jsonl for each look and prompt. ``step``: optimizer steps that the weights have had. ``greedy``: the
 likeliest tokens; ``sampled``: drawn at temperature 1. All of it is a function of weights, seed, step and prompt::
@@ -60,6 +60,6 @@ class Writing:
 
 
 def continuation(tokenizer: LoadedTokenizer, prompt: Sequence[int], made: Sequence[int]) -> str:
-    """The words of tokens that follow a prompt, with the space before the first, which some tokenizers drop alone."""
+    """The text of tokens that follow a prompt, with the space before the first, which some tokenizers drop alone."""
     before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *made])
     return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(made)

@@ -59,7 +59,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         answer=() if answered or scores else _uncompared(run),
         next_steps=_next_steps(run, scale, command),
         arms=arms,
-        sections=[*found, *scores, *where_text_went(run)],
+        sections=[*found, *scores, *trainings.what_they_write(runs), *where_text_went(run)],
         steps=[_row(run, result) for result in run.results.values()],
         runs=[each for each in runs if each.rows],
         phases=trainings.phases(runs, arms),

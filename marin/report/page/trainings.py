@@ -18,13 +18,15 @@ from marin.plan.missing import describe_fields
 from marin.report import words
 from marin.report.health import findings_of
 from marin.report.phases import Phase, TrainingRun, largest, phase_of
-from marin.report.section import Bold, Cell, Column, Heading, Mark, Table
+from marin.report.section import Bold, Cell, Column, Heading, Mark, Section, Table
 from marin.report.section import Row as Cells
 from marin.report.words import grouped
+from marin.report.written import written_table
 from marin.steps.resources import MFU, Size, training_cost
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, write_count, write_duration
 from marin.store.record import Record
+from marin.training.checkpoint import SAMPLES
 from marin.training.metrics import METRICS, parse_metrics
 from marin.training.spec import PROFILE
 
@@ -54,6 +56,7 @@ class Training:
     rows: Sequence[Row]  # none where it wrote none
     tokens: Mapping[str, int]  # of what it reads, by label
     events: Sequence[Mark] = ()  # what changed or happened: batch, mixture, a spike
+    wrote: Sequence[Row] = ()  # lines of samples.jsonl
     findings: Sequence[tuple[bool, str]] = ()  # what its metrics show: whether somebody should act, and a sentence
     profile: str = ""  # path or URL of what Perfetto opens
 
@@ -83,14 +86,19 @@ def training_of(run: Run, result: StepResult, arms: Sequence[str]) -> Training:
     step, store = result.step, run.plan.store
     facts = {read: record.facts for read in step.dependencies if (record := run.results[read].record)}
     tokens = {read: count for read, each in facts.items() if isinstance(count := each.get("tokens"), int)}
-    metrics = f"{result.record.attempt}/{METRICS}" if result.record is not None else ""
-    content = store.objects.read(metrics) if metrics else None
+
+    def rows(name: str) -> list[Row]:
+        path = f"{result.record.attempt}/{name}" if result.record is not None else ""
+        content = store.objects.read(path) if path else None
+        return [] if content is None else parse_metrics(content, f"{store.prefix}/{path}")
+
     made = Training(
         step=step,
         record=result.record,
         arm=step.label if step.label in arms else "",
         phase=phase_of(step, Sizes({read: Size(bytes=0, tokens=count) for read, count in tokens.items()})),
-        rows=[] if content is None else parse_metrics(content, f"{store.prefix}/{metrics}"),
+        rows=rows(METRICS),
+        wrote=rows(SAMPLES),
         tokens={read.label: count for read, count in tokens.items()},
     )
     found, record = findings_of(made.rows), result.record
@@ -202,6 +210,16 @@ def settings(trainings: Iterable[Training]) -> Iterator[Table]:
             rows=[[name, text or "—"] for name, text in alike.items()],
             folded=True,
         )
+
+
+def what_they_write(trainings: Iterable[Training]) -> Iterator[Section]:
+    """A section, where any of them has prompts."""
+    tables = list[Table]()
+    for each in trainings:
+        if each.wrote:
+            tables.append(written_table(each.name, each.wrote, folded=bool(tables)))
+    if tables:
+        yield Section(title="What it writes", blocks=tables)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

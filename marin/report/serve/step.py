@@ -7,19 +7,24 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from marin.errors import MarinError
+from marin.errors import CorruptRecord, MarinError
 from marin.report.audit import audit_record
 from marin.report.history import status_of
 from marin.report.lineage_tree import About, Direction, LineageTree, walk
+from marin.report.section import Table
 from marin.report.serve.curves import CHECKPOINT
 from marin.report.serve.dropped import removed_by_reason
 from marin.report.serve.looked import Looked
+from marin.report.written import written_table
 from marin.store.files.manifest import FileEntry
+from marin.store.layout import state_name
 from marin.store.lineage import output_of
 from marin.store.record import Record
 from marin.store.redaction import redacted, without_credentials
 from marin.store.store import Store
 from marin.store.verifications import last_verified
+from marin.training.checkpoint import SAMPLES
+from marin.training.metrics import parse_metrics
 
 INPUTS, FILES, NODES = 200, 300, 200  # that are listed
 DEPTH = 6  # levels of a lineage
@@ -36,7 +41,11 @@ def step_page(looked: Looked, identity: str) -> dict[str, Any]:
     identity, record = looked.find(identity)
     store, status = looked.store, status_of(looked.store, identity)
     log = "\n".join(log_text(store, status.log)[0].splitlines()[-LAST_LINES:])
-    about = {"name": status.step, "identity": identity, "status": status, "log": log, "record": record}
+    folder = state_name(identity) if record is None or status.status != "committed" else record.attempt
+    about = {
+        "name": status.step, "identity": identity, "status": status, "log": log, "record": record,
+        "wrote": _wrote(store, folder),
+    }  # fmt: skip
     if record is None:
         return {**about, "is_committed": False, "views": ()}
     output, is_committed = output_of(record), looked.is_committed(record)
@@ -58,6 +67,15 @@ def step_page(looked: Looked, identity: str) -> dict[str, Any]:
         "up": _lineage(looked, record, Direction.UP),
         "down": _lineage(looked, record, Direction.DOWN),
     }
+
+
+def _wrote(store: Store, folder: str) -> Table | None:
+    """Of a training with prompts, also of one that runs. folder: of its samples, below the store."""
+    content = store.objects.read(f"{folder}/{SAMPLES}")
+    lines: list[dict[str, Any]] = []
+    with suppress(CorruptRecord):  # what can be said of a damaged output stands elsewhere
+        lines = parse_metrics(content or b"", SAMPLES)
+    return written_table("What it writes", lines) if lines else None
 
 
 def _views(record: Record) -> list[tuple[str, str]]:

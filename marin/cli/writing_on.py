@@ -1,0 +1,119 @@
+"""``marin cat CHECKPOINT --prompt``: a checkpoint writes on from texts, at once. No step, no record."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+
+from marin.cli.completions import complete_output
+from marin.cli.parameters import option
+from marin.errors import BadField, UnknownStep
+from marin.report.contents import tokenizer_of
+from marin.report.table import open_console, say
+from marin.store.inventory import Inventory
+from marin.store.lookup import output_called
+from marin.store.record import Record
+
+if TYPE_CHECKING:
+    from marin.store.files.directory import Directory
+
+CHECKPOINT, TOKENIZER = "checkpoint", "tokenizer"  # kinds of artifacts
+TOKENS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions:
+    prompts: tuple[str, ...] = option("--prompt", "Write on from TEXT, by a checkpoint.", multiple=True, metavar="TEXT")
+    tokens: int | None = option(
+        "--tokens", f"The most to write after each prompt; {TOKENS} by default.", type=click.IntRange(min=1)
+    )
+    temperature: float | None = option(
+        "--temperature", "Draw the tokens; the likeliest without it.", type=click.FloatRange(min=0)
+    )
+    seed: int | None = option("--seed", "Draw others.", type=int)
+    tokenizer: str | None = option(
+        "--tokenizer", "The one of the checkpoint, where its record names none.", complete=complete_output
+    )
+
+    def must_have_prompts(self) -> None:
+        """Raises UsageError for what says how to write on where nothing does."""
+        for each in fields(self):
+            if each.name != "prompts" and getattr(self, each.name) is not None:
+                raise click.UsageError(f"--{each.name} says how a checkpoint writes on; give --prompt TEXT")
+
+
+def write_on(inventory: Inventory, record: Record, options: WritingOptions, *, as_json: bool) -> None:
+    """Print each prompt with what follows it. Raises BadField, UnknownStep, and what a damaged checkpoint raises."""
+    if record.kind != CHECKPOINT:
+        raise BadField(f"{record.name} holds {record.kind}; only a checkpoint writes on from a prompt")
+    folder = _tokenizer(inventory, record, options.tokenizer)
+    about = open_console(stderr=True)
+    temperature, seed = options.temperature or 0.0, options.seed or 0
+    how = f"temperature {temperature:g}, seed {seed}" if temperature else "greedy"
+    say(about, f"{record.name} {record.identity[:12]}  {how}", "bold")
+    with warnings.catch_warnings(action="ignore"):  # of Levanter's imports
+        written = _written(inventory.store.output(record), folder, options, temperature, seed)
+    console = open_console()
+    for number, (prompt, text) in enumerate(zip(options.prompts, written, strict=True)):
+        if as_json:
+            click.echo(json.dumps({"prompt": prompt, "text": text}, ensure_ascii=False))
+            continue
+        say(console, f"— prompt {number}", "bold cyan")
+        console.print(Text.assemble((prompt, "bold"), text), soft_wrap=True)
+
+
+def _tokenizer(inventory: Inventory, record: Record, name: str | None) -> Directory:
+    """The output that was named, or the one with which the text was made that the checkpoint was trained on."""
+    if name is not None:
+        named = output_called(inventory, name)
+        if named.kind != TOKENIZER:
+            raise BadField(f"--tokenizer {name}: {named.name} holds {named.kind}; name a tokenizer")
+        return inventory.store.output(named)
+    level, seen = [record], {record.identity}
+    while level:
+        found: dict[Any, Directory] = {}
+        for each in level:
+            if each.kind == "tokens" and (folder := tokenizer_of(inventory, each)) is not None:
+                found[each.facts.get("tokenizer")] = folder
+            elif each.kind == TOKENIZER:
+                found[each.facts.get("digest")] = inventory.store.output(each)
+        if len(found) == 1:
+            return next(iter(found.values()))
+        if found:
+            raise BadField(f"{record.name} was made with {len(found)} tokenizers; choose one with --tokenizer NAME")
+        read = {each.identity for above in level for each in above.inputs} - seen
+        seen |= read
+        level = [inventory.records[each] for each in sorted(read) if each in inventory.records]
+    raise UnknownStep(
+        f"nothing that {record.name} was made from names a tokenizer that the store {inventory.store.prefix} holds; "
+        "name one with --tokenizer"
+    )
+
+
+def _written(
+    directory: Directory, folder: Directory, options: WritingOptions, temperature: float, seed: int
+) -> list[str]:
+    import numpy as np
+
+    from marin.data.tokenizer import load_tokenizer
+    from marin.training.checkpoint import read_facts
+    from marin.training.scoring import load_model
+    from marin.training.writing import continuation
+
+    tokenizer, facts = load_tokenizer(folder), read_facts(directory)
+    most, before = options.tokens or TOKENS, tokenizer.eos if facts.before is None else facts.before
+    prompts = [np.array([before, *ids], np.int32) for ids in tokenizer.encode(options.prompts)]
+    for prompt, text in zip(prompts, options.prompts, strict=True):
+        if len(prompt) + most > facts.model.seq_len:
+            raise BadField(
+                f"the prompt {text[:40]!r} has {len(prompt)} tokens, with the one before it; {most} more do not fit "
+                f"into the model's {facts.model.seq_len}; shorten it, or give fewer --tokens"
+            )
+    model = load_model(directory, eos=tokenizer.eos)
+    made = model.generate(prompts, most, tokenizer.eos, lambda _: False, temperature=temperature, seed=seed)
+    return [continuation(tokenizer, prompt.tolist(), each) for prompt, each in zip(prompts, made, strict=True)]
