@@ -1,4 +1,4 @@
-"""Exp 7: how does a small Llama do on text that it does not train on, while it trains?"""
+"""Exp 7: how does a small Llama do on text that it does not train on, and what does it write, while it trains?"""
 
 from marin import BatchSchedule, Experiment, Scale, Stages, executor_main, mixture
 from marin.training.model import Llama
@@ -16,7 +16,13 @@ def build(scale: Scale) -> Experiment:
     held_out_code = TextFiles(path="/data/code", label="code")
     held_out_web = TextFiles(path="/data/web", label="web")
     tokenizer = TrainTokenizer(documents=(text,), vocabulary=512, label="own")
-    watch = Watch(domains={"code": held_out_code, "web": held_out_web}, tokenizer=tokenizer, every=100)
+    watch = Watch(
+        domains={"code": held_out_code, "web": held_out_web},
+        prompts=("the one and", "one after"),
+        tokens_per_prompt=16,
+        tokenizer=tokenizer,
+        every=100,
+    )
     run = Train(
         label="watched",
         model=Llama(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2, seq_len=32),

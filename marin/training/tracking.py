@@ -55,7 +55,8 @@ def tracking(run: Tracked | None, config: str, note: Callable[[str], None]) -> G
 
 class _Open:
     def __init__(self, note: Callable[[str], None]) -> None:
-        self._note, self._run, self._module = note, None, None
+        self._note, self._run = note, None
+        self._module: Any = None
         self._name, self._folder, self._is_full = "", "", False
 
     def begin(self, run: Tracked, config: dict[str, Any]) -> None:
