@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ def write_on(inventory: Inventory, record: Record, options: WritingOptions, *, a
     temperature, seed = options.temperature or 0.0, options.seed or 0
     how = f"temperature {temperature:g}, seed {seed}" if temperature else "greedy"
     say(about, f"{record.name} {record.identity[:12]}  {how}", "bold")
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that PyTorch is not there
     with warnings.catch_warnings(action="ignore"):  # of Levanter's imports
         written = _written(inventory.store.output(record), folder, options, temperature, seed)
     console = open_console()

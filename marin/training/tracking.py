@@ -79,7 +79,7 @@ class _Open:
         values = {name: held for name, held in row.items() if isinstance(held, numbers.Real) and name != "step"}
         values |= {f"sources/{name}": count for name, count in row.get("sources", {}).items()}
         with self._guarded():
-            if wrote:
+            if wrote and not self._is_full:  # a table is a file
                 columns = list(wrote[0])
                 rows = [[line[name] for name in columns] for line in wrote]
                 values[SAMPLES] = self._module.Table(columns=columns, data=rows)

@@ -33,6 +33,8 @@ LOGS = "of a cluster that is kept; tests/cli/test_submit_command.py reads the lo
 CONTAINER = "asks for a container, or a cluster of them; tests/infra/test_cluster_definitions.py reads the files"
 CLUSTER = "of this whole machine; howto/ray.md runs on a cluster of the test's own"
 COOLDOWN = "takes a checkpoint; tests/cli/test_microanneal_command.py trains one"
+PROMPT = 'marin cat watched --prompt "the one and" --tokens 16'
+PROMPTED = "takes a checkpoint; tests/cli/test_writing_on.py trains one"
 ANNEAL = "marin microanneal --checkpoint run@16 --candidate ~/new_text"
 TRAINS = "trains; howto/own-text.md runs it"
 
@@ -334,7 +336,9 @@ TABLE: dict[str, Page] = {
     ),
     "howto/mixtures.md": Page(before={"marin plan mixtures.py --data": with_mixtures}),
     "howto/review.md": Page(fills={"RESULT": MANTIS, "STORE": "store"}),
-    "howto/run-health.md": Page(),
+    "howto/run-health.md": Page(
+        instead={PROMPT: (PROMPTED, ""), f"{PROMPT} --temperature 0.8 --seed 1": (PROMPTED, "")},
+    ),
     "howto/shared-store.md": Page(
         fills={"/shared/marin": "../shared", "lab ": f"{os.getgid()} ", "EXPERIMENT": MANTIS},
     ),

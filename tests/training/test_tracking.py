@@ -19,6 +19,7 @@ from marin.training.tracking import Tracked
 from tests.support.project import EXPERIMENT, Project
 from tests.training.runs import small_spec
 
+WROTE = [{"step": 3, "prompt": "Once", "greedy": " upon a time", "sampled": " there"}]
 ROWS = [
     {"step": step, "loss": 4.0 - step, "grad_norm": 1.5, "clipped": step == 1, "sources": {"web": 3}, "seconds": 0.1}
     for step in range(3)
@@ -26,11 +27,11 @@ ROWS = [
 TRACK = """
 import json, sys
 from marin.training.tracking import Tracked, tracking
-run, config, rows = json.load(sys.stdin)
+run, config, rows, wrote = json.load(sys.stdin)
 notes = []
 with tracking(Tracked(**run), config, notes.append) as track:
     for row in rows:
-        track(row)
+        track(row, wrote if row["step"] == 2 else [])
 print("notes", json.dumps(notes))
 """
 
@@ -49,7 +50,7 @@ def tracked(
     run = {"tracker": tracker, "name": "mantis", "identity": "ab" * 32}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        input=json.dumps([run, config, rows]),
+        input=json.dumps([run, config, rows, WROTE]),
         cwd=folder,
         env={**os.environ, "HOME": str(folder), "TRACKIO_DIR": str(folder / "trackio"), **variables},
         capture_output=True,
@@ -69,9 +70,11 @@ def test_wandb_offline_files_hold_the_run(tmp_path: Path) -> None:
     [file] = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     assert file.name == f"run-{'ab' * 8}.wandb"
     held = file.read_bytes()
-    for word in (b"mantis", b"ours", b"grad_norm", b"sources/web", b"seed"):
+    for word in (b"mantis", b"ours", b"grad_norm", b"sources/web", b"seed", b"what it writes"):
         assert word in held
     assert b"secret" not in held
+    [table] = tmp_path.glob("wandb/offline-run-*/files/media/table/*.json")
+    assert json.loads(table.read_text())["data"] == [list(WROTE[0].values())]
 
 
 def metrics(folder: Path, project: str = "marin") -> dict[int, dict[str, Any]]:
@@ -86,6 +89,7 @@ def test_trackio_holds_the_run_and_goes_on_where_it_was_resumed(tmp_path: Path) 
     found = metrics(tmp_path)
     assert {step: row["loss"] for step, row in found.items()} == {0: 4.0, 1: 3.0, 2: 2.0}
     assert (found[1]["clipped"], found[1]["sources/web"]) == (True, 3)
+    assert found[2]["what it writes"]["_value"] == WROTE
 
 
 @pytest.mark.parametrize(
@@ -118,7 +122,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-FILLS = TRACK.replace("        track(row)", "        track(row)\n        fill()").replace(
+FILLS = TRACK.replace("print(", "        fill()\nprint(", 1).replace(
     "notes = []",
     """notes = []
 def fill():

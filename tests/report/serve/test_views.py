@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shutil
 import subprocess
@@ -351,6 +352,8 @@ class TestCurves:
         [lease] = (project.store / ".marin/leases").iterdir()
         state = project.store / state_name(lease.stem)
         state.mkdir(parents=True)
+        line = {"step": 1, "prompt": "Once", "greedy": " upon\na time", "sampled": ""}
+        (state / "samples.jsonl").write_text(f'{json.dumps(line)}\n{{"step": 2, "pro')
         (state / "metrics.jsonl").write_text('{"step": 0, "loss": null}\n{"step": 1, "loss": 3.5}\n{"step": 2, "lo')
         try:
             with served(str(project.store)) as browser:
@@ -359,6 +362,8 @@ class TestCurves:
                 ]
                 page = browser.get(f"curves?run={lease.stem[:12]}").read
                 assert page.row("say/say")[1:4] == ["2", "3.5", "1"]
+                page = browser.get(f"step/{lease.stem[:12]}").read
+                assert (page.row("greedy"), page.row("sampled")) == (["greedy", "upon⏎a time"], ["sampled", "—"])
         finally:
             gate.touch()
             process.wait()
