@@ -24,8 +24,8 @@ class Watch:
     domains: held-out documents by name. tokenizer: the one that made the training's tokens. every: optimizer steps
     between two looks; the last step is always looked at. bytes_per_document, bytes_per_domain: the first documents,
     cut to so much. window: tokens that the model sees at a time, None for the training's sequence length. prompts:
-    texts that stand after what stands before each text in training. tokens_per_prompt: the most that are written
-    after each.
+    texts to continue, each after the token that stands before every text in training. tokens_per_prompt: the most that
+    are written after each.
     """
 
     domains: Mapping[str, ExecutorStep[Documents]] = field(default_factory=dict[str, ExecutorStep[Documents]])
