@@ -13,6 +13,7 @@ from marin.errors import BadField
 from marin.evaluation.formats import Format
 from operators.machines import must_hold_weights
 from operators.on_hosts import with_all_chips
+from operators.pretrained_model import FolderModel, PretrainedModel, is_its_tokenizer
 from operators.tokenize import Tokenize
 from operators.tokenize_chats import TokenizeChats
 from operators.train import trained_by
@@ -188,6 +189,11 @@ def must_be_its_tokenizer(
     operator: str, checkpoint: ExecutorStep[Checkpoint], tokenizer: ExecutorStep[Tokenizer]
 ) -> None:
     """Raises BadField for another one than made the tokens of the checkpoint's training, as far as those are steps."""
+    if isinstance(checkpoint, PretrainedModel | FolderModel) and not is_its_tokenizer(checkpoint, tokenizer):
+        raise BadField(
+            f"{operator}: the tokenizer is {tokenizer.name}, which is not the one of {checkpoint.name}; evaluate with "
+            "its own (the model's .tokenizer)"
+        )
     training = trained_by(checkpoint)
     for source in training.data.sources if training is not None else ():
         if isinstance(source, Tokenize | TokenizeChats) and source.tokenizer != tokenizer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from marin import Checkpoint, Context, ExecutorStep, HuggingFaceModel, Size, Tokenizer
 from marin.errors import BadField
-from marin.training.model import Precision
+from marin.training.model import Architecture, Precision
 from operators.evaluate import Weights
 from operators.train import trained_by
 from operators.train_tokenizer import TrainTokenizer
@@ -35,7 +35,7 @@ class Export(ExecutorStep[HuggingFaceModel], op="export", version=2, isolated=Tr
                 "with Adam(ema=…)"
             )
         model = training.model
-        if not model.qk_norm and model.hidden % model.heads:
+        if model.architecture is Architecture.LLAMA and model.hidden % model.heads:
             raise BadField(
                 f"Export: {training.called()} has hidden {model.hidden} and {model.heads} heads; transformers refuses "
                 "a Llama whose hidden is not a multiple of its heads: change one before it is trained, or take Qwen3"

@@ -22,19 +22,21 @@ from marin.data.mixture import Blended, ByTokens, Mixture, source_name
 from marin.errors import BadField
 from marin.steps.resources import training_cost
 from marin.steps.value import check_fields, encode
-from marin.training.optimizer import Muon, Optimizer
+from marin.training.optimizer import Adam, Muon, Optimizer
 from marin.training.schedule import Decay, Schedule
 from operators.check_tasks import CheckTasks
 from operators.evaluate import Evaluate
 from operators.inspect import Inspect
 from operators.judge import Judge, Runs, asked_of
 from operators.measured import must_be_measured
-from operators.start import Fork
+from operators.pretrained_model import FolderModel, PretrainedModel
+from operators.start import Fork, OptimizerState
 from operators.train import Milestone, Train, order_of, trained_by
 
 CONTROL = "control"
 DECAYED = 0.5  # of the peak: a checkpoint below it has been cooled down already
 EVERY_KIND = tuple(KINDS)
+LONGEST = 4096  # tokens of a sequence, where nobody says more
 
 type TokenMix = Mix[Any]  # of token stores; any, because a mixture of Tokenize alone is another type
 
@@ -44,8 +46,10 @@ class Microanneal:
     """One run for each arm and seed, its evaluations, and a verdict on each candidate.
 
     Every run forks from ``base`` with its optimizer state and goes from the learning rate that base was trained at to
-    zero, in a straight line. Run k of every arm reads in the order of seed k; only the mixture differs. Another seed,
-    candidate or evaluation makes new runs for that alone. ``verdict`` is the step to name as a result.
+    zero, in a straight line. A published model (PretrainedModel, FolderModel) has no optimizer state, and marin does
+    not know its schedule: give ``peak_lr``, and its runs warm up over a twentieth of their steps. Run k of every arm
+    reads in the order of seed k; only the mixture differs. Another seed, candidate or evaluation makes new runs for
+    that alone. ``verdict`` is the step to name as a result.
 
     Raises BadField for a base that is too early in its training or cooled down already, for a cooldown that is too
     short, for candidates that are no mixtures or the control's, and for names that no evaluation measures. A mixture
@@ -74,6 +78,9 @@ class Microanneal:
     shortest: float = 0.25  # tokens a parameter: 2 billion for 8 billion, which is "usually too short"
     most_gap: float | None = None  # between the form of evaluation and batches, see Inspect; None: no bound
     resources: Resources | None = None  # as the parent's
+    peak_lr: float | None = None  # of a published base, which does not say at which rate it was trained
+    batch: int = 64  # sequences a step, of a published base
+    seq_len: int | None = None  # tokens of a sequence, of a published base; None for its own length, at most 4,096
 
     def __post_init__(self) -> None:
         if isinstance(self.candidates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -150,7 +157,12 @@ class Microanneal:
 
     @cached_property
     def _parent(self) -> Train:
-        found = self.parent or trained_by(self.base)
+        published = isinstance(self.base, PretrainedModel | FolderModel)
+        if (self.peak_lr is not None) is not published:
+            said = "does not say at which learning rate it was trained; give peak_lr=1e-4, say"
+            why = said if published else "says itself at which learning rate it was trained; leave peak_lr out"
+            raise BadField(f"{self.label}: {self.base.name} {why}")
+        found = self._first_cooldown if published else self.parent or trained_by(self.base)
         if found is None:
             raise BadField(
                 f"{self.label}: {self.base.name} does not say by which training it was made, so its learning rate is "
@@ -159,7 +171,41 @@ class Microanneal:
         return found
 
     @property
+    def _first_cooldown(self) -> Train:
+        """The first run of the control on a published model, which the others differ from in mixture and seed."""
+        base = self.base
+        assert isinstance(base, PretrainedModel | FolderModel)
+        assert self.peak_lr is not None
+        if base.shape is None or base.vocabulary is None:
+            raise BadField(
+                f"{self.label}: {base.name} does not say its shape and vocabulary, by which its runs are built; give "
+                "both (`marin new model` writes them)"
+            )
+        seq_len = self.seq_len or min(base.shape.seq_len, LONGEST)
+        steps = -(-self.tokens // (self.batch * seq_len))
+        warmup = -(-steps // 20)
+        return Train(
+            label=self.label,
+            model=base.shape,
+            vocabulary=base.vocabulary,
+            optimizer=Adam(peak_lr=self.peak_lr),
+            schedule=Schedule(warmup=warmup, decay=Decay(warmup, steps)),
+            data=Stages({0: self.control}),
+            batch=BatchSchedule({0: self.batch}),
+            seq_len=seq_len,
+            seed=0,
+            block=self.batch,
+            end_step=steps,
+            start=Fork(base, optimizer_state=OptimizerState.FRESH),
+            max_epochs=self.max_epochs,
+            allow_starved=self.allow_starved,
+            resources=self.resources or Resources(),
+        )
+
+    @property
     def _first(self) -> int:
+        if self.peak_lr is not None:
+            return 0
         return self.base.step if isinstance(self.base, Milestone) else self.step or self._parent.end_step
 
     @property
@@ -169,15 +215,15 @@ class Microanneal:
 
     def _run(self, arm: str, number: int) -> Train:
         parent, first = self._parent, self._first
-        batch = parent.batch.batch(first - 1)
+        batch = parent.batch.batch(max(first - 1, 0))
         end = first + -(-self.tokens // (batch * parent.seq_len))
         data = Stages({**{at: mix for at, mix in parent.data.at.items() if at < first}, first: self.mixtures[arm]})
         names = {source_name(source) for source in data.sources}
         return replace(
             parent,
             label=f"{self.label}-{arm}-{number}",
-            optimizer=_at_rate(parent.optimizer, self._rate),
-            schedule=Schedule(decay=Decay(first, end)),
+            optimizer=parent.optimizer if self.peak_lr else _at_rate(parent.optimizer, self._rate),
+            schedule=parent.schedule if self.peak_lr else Schedule(decay=Decay(first, end)),
             data=data,
             batch=BatchSchedule(
                 {**{at: size for at, size in parent.batch.at.items() if at < first}, first: batch}
@@ -187,7 +233,7 @@ class Microanneal:
             seed=parent.seed + number,
             first_step=first,
             end_step=end,
-            start=Fork(self.base),
+            start=parent.start if self.peak_lr else Fork(self.base),
             max_epochs=self.max_epochs,
             allow_starved=tuple(name for name in self.allow_starved if name in names),
             watch=None,
@@ -229,6 +275,9 @@ class Microanneal:
 
     def _check_base(self) -> None:
         parent, first = self._parent, self._first
+        self._check_length(parent)
+        if self.peak_lr is not None:
+            return
         if first < self.earliest * parent.end_step:
             raise BadField(
                 f"{self.label}: {self.base.name} is at step {first:,} of the {parent.end_step:,} of {parent.called()}: "
@@ -246,6 +295,8 @@ class Microanneal:
                 f"{self.label}: the learning rate of {self.base.name} has decayed to {rates[1]:.3g} of {peak:.3g}; "
                 "take a checkpoint from before its cooldown"
             )
+
+    def _check_length(self, parent: Train) -> None:
         parameters = parent.model.parameters(parent.vocabulary)
         if self.tokens < self.shortest * parameters:
             raise BadField(

@@ -21,13 +21,7 @@ class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
     vocabulary: int | None = execution(default=None)
 
     def check(self) -> None:
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", self.repo):
-            raise BadField(f"PretrainedTokenizer.repo is {self.repo!r}, wanted 'owner/name'")
-        if not re.fullmatch(r"[0-9a-f]{40}", self.revision):
-            raise BadField(
-                f"PretrainedTokenizer.revision is {self.revision!r}, wanted a commit of 40 hex digits: "
-                "a branch or tag can move under the experiment"
-            )
+        must_be_commit("PretrainedTokenizer", self.repo, self.revision)
 
     def run(self, ctx: Context) -> Tokenizer:
         from marin.data.tokenizer import download_tokenizer
@@ -84,6 +78,17 @@ class FolderTokenizer(ExecutorStep[Tokenizer], op="folder-tokenizer", version=1)
         if self._alone:
             return (self.path,)
         return tuple(f"{self.path.rstrip('/')}/{name}" for name in ("tokenizer.json", "tokenizer_config.json"))
+
+
+def must_be_commit(step: str, repo: str, revision: str) -> None:
+    """Raises BadField unless the two name one commit of a repository."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repo):
+        raise BadField(f"{step}.repo is {repo!r}, wanted 'owner/name'")
+    if not re.fullmatch(r"[0-9a-f]{40}", revision):
+        raise BadField(
+            f"{step}.revision is {revision!r}, wanted a commit of 40 hex digits: a branch or tag can move under the "
+            "experiment"
+        )
 
 
 def _as_declared(step: ExecutorStep[Tokenizer], most: int | None, made: Tokenizer) -> Tokenizer:

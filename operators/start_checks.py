@@ -6,13 +6,19 @@ from typing import Any, Protocol
 
 from marin import BatchSchedule, Stages
 from marin.errors import BadField
+from marin.training.model import ModelShape
 from marin.training.optimizer import Optimizer
+from operators.pretrained_model import FolderModel, PretrainedModel, is_its_tokenizer
 from operators.start import Fork, OptimizerState, WarmStart
 
 
 class Run(Protocol):
     """What is looked at of a training."""
 
+    @property
+    def model(self) -> ModelShape: ...
+    @property
+    def vocabulary(self) -> int: ...
     @property
     def data(self) -> Stages[Any]: ...
     @property
@@ -61,3 +67,31 @@ def must_have_histories(run: Run, start: WarmStart | Fork, training: Run | None)
     if ours is None or theirs is None or ours.window != theirs.window:
         there = f"clip_update_norm is {theirs} in {source.name}, and {ours} here"
         raise BadField(f"{run.called()}: clip_history: {there}; wanted a clip in both, of one window")
+
+
+def must_suit_published(run: Run, start: WarmStart | Fork, model: PretrainedModel | FolderModel) -> None:
+    """Raises BadField where a training begins with a published model in a way that cannot work."""
+    if start.optimizer_state is not OptimizerState.FRESH:
+        raise BadField(
+            f"{run.called()}: {model.name} has weights and no optimizer state; begin with "
+            "optimizer_state=OptimizerState.FRESH"
+        )
+    if run.first_step:
+        raise BadField(
+            f"{run.called()}: begins at step {run.first_step:,}, and {model.name} does not know its steps; wanted "
+            "first_step=0, so that the schedule counts from here"
+        )
+    if isinstance(start, Fork) and model.shape is not None and not run.model.takes_weights_of(model.shape):
+        raise BadField(f"{run.called()}: its model is not that of {model.name}; give model={model.name}.shape")
+    if model.vocabulary is not None and model.vocabulary != run.vocabulary:
+        raise BadField(
+            f"{run.called()}: vocabulary is {run.vocabulary:,}, and the embedding of {model.name} has "
+            f"{model.vocabulary:,} rows; wanted the same"
+        )
+    for source in run.data.sources:
+        tokenizer = getattr(source, "tokenizer", None)
+        if tokenizer is not None and not is_its_tokenizer(model, tokenizer):
+            raise BadField(
+                f"{run.called()}: {source.name} is made by {tokenizer.name}, which is not the tokenizer of "
+                f"{model.name}; tokenize with its own (the model's .tokenizer)"
+            )

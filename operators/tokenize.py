@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from marin import Checkpoint, Context, Directory, Documents, ExecutorStep, Size, Tokenizer, Tokens, since
-from marin.errors import BadField, InputError
+from marin.errors import BadField, InputError, TokenizerMismatch
 
 if TYPE_CHECKING:
     from marin.data.tokenizer import LoadedTokenizer
@@ -75,13 +75,24 @@ def token_before_texts(
 ) -> int | None:
     """Return the id that stands before each text of a training. start: the model that it goes on from.
 
-    A training on chats alone takes that of the model. Raises TokenizerMismatch where stores differ.
+    A training on chats alone takes that of the model. Raises TokenizerMismatch where stores differ, and where a
+    published model reads another token before each text.
     """
     from marin.data.token_store import before_texts
     from marin.training.checkpoint import read_facts
 
     before = before_texts({source.name: ctx[source].directory for source in sources})
-    return read_facts(ctx[start].directory).before if before is None and start is not None else before
+    if start is None:
+        return before
+    facts = read_facts(ctx[start].directory)
+    if before is None:
+        return facts.before
+    if facts.origin is not None and facts.before not in (None, before):
+        raise TokenizerMismatch(
+            f"{start.name} reads token {facts.before} before each text, and the training's texts begin after token "
+            f"{before}; tokenize them with bos=True"
+        )
+    return before
 
 
 def _sample(out: Directory, tokenizer: LoadedTokenizer) -> str:

@@ -12,7 +12,6 @@ from marin import (
     BatchSchedule,
     Checkpoint,
     Context,
-    Directory,
     ExecutorStep,
     Lifetime,
     Report,
@@ -31,10 +30,12 @@ from marin.errors import BadField, InputError, UnreadableCheckpoint
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Muon, Optimizer
 from marin.training.schedule import Schedule
+from operators.checkpoint_artifact import artifact_of
 from operators.machines import must_fit_memory, must_share_batches, must_split, must_spread
 from operators.on_hosts import train_on
+from operators.pretrained_model import FolderModel, PretrainedModel
 from operators.start import Fork, OptimizerState, WarmStart
-from operators.start_checks import must_have_histories, must_read_on
+from operators.start_checks import must_have_histories, must_read_on, must_suit_published
 from operators.tokenize import must_begin_alike, token_before_texts
 from operators.tokenize_chats import must_fit
 from operators.watch import Watch
@@ -251,13 +252,15 @@ class Train(ExecutorStep[Checkpoint], op="train"):
 
     def _check_start(self, start: WarmStart | Fork) -> None:
         source = start.checkpoint
+        if isinstance(source, PretrainedModel | FolderModel):
+            must_suit_published(self, start, source)
         training = trained_by(source)
         if training is None:
             return
-        theirs, ours = training.model, self.model
+        theirs = training.model
         if isinstance(start, WarmStart):
-            theirs = replace(theirs, architecture=ours.architecture)
-        if replace(theirs, seq_len=ours.seq_len, rope_theta=ours.rope_theta, rope=ours.rope) != ours:
+            theirs = replace(theirs, architecture=self.model.architecture)
+        if not self.model.takes_weights_of(theirs):
             remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
             raise BadField(f"{self.called()}: its model is not that of {training.called()}; {remedy}")
         if training.vocabulary != self.vocabulary:
@@ -373,20 +376,6 @@ class Milestone(ExecutorStep[Checkpoint], op="milestone"):
             )
         checkpoint.copy(source, ctx.out)
         return artifact_of(ctx.out)
-
-
-def artifact_of(directory: Directory) -> Checkpoint:
-    """The artifact that describes the checkpoint in a directory. Raises UnreadableCheckpoint."""
-    from marin.training.checkpoint import read_facts
-
-    facts = read_facts(directory)
-    return Checkpoint(
-        step=facts.step,
-        tokens=facts.tokens,
-        parameters=facts.parameters,
-        architecture=facts.model.architecture.value,
-        loss=facts.loss,
-    )
 
 
 def _reached(checkpoint: ExecutorStep[Checkpoint], training: Train) -> int:

@@ -20,7 +20,7 @@ NAME = "my_project"  # what the files call the project
 RENAMED = {"gitignore": ".gitignore"}  # here its name would hide files of marin's
 EXPERIMENT = "new_experiment.py"  # what another experiment begins as
 SHARED = "own_text.py"  # of a project's package: what experiments build on
-TAKEN = {"experiment", "experiments", "infra", "operators", "store", "tests", "text"}
+TAKEN = {"experiment", "experiments", "infra", "model", "operators", "store", "tests", "text"}
 LEGAL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -31,9 +31,16 @@ def command(
 ) -> int:
     """Make a project: an experiment on a folder of text, an operator, its test, a README. Or another experiment in one.
 
-    PROJECT is a folder that is not there yet. Nothing is overwritten, and no git repository is touched.
+    PROJECT is a folder that is not there yet. Nothing is overwritten, and no git repository is touched. `marin new
+    model hf:OWNER/NAME@COMMIT`, or a folder, prints the lines that declare a published model.
     """
-    if words[0] == "experiment":
+    if words[0] == "model":
+        from marin.cli.new_model import model_code
+
+        if len(words) != 2:
+            raise click.UsageError("wanted one model: marin new model hf:OWNER/NAME@COMMIT, or a folder")
+        click.echo(model_code(words[1]))
+    elif words[0] == "experiment":
         if len(words) != 2:
             raise click.UsageError("an experiment has one name: marin new experiment NAME")
         _new_experiment(words[1], issue)

@@ -1,4 +1,4 @@
-"""Files of a dataset on the Hugging Face hub, at one commit: asked for with patience, checked when here.
+"""Files of a dataset or model on the Hugging Face hub, at one commit: asked for with patience, checked when here.
 
 The hub's client lists; files come over plain HTTP, because the client begins a file anew in every process.
 """
@@ -50,10 +50,30 @@ def list_hub_files(
         return huggingface_hub.HfApi().dataset_info(repo, revision=revision, files_metadata=True)
 
     info = _patiently(repo, revision, f"{ENDPOINT}/api/datasets/{repo}/revision/{revision}", ask)
+    commit, files = _listed(repo, revision, info)
+    return commit, [files[name] for name in sorted(chosen(list(files), patterns, excludes, f"{repo}@{commit}"))]
+
+
+def list_model_files(repo: str, revision: str) -> tuple[dict[str, HubFile], str | None]:
+    """Return a model's files by name, and its licence as its card names it.
+
+    Raises MissingRevision if repository or commit do not exist, InputError if the hub does not answer.
+    """
+    import huggingface_hub
+    from huggingface_hub.constants import ENDPOINT
+
+    def ask() -> Any:
+        return huggingface_hub.HfApi().model_info(repo, revision=revision, files_metadata=True)
+
+    info = _patiently(repo, revision, f"{ENDPOINT}/api/models/{repo}/revision/{revision}", ask)
+    return _listed(repo, revision, info)[1], getattr(info.card_data, "license", None)
+
+
+def _listed(repo: str, revision: str, info: Any) -> tuple[str, dict[str, HubFile]]:
     commit = str(info.sha or "")
     if not commit.startswith(revision):  # a branch or a tag may be called as a commit begins
         raise _no_revision(repo, revision)
-    files = {
+    return commit, {
         sibling.rfilename: HubFile(
             sibling.rfilename,
             sibling.size or 0,
@@ -61,18 +81,26 @@ def list_hub_files(
         )
         for sibling in info.siblings or []
     }
-    return commit, [files[name] for name in sorted(chosen(list(files), patterns, excludes, f"{repo}@{commit}"))]
 
 
 def fetch_hub_file(repo: str, revision: str, file: HubFile, out: Directory, state: Directory) -> Fetched:
-    """Fetch one file, resumable and verified; one that an earlier attempt has whole is taken."""
+    """Fetch one file of a dataset into ``out``; see keep_hub_file."""
+    kept = keep_hub_file(repo, revision, file, state, "dataset")
+    return Fetched(file.name, kept.put_into(out), f"{repo}@{revision}/{file.name}", file.checksum)
+
+
+def keep_hub_file(repo: str, revision: str, file: HubFile, state: Directory, kind: str) -> KeptFile:
+    """Fetch one file into the state, resumable and verified; one that an earlier attempt has whole is taken.
+
+    kind: "dataset" or "model".
+    """
     import huggingface_hub
     from huggingface_hub.utils import build_hf_headers
 
-    kept = KeptFile(state, file.name, repo, revision, file.name, file.checksum)
+    kept = kept_hub_file(repo, revision, file, state)
     origin = f"{repo}@{revision}/{file.name}"
     if not kept.there():
-        url = huggingface_hub.hf_hub_url(repo, file.name, repo_type="dataset", revision=revision)
+        url = huggingface_hub.hf_hub_url(repo, file.name, repo_type=kind, revision=revision)
         login = build_hf_headers().get("authorization", "")
         with scratch(state) as folder:
             part = folder / f"{kept.key}.part"
@@ -85,7 +113,12 @@ def fetch_hub_file(repo: str, revision: str, file: HubFile, out: Directory, stat
                     f"{file.checksum}; run again"
                 )
             kept.take(part)
-    return Fetched(file.name, kept.put_into(out), origin, file.checksum)
+    return kept
+
+
+def kept_hub_file(repo: str, revision: str, file: HubFile, state: Directory) -> KeptFile:
+    """Return where the state keeps a file that arrived whole, also if it has not arrived yet."""
+    return KeptFile(state, file.name, repo, revision, file.name, file.checksum)
 
 
 def fetch_model_file(repo: str, revision: str, name: str, state: Directory) -> bytes:

@@ -61,6 +61,18 @@ class KeptFile:
             shutil.copyfileobj(source, target, CHUNK)
         part.unlink()
 
+    @contextmanager
+    def on_disk(self) -> Generator[Path]:
+        """The file on a local disk, for programs that read nothing else; a copy that goes away if it is elsewhere."""
+        if self._state.is_local:
+            yield self.directory.path / self.name
+            return
+        with tempfile.TemporaryDirectory() as folder, self.directory.open(self.name, "rb") as source:
+            path = Path(folder) / Path(self.name).name
+            with path.open("wb") as target:
+                shutil.copyfileobj(source, target, CHUNK)
+            yield path
+
     def put_into(self, out: Directory) -> int:
         """Its bytes."""
         self.directory.share([self.name], out)

@@ -81,7 +81,12 @@ def list_files(urls: Sequence[str]) -> list[OutsideFile]:
 
 
 def copy_file(file: OutsideFile, out: Directory, state: Directory) -> int:
-    """Copy one file into ``out``, unless an earlier attempt left it whole in ``state``. Returns its bytes.
+    """Copy one file into ``out``; returns its bytes. See keep_file."""
+    return keep_file(file, state).put_into(out)
+
+
+def keep_file(file: OutsideFile, state: Directory) -> KeptFile:
+    """Copy one file into ``state``, unless an earlier attempt left it there whole.
 
     Raises InputError if it is no longer the one that was listed.
     """
@@ -105,7 +110,7 @@ def copy_file(file: OutsideFile, out: Directory, state: Directory) -> int:
                 listed = came
             if came != listed:
                 raise InputError(f"{file.url}: {came} arrived, {listed} was listed; it changed meanwhile, run again")
-    return kept.put_into(out)
+    return kept
 
 
 def _select(url: str) -> list[OutsideFile]:

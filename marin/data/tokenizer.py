@@ -38,6 +38,12 @@ class LoadedTokenizer:
         self.eos, self.bos = eos, bos
         self.vocabulary: int = max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
+    @property
+    def begins_with(self) -> int | None:
+        """The id that the tokenizer itself puts before a text, as Llama's does; None if it puts none there."""
+        alone = self.tokenizer.encode("", add_special_tokens=True).ids
+        return alone[0] if alone and alone[0] != self.eos else None
+
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.uint32]]:
         """Token ids of each text, no special tokens added, in order; batches are encoded on all cores."""
         remaining = iter(texts)

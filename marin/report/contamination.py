@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from marin.errors import BadField, MarinError
 from marin.report.contents import TEXT, cached_text
+from marin.report.decontamination import PUBLISHED
 from marin.report.words import grouped
 from marin.store.files.directory import Directory
 from marin.store.files.verify import Check
@@ -204,7 +205,9 @@ class Contamination:
         unknown = [
             each
             for each in reached
-            if each not in records or (records[each].attempt in self.looked and self.state(each) is State.UNKNOWN)
+            if each not in records
+            or (records[each].attempt in self.looked and self.state(each) is State.UNKNOWN)
+            or records[each].op in PUBLISHED
         ]
         doubtful = [way for way in every if way[0] not in begun and records[way[0]].attempt not in self._removed]
         return Reading(checkpoint, ways, doubtful, unknown)

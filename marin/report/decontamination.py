@@ -17,6 +17,7 @@ from marin.steps.step import ExecutorStep
 from marin.store.numbers import counted, listed
 
 DECONTAMINATE = "decontaminate"  # the operator's name
+PUBLISHED = frozenset({"pretrained-model", "folder-model"})  # operators whose models were trained elsewhere
 NAMED, FEW = 12, 4  # sources, or tests, that a sentence names; sources of a test
 
 
@@ -28,15 +29,24 @@ class Undecontaminated:
     sources: int  # that were trained on, clean ones included
     missed: Mapping[str, list[str]]  # by what it is evaluated on, the decontaminated sources that were not freed of it
     evaluated: bool = False  # on anything of which there may be some in what was trained on
+    elsewhere: tuple[str, ...] = ()  # published models that are evaluated, or trained on and evaluated
 
     @property
     def doubt(self) -> str:
         """The sentence, where scores may be of what was trained on; else ""."""
-        return self.sentence() if self.evaluated and (self.runs or self.missed) else ""
+        return self.sentence() if self.evaluated and (self.runs or self.missed or self.elsewhere) else ""
 
     def sentence(self) -> str:
         """For a page; "" if nothing is trained on."""
-        return " ".join(part for part in (self._passed(), self._missed()) if part)
+        return " ".join(part for part in (self._passed(), self._missed(), self._unknown()) if part)
+
+    def _unknown(self) -> str:
+        if not self.elsewhere:
+            return ""
+        return (
+            f"Not known: the text that {listed(self.elsewhere, NAMED)} read before. The detectors by score still look "
+            "for items that it may have seen."
+        )
 
     def _missed(self) -> str:
         if not self.missed:
@@ -72,6 +82,8 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
     read: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}  # by each step, the sources trained on before it
     tested: dict[ExecutorStep[Any], frozenset[ExecutorStep[Any]]] = {}
     every: set[ExecutorStep[Any]] = set()
+    published: dict[ExecutorStep[Any], frozenset[str]] = {}  # by each step, the models behind it
+    asked: set[str] = set()
     for step in steps:
         stages = [cast("Stages[Any]", field) for field in vars(step).values() if isinstance(field, Stages)]
         drawn = {source for each in stages if step.work() is not None for source in each.sources}
@@ -79,7 +91,10 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
         for name in sorted({source_name(source) for source in drawn if not _is_clean(source, known)}):
             runs.setdefault(name, []).append(step.label)
         read[step] = frozenset(drawn).union(*(read.get(each, ()) for each in step.dependencies))
+        behind = frozenset({step.name}) if step.op in PUBLISHED else frozenset[str]()
+        published[step] = behind.union(*(published.get(each, ()) for each in step.dependencies))
         for test in step.evaluated_on():
+            asked |= published[step]
             tested[test] = tested.get(test, frozenset()) | read[step]
     missed: dict[str, set[str]] = {}
     for test, sources in tested.items():
@@ -88,7 +103,7 @@ def undecontaminated(steps: Iterable[ExecutorStep[Any]]) -> Undecontaminated:
             if known[each] and not _is_clean(each, looked, wanted):
                 missed.setdefault(test.label or test.name, set()).add(source_name(each))
     named = {test: sorted(names) for test, names in sorted(missed.items())}
-    return Undecontaminated(dict(sorted(runs.items())), len(every), named, bool(tested))
+    return Undecontaminated(dict(sorted(runs.items())), len(every), named, bool(tested), tuple(sorted(asked)))
 
 
 def _is_clean(

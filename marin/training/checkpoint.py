@@ -42,6 +42,22 @@ STEP_NAME = re.compile(r"step-(\d+)/")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where the weights of a model come from that marin did not train.
+
+    source: ``hf:owner/name@commit``, or the URL of a folder. licence: as its card names it, None if it names none.
+    tokenizer: SHA-256 of its tokenizer.json. entries: of the tokenizer; the embedding may have more rows. stored: type
+    of the numbers there, "BF16".
+    """
+
+    source: str
+    licence: str | None
+    tokenizer: str
+    entries: int
+    stored: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """What a checkpoint says of itself.
 
@@ -49,7 +65,8 @@ class Facts:
     step. averaged: whether a moving average of the weights is stored. finite: whether every number was
     looked at before it was written, and none was NaN or infinite. optimizer, schedule: with which it was
     trained. settings: everything that the run was set to, see marin.training.settings. before: the token id that stood
-    before each text. Older checkpoints know none of the last five.
+    before each text. Older checkpoints know none of these five. origin: of a model that was trained elsewhere, whose
+    steps, tokens and loss are 0, 0 and None.
     """
 
     step: int
@@ -63,6 +80,7 @@ class Facts:
     schedule: Schedule | None = None
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     before: int | None = None
+    origin: Origin | None = None
 
     @property
     def separate_documents(self) -> bool:

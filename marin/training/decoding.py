@@ -78,11 +78,13 @@ def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, paddi
     )
 
     layers = model.transformer.layers
+    norm_first = hasattr(layers.stacked, "input_layernorm")  # OLMo 2 norms what attention and MLP give instead
 
     # The whole cache is carried along and written to in place: a scan that gave each layer's back would copy it.
     def layer(carry: tuple[NamedArray, Cache], block: Any, number: NamedArray) -> tuple[NamedArray, Cache]:
         x, cache = carry
-        attention, normed = block.self_attn, block.input_layernorm(x)
+        attention = block.self_attn
+        normed = block.input_layernorm(x) if norm_first else x
         q, k, v = (project(normed) for project in (attention.q_proj, attention.k_proj, attention.v_proj))
         if attention.config.qk_norm is not None:
             q, k = attention.q_norm(q), attention.k_norm(k)
@@ -93,8 +95,11 @@ def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, paddi
         scores = haliax.dot(q, keys, axis="head_size") / math.sqrt(attention.config.HeadSize.size)
         shares = haliax.nn.softmax(haliax.where(seen, scores, -1e9), axis="place")
         mixed = haliax.dot(shares, values, axis="place").flatten_axes(("kv_head", "q_heads_per_group"), "heads")
-        x = x + attention.o_proj(mixed)
-        return x + block.mlp(block.post_attention_layernorm(x)), cache
+        if norm_first:
+            x = x + attention.o_proj(mixed)
+            return x + block.mlp(block.post_attention_layernorm(x)), cache
+        x = x + block.post_attention_layernorm(attention.o_proj(mixed))
+        return x + block.post_feedforward_layernorm(block.mlp(x)), cache
 
     x = model.embeddings.embed(haliax.named(tokens, ("batch", "position")))
     x, cache = haliax.fold(layer, layers.Block)((x, cache), layers.stacked, haliax.arange(layers.Block))

@@ -14,7 +14,13 @@ from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.model import Architecture, Precision
 
-CLASSES = {Architecture.LLAMA: "LlamaForCausalLM", Architecture.QWEN3: "Qwen3ForCausalLM"}
+CLASSES = {
+    Architecture.LLAMA: "LlamaForCausalLM",
+    Architecture.QWEN3: "Qwen3ForCausalLM",
+    Architecture.QWEN2: "Qwen2ForCausalLM",
+    Architecture.OLMO2: "Olmo2ForCausalLM",
+}
+WITHOUT_HEAD_WIDTH = (Architecture.QWEN2, Architecture.OLMO2)  # transformers takes it from hidden / heads
 # Levanter's own, for encoders and decoders: as a default of generation they would forbid an answer to begin.
 NOT_OURS = ("begin_suppress_tokens", "decoder_start_token_id")
 
@@ -97,13 +103,10 @@ def export(source: Directory, tokenizer: Directory, folder: Path, *, averaged: b
         model = load_weights(source, facts, averaged=averaged, mesh=mesh, spread=fits)
         if found := non_finite_arrays(model):
             raise UnreadableCheckpoint(f"{source.url} holds {write_arrays(found)}; export an earlier checkpoint")
-        converter = config.hf_checkpoint_converter().with_config_overrides(
-            {
-                "architectures": [CLASSES[facts.model.architecture]],
-                "dtype": dtype.dtype.name,
-                "head_dim": facts.model.head_size,  # Levanter leaves out one that is not hidden / heads
-            }
-        )
+        said = {"architectures": [CLASSES[facts.model.architecture]], "dtype": dtype.dtype.name}
+        if facts.model.architecture not in WITHOUT_HEAD_WIDTH:
+            said["head_dim"] = facts.model.head_size  # Levanter leaves out one that is not hidden / heads
+        converter = config.hf_checkpoint_converter().with_config_overrides(said)
         converter.save_pretrained(model, str(folder), save_reference_code=False, save_tokenizer=False, dtype=dtype)
     written = folder / "config.json"
     content = {name: held for name, held in json.loads(written.read_text()).items() if name not in NOT_OURS}

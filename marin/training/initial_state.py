@@ -53,9 +53,14 @@ class InitialState:
                 "start from a model that was trained with the same tokenizer"
             )
         mode, stored = spec.start.mode, stored_shapes(source)
+        same = mode in (StartMode.ALL, StartMode.WEIGHTS)
+        if facts.origin is not None and same and not spec.model.takes_weights_of(facts.model):
+            raise UnreadableCheckpoint(
+                f"{facts.origin.source} is {facts.model}, and this run's model is {spec.model}; give the model's shape"
+            )
         report = transfer_report(below(WEIGHTS, stored), self._wanted_shapes(), source.url)
         report["changed"] = changes(facts, settings(spec) | machine())
-        if mode in (StartMode.ALL, StartMode.WEIGHTS):
+        if same:
             self._refuse_partial(report, source)
         if mode in (StartMode.ALL, StartMode.WARM_ALL) and facts.step != spec.first_step:
             raise UnreadableCheckpoint(

@@ -7,7 +7,8 @@ from typing import Any
 
 from levanter.layers.rotary import DefaultRotaryEmbeddingsConfig, Llama3RotaryEmbeddingsConfig
 from levanter.models.llama import LlamaConfig
-from levanter.models.qwen import Qwen3Config
+from levanter.models.olmo import Olmo2Config
+from levanter.models.qwen import Qwen3Config, QwenConfig
 from levanter.tensorstore_serialization import ReplicaRestoreMode, TensorStoreReadConfig
 
 from marin.errors import UnreadableCheckpoint
@@ -16,7 +17,12 @@ from marin.training.checkpoint import Facts
 from marin.training.chips import HIDDEN
 from marin.training.model import Architecture, ModelShape, Recompute
 
-CONFIGS = {Architecture.LLAMA: LlamaConfig, Architecture.QWEN3: Qwen3Config}
+CONFIGS: dict[Architecture, type[LlamaConfig | Olmo2Config]] = {
+    Architecture.LLAMA: LlamaConfig,
+    Architecture.QWEN3: Qwen3Config,
+    Architecture.QWEN2: QwenConfig,
+    Architecture.OLMO2: Olmo2Config,
+}
 GRADIENT_CHECKPOINTING: dict[Recompute, bool | str] = {
     Recompute.NOTHING: False,
     Recompute.LAYERS: True,
@@ -26,15 +32,18 @@ GRADIENT_CHECKPOINTING: dict[Recompute, bool | str] = {
 READING = TensorStoreReadConfig(replica_mode=ReplicaRestoreMode.EVERY_REPLICA)
 
 
-def levanter_config(shape: ModelShape, recompute: Recompute = Recompute.NOTHING) -> LlamaConfig:
-    return CONFIGS[shape.architecture](
+def levanter_config(shape: ModelShape, recompute: Recompute = Recompute.NOTHING) -> Any:
+    """Return Levanter's configuration of a model: a LlamaConfig, or an Olmo2Config."""
+    width = {} if shape.architecture is Architecture.OLMO2 else {"head_dim": shape.head_width}
+    config: Any = CONFIGS[shape.architecture]
+    return config(
         max_seq_len=shape.seq_len,
         hidden_dim=shape.hidden,
         intermediate_dim=shape.intermediate,
         num_layers=shape.layers,
         num_heads=shape.heads,
         num_kv_heads=shape.kv_heads,
-        head_dim=shape.head_width,
+        **width,
         layer_norm_epsilon=shape.norm_eps,
         tie_word_embeddings=shape.tied_embeddings,
         rope=_rotary(shape),

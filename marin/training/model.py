@@ -1,7 +1,8 @@
-"""Shapes of the models we train: what the retrospective calls the Llama and the Qwen3 backbone."""
+"""Shapes of the models that marin trains, and of the published ones that it reads."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
 from marin.errors import BadField
@@ -10,9 +11,13 @@ from marin.steps.value import since, value
 
 @value("architecture")
 class Architecture(Enum):
+    """The values are what Hugging Face calls model_type."""
+
     _value_: str
     LLAMA = "llama"
-    QWEN3 = "qwen3"  # Llama with an RMS norm on queries and keys (QK-Norm)
+    QWEN3 = "qwen3"  # Llama with an RMS norm on the queries and keys of each head (QK-Norm)
+    QWEN2 = "qwen2"  # Llama with biases on queries, keys and values; Qwen 2.5 is one
+    OLMO2 = "olmo2"  # norms after attention and MLP instead of before, and one norm over the queries of all heads
 
 
 @value("precision")
@@ -53,7 +58,7 @@ class Recompute(Enum):
 
 @value("model_shape")
 class ModelShape:
-    """A decoder-only transformer: RMS norm, rotary positions, gated SiLU, no biases.
+    """A decoder-only transformer: RMS norm, rotary positions, gated SiLU.
 
     hidden, intermediate: widths. heads, kv_heads: query heads, and key/value heads that they share.
     seq_len: longest sequence (tokens). head_width: per-head width, hidden / heads if None. rope: how rotary
@@ -82,12 +87,16 @@ class ModelShape:
             raise BadField(f"model: {self.heads} heads cannot share {self.kv_heads} kv_heads; make it a divisor")
         if self.head_width is None and self.hidden % self.heads:
             raise BadField(f"model: hidden {self.hidden} is not a multiple of {self.heads} heads; set head_width")
+        if self.head_width is not None and self.architecture in (Architecture.QWEN2, Architecture.OLMO2):
+            raise BadField(
+                f"model: head_width is {self.head_width}; heads of {self.architecture.value} are hidden / heads wide"
+            )
         if self.head_size % 2:
             raise BadField(f"model: heads are {self.head_size} wide; rotary positions need an even width")
 
-    @property
-    def qk_norm(self) -> bool:
-        return self.architecture is Architecture.QWEN3
+    def takes_weights_of(self, other: ModelShape) -> bool:
+        """Return whether weights of the other compute the same here, but for the length and positions of a text."""
+        return self == replace(other, seq_len=self.seq_len, rope_theta=self.rope_theta, rope=self.rope)
 
     @property
     def head_size(self) -> int:
@@ -99,10 +108,14 @@ class ModelShape:
         return attention + 3 * self.hidden * self.intermediate
 
     def parameters(self, vocabulary: int) -> int:
-        """How many parameters, embeddings and norms included."""
-        norms = 2 * self.hidden + (2 * self.head_size if self.qk_norm else 0)
+        """Return the number of parameters, with embeddings, norms and biases."""
+        vectors = 2 * self.hidden + {
+            Architecture.QWEN3: 2 * self.head_size,
+            Architecture.OLMO2: self.head_size * (self.heads + self.kv_heads),
+            Architecture.QWEN2: self.head_size * (self.heads + 2 * self.kv_heads),
+        }.get(self.architecture, 0)
         embeddings = vocabulary * self.hidden * (1 if self.tied_embeddings else 2)
-        return self.layers * (self.matrix_parameters() + norms) + self.hidden + embeddings
+        return self.layers * (self.matrix_parameters() + vectors) + self.hidden + embeddings
 
     def flops_per_token(self, vocabulary: int, seq_len: int) -> float:
         """Training FLOPs a token: 6 per matrix parameter, plus attention.

@@ -34,7 +34,7 @@ from marin.training.spec import TrainingSpec
 from marin.training.writing import Writing
 
 NORMS_EVERY = 10  # optimizer steps
-LAYER = "layer"  # the axis along which Levanter stacks layers
+LAYERS = ("layer", "layers")  # the axis along which Levanter stacks layers
 
 
 class Watching:
@@ -143,8 +143,8 @@ def _norms(model: Any, average: Any) -> Any:
     for path, leaf in zip(paths, leaves, strict=True):
         if not eqx.is_inexact_array(leaf.array if hax.is_named_array(leaf) else leaf):
             continue
-        if hax.is_named_array(leaf) and any(axis.name == LAYER for axis in leaf.axes):
-            others = tuple(axis for axis in leaf.axes if axis.name != LAYER)
+        if hax.is_named_array(leaf) and any(axis.name in LAYERS for axis in leaf.axes):
+            others = tuple(axis for axis in leaf.axes if axis.name not in LAYERS)
             layers += hax.sum(hax.square(leaf.astype(jnp.float32)), others).array
             continue
         square = jnp.sum(jnp.square((leaf.array if hax.is_named_array(leaf) else leaf).astype(jnp.float32)))

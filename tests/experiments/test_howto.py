@@ -122,6 +122,8 @@ def test_every_file_beside_a_page_runs_below() -> None:
         "microanneal",
         "contamination",
         "inspect_batches",  # tests/cli/test_inspect_command.py
+        "published_model",
+        "worth_adding",
     }
     assert {path.stem for path in PAGES.glob("*.py")} == run
 
@@ -172,6 +174,47 @@ def test_what_reads_the_hub_runs(page: str, tmp_path: Path) -> None:
     with serving(HubServer, **of) as base:
         hub = {"HF_ENDPOINT": base, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": str(tmp_path / "home")}
         assert says in told(tmp_path, sys.executable, file.name, "--backend", "inline", ends=0, **hub)
+
+
+def run_with_a_tiny_model(page: str, folder: Path) -> str:
+    """What the experiment of a page says, with a tiny Qwen3 in place of the one that it names."""
+    file = given(page, folder)
+    for number, text in enumerate(real_texts("stdlib")[:30]):
+        (folder / f"data/text/{number}.txt").write_text(text)
+    for name in ("web", "new"):
+        shutil.copytree(folder / "data/text", folder / "data" / name)
+    model = ROOT / "tests/training/published/qwen3"
+    declared = told(folder, sys.executable, "-m", "marin", "new", "model", str(model))
+    shape = re.compile(r"shape=ModelShape\(.*?\),\n    vocabulary=[\d_]+", re.DOTALL)
+    file.write_text(shape.sub(shape.findall(declared)[0], file.read_text()))
+    [repository], [revision] = ({*found.findall(file.read_text())} for found in (REPOSITORY, REVISION))
+    (folder / "tokenizer").mkdir()
+    files = tokenizer(folder / "tokenizer") | {
+        path.name: path.read_bytes() for path in model.iterdir() if path.name != "logits.npz"
+    }
+    of: dict[str, object] = {"repo": repository, "revision": revision, "files": files}
+    of |= dict.fromkeys(("large", "lies", "gated"), frozenset[str]())
+    with serving(HubServer, **of) as base:
+        hub = {"HF_ENDPOINT": base, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HOME": str(folder / "home")}
+        return told(folder, sys.executable, file.name, "--backend", "inline", **hub)
+
+
+@pytest.mark.slow
+def test_a_published_model_is_trained_on(tmp_path: Path) -> None:
+    assert "11 ran" in run_with_a_tiny_model("published_model", tmp_path)
+    (report,) = (tmp_path / "store/compare").glob("continued-*/report.json")
+    assert json.loads(report.read_text())["arms"] == ["continued", "published"]
+    (config,) = (tmp_path / "store/export").glob("continued-*/step8-*/config.json")
+    assert json.loads(config.read_text())["architectures"] == ["Qwen3ForCausalLM"]
+
+
+@pytest.mark.slow
+def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -> None:
+    said = run_with_a_tiny_model("worth_adding", tmp_path)
+    assert "Not known: the text that pretrained-model/" in said
+    assert len(list((tmp_path / "store/train").iterdir())) == 6
+    (report,) = (tmp_path / "store/judge").glob("*/report.json")
+    assert json.loads(report.read_text())["candidates"].keys() == {"new"}
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from experiments.exp1529_mantis import build
 from infra.hardware import tpu
 from marin import BatchSchedule, Scale
 from marin.data.stage_draws import stage_draws
+from marin.training.model import Architecture
 from marin.training.optimizer import Adam, ClipUpdateNorm, Muon, NewtonSchulz, SkipBadSteps
 from marin.training.schedule import Schedule
 from operators.evaluate import Evaluate, Weights
@@ -158,7 +159,7 @@ def test_the_models_have_the_published_shapes() -> None:
         assert shape.parameters(128_256) == parameters
         assert (shape.hidden, shape.intermediate, shape.layers) == (5120, 27648, 64)
         assert (shape.heads, shape.kv_heads, shape.head_size, shape.seq_len) == (40, 8, 128, 4096)
-        assert shape.qk_norm == (label != "32b-llama")
+        assert (shape.architecture is Architecture.QWEN3) == (label != "32b-llama")
 
 
 def stages(label: str) -> dict[int, dict[str, float]]:

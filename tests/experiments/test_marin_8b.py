@@ -14,6 +14,7 @@ from marin import Experiment, Scale
 from marin.data.draw_table import draw_table
 from marin.data.stage_draws import stage_draws
 from marin.training.course import phase
+from marin.training.model import Architecture
 from operators.datasets import gsm8k
 from operators.train import Fork, OptimizerState, Train
 
@@ -115,7 +116,7 @@ def test_the_model_has_8_billion_parameters_and_new_positions_from_ocelot_on() -
         shape = run.model
         assert shape.parameters(128_256) == 8_030_261_248
         assert (shape.hidden, shape.intermediate, shape.layers) == (4096, 14336, 32)
-        assert (shape.heads, shape.kv_heads, shape.seq_len, shape.qk_norm) == (32, 8, 4096, False)
+        assert (shape.heads, shape.kv_heads, shape.seq_len, shape.architecture) == (32, 8, 4096, Architecture.LLAMA)
         rope = shape.rope
         if name == "8b-kestrel":
             assert (shape.rope_theta, rope) == (10_000, None)

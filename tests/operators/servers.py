@@ -136,7 +136,7 @@ class HubServer(Trouble):
 
     def _answer(self, body: bool) -> None:
         path = self.path.split("?")[0]
-        listing = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)/revision/(\w+)", path)
+        listing = re.fullmatch(r"/api/(?:datasets|models)/([^/]+/[^/]+)/revision/(\w+)", path)
         file = re.fullmatch(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/(\w+)/(.+)", path)
         found = listing or file
         unknown = self.token and self.headers.get("Authorization") != f"Bearer {self.token}"
@@ -149,6 +149,7 @@ class HubServer(Trouble):
         elif listing:
             siblings = [self._sibling(name, content) for name, content in self.files.items()]
             answer = {"id": self.repo, "sha": self.revision, "siblings": siblings, "tags": [], "private": False}
+            answer["cardData"] = {"license": "apache-2.0"}
             self._send(200, json.dumps(answer).encode(), {"Content-Type": "application/json"}, body)
         else:
             content = self.files[found[3]]

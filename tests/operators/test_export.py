@@ -18,6 +18,7 @@ from marin.data.tokenizer import load_tokenizer, train_bpe
 from marin.errors import BadField, UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
+from marin.training.export import CLASSES
 from marin.training.model import Llama3Rope, ModelShape, Precision
 from marin.training.optimizer import Adam
 from operators.evaluate import Weights
@@ -190,7 +191,7 @@ def test_transformers_loads_it_and_says_the_same(exported: Exported) -> None:
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["ids"] == exported.tokens[0].tolist()
-    assert said["class"] == ("Qwen3ForCausalLM" if exported.shape.qk_norm else "LlamaForCausalLM")
+    assert said["class"] == (CLASSES[exported.shape.architecture])
     assert said["loss"] == pytest.approx(exported.losses[Weights.LAST], abs=1e-4)
 
 

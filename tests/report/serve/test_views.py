@@ -28,12 +28,13 @@ from marin.text.presets import SHORT
 from marin.training.checkpoint import METRICS, Facts, complete, step_directory
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
+from operators.checkpoint_artifact import artifact_of
 from operators.decontaminate import Decontaminate
 from operators.exact_dedup import ExactDedup
 from operators.filter import Filter
 from operators.near_dedup import NearDedup
 from operators.tokenize import Tokenize
-from operators.train import Train, artifact_of
+from operators.train import Train
 from operators.train_tokenizer import TrainTokenizer
 from tests.cli.test_cli_store import Learnt
 from tests.report.serve.browsing import Browser, served

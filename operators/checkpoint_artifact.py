@@ -1,0 +1,19 @@
+"""The artifact that describes a directory with a checkpoint."""
+
+from __future__ import annotations
+
+from marin import Checkpoint, Directory
+
+
+def artifact_of(directory: Directory) -> Checkpoint:
+    """The artifact that describes the checkpoint in a directory. Raises UnreadableCheckpoint."""
+    from marin.training.checkpoint import read_facts
+
+    facts = read_facts(directory)
+    return Checkpoint(
+        step=facts.step,
+        tokens=facts.tokens,
+        parameters=facts.parameters,
+        architecture=facts.model.architecture.value,
+        loss=facts.loss,
+    )
