@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from marin import Accelerator
@@ -24,6 +25,26 @@ def must_share_batches(called: str, batches: Mapping[int, int], accelerator: Acc
                 f"{shares:,} {each} of {accelerator}. Nearest that can: "
                 f"{' and '.join(f'{near:,}' for near in legal)}; or make those steps a run of its own on other "
                 "chips, which begins with Fork(…)"
+            )
+
+
+def must_make_microbatches(
+    called: str, batches: Mapping[int, int], each: int | None, accelerators: Iterable[Accelerator], tensor: int
+) -> None:
+    """Every batch is made of whole micro-batches. batches: first step → sequences. each: sequences that a chip, or
+    group of ``tensor``, takes at once; None for its share of the batch. Without accelerators there is one device.
+
+    Raises BadField.
+    """
+    if each is None:
+        return
+    common, sizes = math.gcd(*batches.values()), " and ".join(f"{size:,}" for size in sorted({*batches.values()}))
+    groups = "chips" if tensor == 1 else f"groups of {tensor} chips"
+    for shares, they in [(one.chips // tensor, f"{groups} of {one}") for one in accelerators] or [(1, "device")]:
+        if each < 1 or common % (each * shares):
+            raise BadField(
+                f"{called}: sequences_per_device is {each}; wanted a divisor of {common // shares:,}, so that batches "
+                f"of {sizes} sequences are whole micro-batches on {shares:,} {they}"
             )
 
 

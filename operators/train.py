@@ -31,7 +31,7 @@ from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Muon, Optimizer
 from marin.training.schedule import Schedule
 from operators.checkpoint_artifact import artifact_of
-from operators.machines import must_fit_memory, must_share_batches, must_split, must_spread
+from operators.machines import must_fit_memory, must_make_microbatches, must_share_batches, must_split, must_spread
 from operators.on_hosts import train_on
 from operators.pretrained_model import FolderModel, PretrainedModel
 from operators.start import Fork, OptimizerState, WarmStart
@@ -55,7 +55,8 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     hang_minutes: for which it may stand still before it is killed and goes on from its last checkpoint (before its
     first steps an hour, if that is more); None for ever.
     tensor: chips of an accelerator that hold a part each of every head group and of the inner dimension, and work on
-    the same sequences: for batches smaller than the chips, or activations larger than one.
+    the same sequences: for batches smaller than the chips, or activations larger than one. sequences_per_device:
+    those that a chip, or group of ``tensor``, works on at once (micro-batches); None for its share of the batch.
 
     Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if its watch has prompts; below
     ``kept/`` those that milestones, keep_every and keep_at asked for; warm_start.json if it began from another run's:
@@ -89,6 +90,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     recompute: Recompute = execution(default=Recompute.NOTHING)
     hang_minutes: float | None = execution(default=10.0)
     tensor: int = execution(default=1)
+    sequences_per_device: int | None = execution(default=None)
 
     def check(self) -> None:
         if self.end_step <= self.first_step:
@@ -227,12 +229,9 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         for done in checkpoint.complete_steps(saved):
             if done in spec.keep_steps or done == self.end_step:
                 keep(done)
-        if ctx.state.exists(PROFILE):
-            ctx.state.copy(PROFILE, ctx.out)
-        if self.start is not None:
-            ctx.out.write_text("warm_start.json", ctx.state.read_text("warm_start.json"))
-        if ctx.state.exists("resumes.jsonl"):
-            ctx.out.write_text("resumes.jsonl", ctx.state.read_text("resumes.jsonl"))
+        for name in (PROFILE, "warm_start.json", "resumes.jsonl"):
+            if ctx.state.exists(name):
+                ctx.state.copy(name, ctx.out)
         return artifact_of(ctx.out)
 
     def _check_batches(self) -> None:
@@ -244,11 +243,13 @@ class Train(ExecutorStep[Checkpoint], op="train"):
                 "mixture would be exact nowhere; wanted at most as many"
             )
         active = active_within(self.batch.at, self.first_step, self.end_step)
-        must_split(self.called(), self.model, self.tensor, self.resources.accelerators)
-        for accelerator in self.resources.accelerators:
+        accelerators, each = self.resources.accelerators, self.sequences_per_device
+        must_split(self.called(), self.model, self.tensor, accelerators)
+        for accelerator in accelerators:
             must_share_batches(self.called(), active, accelerator, self.tensor)
             must_spread(self.called(), self.model, accelerator, self.tensor)
             must_fit_memory(self.called(), self.memory_bytes(), accelerator)
+        must_make_microbatches(self.called(), active, each, accelerators, self.tensor)
 
     def _check_start(self, start: WarmStart | Fork) -> None:
         source = start.checkpoint
@@ -339,6 +340,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             profile=ctx.profile,
             hang_minutes=self.hang_minutes,
             tensor=self.tensor if chips is not None else 1,
+            sequences_per_device=self.sequences_per_device,
         )
 
 

@@ -7,15 +7,19 @@ Runs in a process of its own (marin.training.main): Levanter keeps a global trac
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import logging
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import haliax
 import jax
+import jax.numpy as jnp
 import jmp
 import levanter.tracker
+from levanter.models.loss import next_token_loss_weight
 from levanter.tracker.tracker import NoopConfig, Tracker
 from levanter.tracker.tracker_fns import defer_tracker_for_jit
 from levanter.trainer import DEFAULT_JAX_CONFIG, Trainer, TrainerConfig
@@ -82,10 +86,23 @@ class _Trainer(Trainer):
     """
 
     def _train_step(self, state: Any, batch: Any, batch_kwargs: Any, _no_hooks: bool = False) -> Any:
+        if self.config.microbatch_size is not None:
+            batch_kwargs = {**batch_kwargs, "weight_per_sequence": _weight_per_sequence(*batch)}
         with defer_tracker_for_jit() as logged:
             result = super()._train_step(state, batch, batch_kwargs, _no_hooks=_no_hooks)
         arrays = {name: held for name, held in logged.items() if isinstance(held, jax.Array)}
         return dataclasses.replace(result, loss_metrics={**result.loss_metrics, **arrays})
+
+
+def _sequences(example: Any) -> int:
+    return example.tokens.resolve_axis("batch").size
+
+
+def _weight_per_sequence(example: Any) -> Any:
+    """The mean over all sequences of a batch; 1 where no token has any, and the loss is 0."""
+    position = example.tokens.resolve_axis("position")
+    weight = next_token_loss_weight(position, example.loss_weight).sum().scalar()
+    return jnp.where(weight == 0, 1, weight) / _sequences(example)
 
 
 class _Captured(Tracker):
@@ -127,13 +144,19 @@ def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
         crash_on_nan=False,  # we say which step and what to do
         crash_on_inf=False,
         mesh=mesh_config(spec.tensor),
+        per_device_parallelism=spec.sequences_per_device or -1,
     )
     join(spec.process)
     levanter.tracker.set_global_tracker(captured)
 
-    def loss(model: Any, *inputs: Any, key: Any = None, **_: Any) -> Any:
+    def loss(model: Any, *inputs: Any, key: Any = None, weight_per_sequence: Any = None, **_: Any) -> Any:
         (example,) = inputs
-        return model.compute_next_token_loss(example, key=key, logsumexp_weight=spec.optimizer.z_loss)
+        loss_of = functools.partial(model.compute_next_token_loss, key=key, logsumexp_weight=spec.optimizer.z_loss)
+        if weight_per_sequence is None:
+            return loss_of(example)
+        # Levanter takes the mean over micro-batches. That of their own means would count a token for more where few
+        # others have a weight.
+        return loss_of(example, reduction=haliax.sum) / (weight_per_sequence * _sequences(example))
 
     return _Trainer(config, build_optimizer(spec.optimizer, spec.schedule), loss, add_default_hooks=False)
 

@@ -101,6 +101,8 @@ class TrainingSpec:
     this process runs, "" where nobody knows. profile: first and last step of a trace for Perfetto. process: which of
     several this is, None for the only one. hang_minutes: see marin.training.hanging. tensor: see
     marin.training.chips. before: the token id that stands before each text of the sources, None where nobody knows.
+    sequences_per_device: those that one device, or group of ``tensor``, works on at once; None for its whole share of
+    the batch.
     """
 
     model: ModelShape
@@ -138,6 +140,7 @@ class TrainingSpec:
     hang_minutes: float | None = None
     tensor: int = 1
     before: int | None = None
+    sequences_per_device: int | None = None
 
 
 def to_json(spec: TrainingSpec) -> str:

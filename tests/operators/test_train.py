@@ -121,6 +121,17 @@ def changed(step: Train, **fields: Any) -> Train:
             "weights, optimizer state and gradients take 1,369.1 GB, which is 342.3 GB on each of the 4 chips of v4-8; "
             "one has 32 GB. Without the activations it takes 43 such chips",
         ),
+        (
+            {"sequences_per_device": 4},
+            "sequences_per_device is 4; wanted a divisor of 2, so that batches of 6 and 8 sequences are whole "
+            "micro-batches on 1 device",
+        ),
+        ({"sequences_per_device": 0}, "sequences_per_device is 0; wanted a divisor of 2, so that"),
+        (
+            {"batch": BatchSchedule({0: 16}), "sequences_per_device": 3, "resources": tpu("v5e-8") | tpu("v5e-4")},
+            "sequences_per_device is 3; wanted a divisor of 2, so that batches of 16 sequences are whole "
+            "micro-batches on 8 chips of v5litepod-8",
+        ),
         ({"tensor": 3}, "tensor is 3; wanted a divisor of 2, the kv_heads of its model"),
         ({"tensor": 0}, "tensor is 0; wanted a divisor of 2, the kv_heads of its model"),
         (
@@ -182,7 +193,7 @@ def test_a_fork_without_the_optimizer_state_may_count_from_anywhere() -> None:
 
 
 def test_how_it_runs_is_not_what_it_makes() -> None:
-    assert changed(PRETRAIN, checkpoint_every=5, recompute=Recompute.LAYERS) == PRETRAIN
+    assert changed(PRETRAIN, checkpoint_every=5, recompute=Recompute.LAYERS, sequences_per_device=2) == PRETRAIN
     assert changed(PRETRAIN, checkpoint_minutes=None, keep_every=2, keep_at=(3,)).identity == PRETRAIN.identity
     assert changed(PRETRAIN, seed=1) != PRETRAIN
     assert changed(PRETRAIN, optimizer=replace(PRETRAIN.optimizer, adamc=True)) != PRETRAIN
@@ -235,13 +246,14 @@ class LinksCounted(RunningStep):
 def test_a_run_publishes_its_milestones_and_keeps_them(tmp_path: Path) -> None:
     inputs: dict[Any, Any] = {WEB: given_tokens(tmp_path / "web")}
     ctx = LinksCounted(Directory(str(tmp_path / "out")), Directory(str(tmp_path / "state")), inputs, (4,))
-    run = changed(PRETRAIN, keep_every=4, keep_at=(2,))
+    run = changed(PRETRAIN, keep_every=4, keep_at=(2,), sequences_per_device=2)
     made: Any = run.run(ctx).at(ctx.out)
     # No link is added to what others read by then: with the work in progress taken away, it would look written to.
     assert [links(source) for _, _, source in ctx.published] == ctx.links
     assert (made.step, made.tokens, made.architecture) == (6, PRETRAIN.tokens_trained(), "llama")
     assert made.parameters == LLAMA.parameters(VOCABULARY)
     checkpoint.verify(made.directory)
+    assert checkpoint.read_facts(made.directory).settings["sequences_per_device"] == 2
     assert [row["step"] for row in read_metrics(made.directory)] == list(range(6))
     # What it prints (on some machines nothing) is in the attempt's log.
     printed = (tmp_path / "state/training.log").read_text().splitlines()

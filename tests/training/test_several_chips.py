@@ -74,15 +74,16 @@ def test_four_devices_say_what_one_says(tmp_path: Path) -> None:
     alone = small_spec(tmp_path / "alone", end_step=6, checkpoint_every=100, compiled=PROGRAMS, watch=watch)
     fully = replace(alone, state=str(tmp_path / "fully"))
     split = replace(alone, state=str(tmp_path / "split"), tensor=2)
+    parts = replace(split, state=str(tmp_path / "parts"), sequences_per_device=2)
     done = subprocess.run(
-        [sys.executable, "-c", WITH_FOUR, str(tmp_path), to_json(fully), to_json(split)],
+        [sys.executable, "-c", WITH_FOUR, str(tmp_path), to_json(fully), to_json(split), to_json(parts)],
         env={**os.environ, **FOUR}, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     must_agree(pickle.loads((tmp_path / "answers").read_bytes()), answers(directory))
 
     train_here(alone)
-    for spec in (fully, split):
+    for spec in (fully, split, parts):
         np.testing.assert_allclose(losses(spec.state), losses(alone.state), rtol=2e-5)
         assert samples(Directory(spec.state)) == samples(Directory(alone.state))
         first = json.loads((Path(spec.state) / "metrics.jsonl").read_text().splitlines()[0])
