@@ -124,6 +124,7 @@ def test_every_file_beside_a_page_runs_below() -> None:
         "inspect_batches",  # tests/cli/test_inspect_command.py
         "published_model",
         "worth_adding",
+        "compare_published",
     }
     assert {path.stem for path in PAGES.glob("*.py")} == run
 
@@ -187,6 +188,10 @@ def run_with_a_tiny_model(page: str, folder: Path) -> str:
     declared = told(folder, sys.executable, "-m", "marin", "new", "model", str(model))
     shape = re.compile(r"shape=ModelShape\(.*?\),\n    vocabulary=[\d_]+", re.DOTALL)
     file.write_text(shape.sub(shape.findall(declared)[0], file.read_text()))
+    asked = [{"question": f"{n} and {n}?", "answer": f"It is {2 * n}. #### {2 * n}"} for n in range(12)]
+    (folder / "data/questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    shutil.copytree(ROOT / "tests/training/published/llama3", folder / "data/my_model")
+    tokenizer(folder / "data/my_model")
     [repository], [revision] = ({*found.findall(file.read_text())} for found in (REPOSITORY, REVISION))
     (folder / "tokenizer").mkdir()
     files = tokenizer(folder / "tokenizer") | {
@@ -215,6 +220,16 @@ def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -
     assert len(list((tmp_path / "store/train").iterdir())) == 6
     (report,) = (tmp_path / "store/judge").glob("*/report.json")
     assert json.loads(report.read_text())["candidates"].keys() == {"new"}
+
+
+@pytest.mark.slow
+def test_published_models_are_compared(tmp_path: Path) -> None:
+    assert "Not known: the text that folder-model/mine and pretrained-model/qwen read" in run_with_a_tiny_model(
+        "compare_published", tmp_path
+    )
+    (report,) = (tmp_path / "store/compare").glob("published-*/report.json")
+    metrics = {row["metric"] for row in json.loads(report.read_text())["rows"]}
+    assert {"bpb/own", "questions/olmes/bpb"} <= metrics
 
 
 @pytest.mark.slow
