@@ -80,7 +80,8 @@ def must_fit_memory(
         raise BadField(
             f"{called}: {what} take {size / 1e9:,.1f} GB, which is {part:,.1f} GB on "
             f"each of the {accelerator.slice_chips:,} chips of {accelerator.name}; one has {memory:g} GB. Without the "
-            f"activations it takes {needed:,} such chips: ask for a larger slice, or make the model smaller"
+            f"activations it takes {needed:,} such chips: ask for a larger slice, or make the model smaller "
+            "(sequences_per_device of a training saves activations only)"
         )
 
 

@@ -23,6 +23,7 @@ from marin.plan.observed import UNSEEN
 from marin.plan.plan import Action, Decision, Plan
 from marin.report.decontamination import undecontaminated
 from marin.report.lineage_tree import described
+from marin.report.memory import what_does_not_fit
 from marin.report.table import columns_of, print_table, say
 from marin.report.trainings import what_forks_change
 from marin.report.words import folded, grouped, styled
@@ -73,7 +74,8 @@ def print_plan(console: Console, plan: Plan, *, every: bool = False, where: obje
     print_unseen(console, {note: count for note, count in notes.items() if note.startswith(UNSEEN)})
     if doubt := undecontaminated(plan.experiment.steps()).doubt:
         say(console, f"note: {doubt}", "yellow")
-    for line in what_forks_change(decision.step for decision in plan.having(Action.RUN)):
+    would_run = [decision.step for decision in plan.having(Action.RUN)]
+    for line in [*what_forks_change(would_run), *what_does_not_fit(would_run)]:
         say(console, f"note: {line}", "yellow")
     counts = Counter(decision.action for decision in plan.decisions)
     parts = [f"{counts[action]} {action}" for action in Action if counts[action]]

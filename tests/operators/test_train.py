@@ -14,10 +14,11 @@ from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.token_store import write_token_store
 from marin.data.tokenizer import train_bpe
 from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.report.memory import what_does_not_fit
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.metrics import read_metrics
-from marin.training.model import Recompute
+from marin.training.model import Precision, Recompute
 from marin.training.optimizer import Adam
 from marin.training.schedule import Schedule
 from operators.pretrained_tokenizer import FolderTokenizer
@@ -168,6 +169,24 @@ def test_chips_that_split_matrices_take_the_same_sequences_and_each_hold_the_emb
     embeddings_and_norms = LLAMA.parameters(VOCABULARY) - LLAMA.layers * LLAMA.matrix_parameters()
     # Weights, gradients, two moments and the average.
     assert split.memory_bytes() - whole.memory_bytes() == 5 * 4 * embeddings_and_norms
+
+
+def test_activations_that_cannot_fit_are_noted_with_the_microbatches_that_may() -> None:
+    shape = replace(LLAMA, hidden=4096, intermediate=14_336, layers=32, heads=32, kv_heads=8, seq_len=4096)
+    large = changed(
+        PRETRAIN, model=shape, seq_len=4096, batch=BatchSchedule({0: 64, 3: 48}), precision=Precision.BFLOAT16,
+        optimizer=Adam(peak_lr=1e-3), resources=gpu("h100", count=8),
+    )  # fmt: skip
+    a_sequence = 2 * 4096 * 32 * (4 * 4096 + 2 * 128 * (32 + 8) + 4 * 14_336)  # bytes, all layers
+    whole = (large.memory_bytes() / 8 + 8 * a_sequence) / 1e9
+    parts = ((large.memory_bytes() + 4 * shape.parameters(VOCABULARY)) / 8 + 2 * a_sequence) / 1e9
+    assert what_does_not_fit([PRETRAIN, large, changed(large, sequences_per_device=2)]) == [
+        f"train/pretrain: a training needs at least {whole:.0f} GB on each chip of h100, which has 80; "
+        f"sequences_per_device=2 needs at least {parts:.0f}"
+    ]
+    [alone] = what_does_not_fit([changed(large, model=replace(shape, layers=320, intermediate=1024))])
+    assert alone.endswith("which has 80; give it recompute=Recompute.LAYERS, a shorter seq_len, or more chips")
+    assert what_does_not_fit([changed(large, recompute=Recompute.LAYERS)]) == []
 
 
 def test_kept_steps_are_counted_over_all_phases() -> None:
