@@ -237,7 +237,9 @@ BROUGHT_BY = {
     "levanter": "marin-levanter",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
-} | dict.fromkeys(("equinox", "haliax", "jax", "jmp", "optax", "tensorstore", "transformers"), "marin-levanter")
+} | dict.fromkeys(
+    ("equinox", "haliax", "jax", "jmp", "optax", "safetensors", "tensorstore", "transformers"), "marin-levanter"
+)
 _INSTEAD = {"ray": ", or run with --backend inline"}
 
 

@@ -268,16 +268,14 @@ def _must_have_room(ctx: Context, config: PublishedConfig, kept: int) -> None:
     """Before the weights are downloaded. kept: bytes of them that the state will hold until the step is committed."""
     import shutil
 
-    from marin.store.numbers import write_bytes
-
     if not ctx.out.is_local:
         return
     needed = 4 * config.shape.parameters(config.rows) + (kept if ctx.state.is_local else 0)
     free = shutil.disk_usage(ctx.state.path if ctx.state.path.exists() else ctx.out.path).free
     if free < needed:
         raise StoreFull(
-            f"{ctx.out.url}: the model takes {write_bytes(needed)} until it is committed, and the disk has "
-            f"{write_bytes(free)} left; free some (marin gc) or move the store. Nothing was downloaded"
+            f"{ctx.out.url}: the model takes {needed / 2**20:,.1f} MiB until it is committed, and the disk has "
+            f"{free / 2**20:,.1f} MiB left; free some (marin gc) or move the store. Nothing was downloaded"
         )
 
 

@@ -14,11 +14,14 @@ class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
 
     repo: "owner/name". revision: a commit, 40 hex digits; branches move and are refused.
     vocabulary: the most entries that it has, so that a training with fewer is refused before anything is downloaded.
+    eos: another token that ends documents. Tokenizers of chat models name the end of a turn, which a chat holds many
+    times: with ``eos="<|endoftext|>"`` Qwen's chats stay whole.
     """
 
     repo: str = formerly("repository")
     revision: str
     vocabulary: int | None = execution(default=None)
+    eos: str = since(2, default="")
 
     def check(self) -> None:
         must_be_commit("PretrainedTokenizer", self.repo, self.revision)
@@ -26,7 +29,7 @@ class PretrainedTokenizer(ExecutorStep[Tokenizer], op="pretrained-tokenizer"):
     def run(self, ctx: Context) -> Tokenizer:
         from marin.data.tokenizer import download_tokenizer
 
-        loaded = download_tokenizer(ctx.out, ctx.state, self.repo, self.revision)
+        loaded = download_tokenizer(ctx.out, ctx.state, self.repo, self.revision, self.eos)
         return _as_declared(self, self.vocabulary, Tokenizer(vocabulary=loaded.vocabulary, digest=loaded.digest))
 
 

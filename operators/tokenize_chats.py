@@ -14,9 +14,10 @@ class TokenizeChats(ExecutorStep[Tokens], op="tokenize-chats"):
     """Token store of chats, for supervised fine-tuning: prompts are read, answers are learnt.
 
     chats: files of records (JSON lines, Parquet) with a list of messages ``{"role": …, "content": …}`` in ``field``.
-    template: Jinja, with ``{% generation %}`` … ``{% endgeneration %}`` around what the assistant says; "" for that of
-    the tokenizer. seq_len: of the training; chats are packed whole into sequences of so many tokens, and longer ones
-    are left out. max_dropped: share of the chats that may be.
+    template: Jinja; "" for the tokenizer's. The loss counts what stands between ``{% generation %}`` and
+    ``{% endgeneration %}`` or, in a template without them, what it adds for each answer. seq_len: of the training;
+    chats are packed whole into sequences of so many tokens, and longer ones are left out. max_dropped: share of the
+    chats that may be.
     Mix it with pretraining data as any other source: ``blend((0.8, mixture({chats: 1.0})), (0.2, pretraining))``.
     Raises GarbledDocument naming a chat that is none, OverRemoval.
     """
@@ -33,11 +34,6 @@ class TokenizeChats(ExecutorStep[Tokens], op="tokenize-chats"):
             raise BadField(
                 f"TokenizeChats: seq_len {self.seq_len} and max_dropped {self.max_dropped}; wanted at least 2, and 0 "
                 "to 1"
-            )
-        if self.template and "generation" not in self.template:
-            raise BadField(
-                "TokenizeChats.template says nowhere what the assistant says; put {% generation %} … "
-                "{% endgeneration %} around that, or the loss would count nothing"
             )
 
     def run(self, ctx: Context) -> Tokens:

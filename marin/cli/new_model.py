@@ -36,7 +36,7 @@ def model_code(given: str) -> str:
         )
     config = read_config(text, given)
     step = "PretrainedModel" if hub is not None else "FolderModel"
-    names = sorted({"Architecture", "ModelShape", *(["Llama3Rope"] if config.shape.rope else [])})
+    names = ["Architecture", *(["Llama3Rope"] if config.shape.rope else []), "ModelShape"]
     lines = [f'    {name}="{held}",' for name, held in fields.items()]
     return "\n".join(
         [

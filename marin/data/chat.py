@@ -32,7 +32,9 @@ class Chat(NamedTuple):
 class ChatTemplate:
     """A tokenizer with a Jinja template for chats; "" is the one of its tokenizer_config.json.
 
-    Raises GarbledDocument for a template that does not say which part of it the assistant says.
+    The loss counts what stands in ``{% generation %}``. Published templates rarely have it: then it counts what the
+    template adds for an answer, after the beginning of a turn that it writes when an answer is wanted.
+    Raises GarbledDocument where there is no template.
     """
 
     def __init__(self, directory: Directory, template: str) -> None:
@@ -42,12 +44,8 @@ class ChatTemplate:
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(directory.path))
         self._template = template or self._tokenizer.chat_template or ""
         self._special = [token for token in self._tokenizer.all_special_tokens if token]
-        if not GENERATION.search(self._template):
-            found = "has no {% generation %} … {% endgeneration %} around what the assistant says"
-            raise GarbledDocument(
-                f"the chat template of {directory.url} {found if self._template else 'is missing'}; give a template "
-                "with it, or the loss would count nothing"
-            )
+        if not self._template:
+            raise GarbledDocument(f"the chat template of {directory.url} is missing; give TokenizeChats a template")
 
     def encode(self, where: str, messages: Any) -> Chat:
         """where: what an error calls the chat. messages: ``[{"role": "user", "content": "…"}, …]``.
@@ -56,6 +54,20 @@ class ChatTemplate:
         which would end a turn in the middle of a text.
         """
         self._check(where, messages)
+        ids, mask = self._tagged(messages) if GENERATION.search(self._template) else self._by_turns(where, messages)
+        if not len(ids) or ids[-1] != self._eos:
+            ids, mask = np.append(ids, self._eos), np.append(mask, False)
+        if (ids[:-1] == self._eos).any():
+            raise GarbledDocument(
+                f"{where}: its template writes the end-of-sequence token inside a chat, where attention would end; "
+                "give it a token of its own for the end of a turn, or the tokenizer another one for the end of a "
+                "document: PretrainedTokenizer(eos=…)"
+            )
+        if not mask.any():
+            raise GarbledDocument(f"{where}: the assistant says nothing that the loss could count; leave it out")
+        return Chat(ids, mask)
+
+    def _tagged(self, messages: Any) -> tuple[np.ndarray, np.ndarray]:
         written = self._tokenizer.apply_chat_template(
             messages,
             chat_template=self._template,
@@ -63,17 +75,33 @@ class ChatTemplate:
             return_dict=True,
             return_assistant_tokens_mask=True,
         )
-        ids, mask = np.array(written["input_ids"]), np.array(written["assistant_masks"], bool)
-        if not len(ids) or ids[-1] != self._eos:
-            ids, mask = np.append(ids, self._eos), np.append(mask, False)
-        if (ids[:-1] == self._eos).any():
-            raise GarbledDocument(
-                f"{where}: its template writes the end-of-sequence token inside a chat, where attention would end; "
-                "give it a token of its own for the end of a turn"
-            )
-        if not mask.any():
-            raise GarbledDocument(f"{where}: the assistant says nothing that the loss could count; leave it out")
-        return Chat(ids, mask)
+        return np.array(written["input_ids"]), np.array(written["assistant_masks"], bool)
+
+    def _by_turns(self, where: str, messages: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Raises GarbledDocument for a template that writes an answer differently once others follow."""
+        text = self._written(messages)
+        mask = np.zeros(len(text), bool)
+        for number, message in enumerate(messages):
+            if message["role"] != ASSISTANT:
+                continue
+            before, after = self._written(messages[:number], answer=True), self._written(messages[: number + 1])
+            if not (text.startswith(after) and after.startswith(before)):
+                raise GarbledDocument(
+                    f"{where}: its template writes message {number + 1} differently once others follow, so nothing "
+                    "tells which tokens are the answer; give a template with {% generation %} … {% endgeneration %} "
+                    "around what the assistant says"
+                )
+            mask[len(before) : len(after)] = True
+        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        counts = [bool(mask[start:end].any()) for start, end in encoded["offset_mapping"]]
+        return np.array(encoded["input_ids"]), np.array(counts, bool)
+
+    def _written(self, messages: Any, *, answer: bool = False) -> str:
+        if not messages and not answer:
+            return ""
+        return self._tokenizer.apply_chat_template(
+            messages, chat_template=self._template, tokenize=False, add_generation_prompt=answer
+        )
 
     def _check(self, where: str, messages: Any) -> None:
         if not isinstance(messages, list) or not messages:

@@ -169,14 +169,20 @@ def check_digest(loaded: LoadedTokenizer, promised: str, directory: Directory) -
         )
 
 
-def download_tokenizer(out: Directory, state: Directory, repository: str, revision: str) -> LoadedTokenizer:
+def download_tokenizer(
+    out: Directory, state: Directory, repository: str, revision: str, eos: str = ""
+) -> LoadedTokenizer:
     """Fetch tokenizer.json and tokenizer_config.json of a Hugging Face model at a commit, with patience.
 
-    Raises MissingRevision when that repository or revision is not there, InputError for a file that is not there or a
-    hub that refuses or does not answer.
+    eos: the token that ends documents; "" for the one that its configuration names. Raises MissingRevision when that
+    repository or revision is not there, InputError for a file that is not there or a hub that refuses or does not
+    answer.
     """
     from marin.data.hub import fetch_model_file
 
     for name in (TOKENIZER, CONFIG):
-        out.write_bytes(name, fetch_model_file(repository, revision, name, state))
+        content = fetch_model_file(repository, revision, name, state)
+        if name == CONFIG and eos:
+            content = json.dumps(json.loads(content) | {"eos_token": eos}, indent=1, sort_keys=True).encode()
+        out.write_bytes(name, content)
     return load_tokenizer(out)

@@ -45,7 +45,7 @@ class Undecontaminated:
             return ""
         return (
             f"Not known: the text that {listed(self.elsewhere, NAMED)} read before. The detectors by score still look "
-            "for items that it may have seen."
+            "for test items in it."
         )
 
     def _missed(self) -> str:

@@ -218,7 +218,12 @@ TABLE: dict[str, Page] = {
     ),
     "architecture.md": Page(),
     "commands.md": Page(
-        fills={**TRUE, "/mnt/backup/store": "../backup", "python EXPERIMENT": f"python {SPLIT}"},
+        fills={
+            "model FOLDER": f"model {ROOT}/tests/training/published/qwen3",
+            **TRUE,
+            "/mnt/backup/store": "../backup",
+            "python EXPERIMENT": f"python {SPLIT}",
+        },
         instead={
             "marin new experiment NAME": ("in the folder of a project, which comes later", "marin new --help"),
             "marin run exp1_filter.py": (TRAINS, "marin run exp1_filter.py --dry-run"),
@@ -335,6 +340,9 @@ TABLE: dict[str, Page] = {
         instead={ANNEAL: (COOLDOWN, "")}, before={"marin run microanneal.py --dry-run": with_new_text}
     ),
     "howto/mixtures.md": Page(before={"marin plan mixtures.py --data": with_mixtures}),
+    "howto/published-model.md": Page(
+        fills={"FOLDER": f"{ROOT}/tests/training/published/qwen3"}, instead={"hf auth login": (ACCOUNT, "")}
+    ),
     "howto/review.md": Page(fills={"RESULT": MANTIS, "STORE": "store"}),
     "howto/run-health.md": Page(
         instead={PROMPT: (PROMPTED, ""), f"{PROMPT} --temperature 0.8 --seed 1": (PROMPTED, "")},

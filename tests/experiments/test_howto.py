@@ -224,7 +224,7 @@ def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_published_models_are_compared(tmp_path: Path) -> None:
-    assert "Not known: the text that folder-model/mine and pretrained-model/qwen read" in run_with_a_tiny_model(
+    assert "Not known: the text that folder-model/mine, pretrained-model/qwen read" in run_with_a_tiny_model(
         "compare_published", tmp_path
     )
     (report,) = (tmp_path / "store/compare").glob("published-*/report.json")

@@ -1,5 +1,6 @@
 """The tokenizer of a published model, from a hub that is busy, or that does not have it."""
 
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 from huggingface_hub import constants
 
 from marin.data import retrying
-from marin.data.tokenizer import train_bpe
-from marin.errors import InputError, MissingRevision
+from marin.data.tokenizer import load_tokenizer, train_bpe
+from marin.errors import GarbledDocument, InputError, MissingRevision
 from marin.store.files.directory import Directory
 from operators.pretrained_tokenizer import PretrainedTokenizer
 from tests.operators.running import run_step
@@ -57,6 +58,16 @@ def test_a_busy_hub_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         made = run_step(STEP, {}, tmp_path)
     assert {name: made.directory.read_bytes(name) for name in made.directory.names()} == files
     assert [asked for path, asked in log if path == PATH] == ["", "", "", "", "bytes=1000-"]
+
+
+def test_documents_end_with_another_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, bytes]
+) -> None:
+    with hub(monkeypatch, tmp_path, files):
+        made = run_step(dataclasses.replace(STEP, eos="<|pad|>"), {}, tmp_path)
+        assert load_tokenizer(made.directory).eos == 2
+        with pytest.raises(GarbledDocument, match="eos_token is '<end>', wanted an entry of the vocabulary"):
+            run_step(dataclasses.replace(STEP, eos="<end>"), {}, tmp_path / "other")
 
 
 def test_one_that_stays_busy_is_given_up(

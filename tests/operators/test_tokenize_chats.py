@@ -15,7 +15,7 @@ from marin.data.mixture import BatchSchedule, Mixture, Shuffle, Stages
 from marin.data.order_spec import OrderSpec
 from marin.data.token_store import MASK, TokenStore
 from marin.data.tokenizer import EOS, load_tokenizer, train_bpe
-from marin.errors import BadField, GarbledDocument, OverRemoval, TruncatedShard
+from marin.errors import GarbledDocument, OverRemoval, TruncatedShard
 from marin.store.files.directory import Directory
 from marin.training.batches import Batches
 from marin.training.metrics import read_metrics
@@ -97,14 +97,33 @@ def test_what_is_no_chat_is_named(tokenizer: Tokenizer, tmp_path: Path, record: 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_template_that_would_teach_nothing_or_cut_attention_is_refused(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    with pytest.raises(BadField, match="says nowhere what the assistant says"):
-        dataclasses.replace(STEP, template="{{ messages }}")
     records = [{"messages": chat(ANSWERS[0])}]
     with pytest.raises(GarbledDocument, match=r"the chat template of .* is missing"):
         tokenized(dataclasses.replace(STEP, template=""), tokenizer, tmp_path / "none", records)
     inside = TEMPLATE.replace("{% endgeneration %}", EOS + "{% endgeneration %}")
     with pytest.raises(GarbledDocument, match="writes the end-of-sequence token inside a chat"):
         tokenized(dataclasses.replace(STEP, template=inside), tokenizer, tmp_path / "inside", records)
+
+
+UNTAGGED = (
+    "{% for message in messages %}{{ message['role'] }}:\n{{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:\n{% endif %}"
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_published_template_counts_what_it_adds_for_an_answer(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    records = [{"messages": chat(answers)} for answers in ANSWERS]
+    stores = [
+        TokenStore.open(tokenized(step, tokenizer, tmp_path / name, records).directory)
+        for name, step in {"tagged": STEP, "untagged": dataclasses.replace(STEP, template=UNTAGGED)}.items()
+    ]
+    for of in ("tokens", "mask"):
+        np.testing.assert_array_equal(*(getattr(store, of) for store in stores))
+    # As Qwen3 leaves the reasoning out of all answers but the last.
+    forgets = UNTAGGED.replace("{{ message['content'] }}", "{{ message['content'] if loop.last else '…' }}")
+    with pytest.raises(GarbledDocument, match=r"writes message 2 differently once others follow"):
+        tokenized(dataclasses.replace(STEP, template=forgets), tokenizer, tmp_path / "forgets", records)
 
 
 @pytest.mark.filterwarnings("ignore")
