@@ -78,8 +78,8 @@ def bare(spec: TrainingSpec, folder: Path, environment: dict[str, str] | None = 
     return usual, first - before
 
 
-def measure_bare(spec: TrainingSpec) -> tuple[float, float]:
-    """Median seconds of a step, and when the first one was done."""
+def measure_bare(spec: TrainingSpec, first: int = FIRST) -> tuple[float, float]:
+    """Return the median seconds of the steps after ``first``, and when the first step was done."""
     import haliax as hax
     import jax
     import jax.numpy as jnp
@@ -91,12 +91,12 @@ def measure_bare(spec: TrainingSpec) -> tuple[float, float]:
 
     from marin.training.levanter_model import build_model
     from marin.training.levanter_optimizer import averaging, build_optimizer
+    from marin.training.levanter_run import POLICIES
 
     config = TrainerConfig(
-        id="bare", seed=0, mp=jmp.get_policy("f32"), model_averaging=averaging(spec.optimizer), tracker=NoopConfig(),
-        num_train_steps=spec.end_step, load_checkpoint=False, log_jaxprs=False, log_xla_hlo=False,
+        id="bare", seed=0, mp=jmp.get_policy(POLICIES[spec.precision]), model_averaging=averaging(spec.optimizer),
+        tracker=NoopConfig(), num_train_steps=spec.end_step, load_checkpoint=False, log_jaxprs=False, log_xla_hlo=False,
     )  # fmt: skip
-    config.distributed.initialize()
 
     def loss(model: Any, example: Any, key: Any = None, **_: Any) -> Any:
         return model.compute_next_token_loss(example, key=key, logsumexp_weight=spec.optimizer.z_loss)
@@ -112,10 +112,10 @@ def measure_bare(spec: TrainingSpec) -> tuple[float, float]:
         before = time.monotonic()
         for _ in trainer.training_steps(state, itertools.repeat(example)):
             if not seconds:
-                first = time.time()
+                at_first = time.time()
             seconds.append(time.monotonic() - before)
             before = time.monotonic()
-    return statistics.median(seconds[FIRST:] or seconds), first
+    return statistics.median(seconds[first:] or seconds), at_first
 
 
 if __name__ == "__main__":

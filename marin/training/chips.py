@@ -58,12 +58,12 @@ class Chips:
         axes = PartitionSpec(self._mapping["batch"])
         return jax.make_array_from_callback(rows.shape, NamedSharding(self.mesh, axes), lambda at: rows[at])
 
-    def zeros(self, axes: tuple[Axis, ...]) -> NamedArray:
+    def zeros(self, axes: tuple[Axis, ...], dtype: Any) -> NamedArray:
         """Spread by their "batch"."""
         if self.count == 1:
-            return haliax.zeros(axes)
+            return haliax.zeros(axes, dtype)
         sharding = haliax.partitioning.sharding_for_axis(axes, self._mapping, self.mesh)
-        return NamedArray(jax.numpy.zeros(tuple(axis.size for axis in axes), device=sharding), axes)
+        return NamedArray(jax.numpy.zeros(tuple(axis.size for axis in axes), dtype, device=sharding), axes)
 
     def whole(self, result: Any) -> Any:
         """Arrays of numpy, on every host, of what lies anywhere."""

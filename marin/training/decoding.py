@@ -58,7 +58,8 @@ def empty_cache(model: Any, rows: int, places: int, chips: Chips) -> Cache:
         attention.KVHeads,
         attention.HeadSize,
     )
-    return Cache(chips.zeros(axes), chips.zeros(axes))
+    dtype = model.transformer.layers.stacked.self_attn.k_proj.weight.dtype
+    return Cache(chips.zeros(axes, dtype), chips.zeros(axes, dtype))
 
 
 def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, padding: Any) -> tuple[Any, Cache]:
@@ -93,8 +94,10 @@ def extend(model: Any, cache: Cache, tokens: Any, first: Any, common: Any, paddi
         cache = Cache(*(held.updated_slice(at, _placed(new, held)) for held, new in zip(cache, (k, v), strict=True)))
         keys, values = (held[layers.Block, number.array] for held in cache)
         scores = haliax.dot(q, keys, axis="head_size") / math.sqrt(attention.config.HeadSize.size)
-        shares = haliax.nn.softmax(haliax.where(seen, scores, -1e9), axis="place")
-        mixed = haliax.dot(shares, values, axis="place").flatten_axes(("kv_head", "q_heads_per_group"), "heads")
+        shares = haliax.nn.softmax(haliax.where(seen, scores.astype(jnp.float32), -1e9), axis="place")
+        mixed = haliax.dot(shares.astype(values.dtype), values, axis="place").flatten_axes(
+            ("kv_head", "q_heads_per_group"), "heads"
+        )
         if norm_first:
             x = x + attention.o_proj(mixed)
             return x + block.mlp(block.post_attention_layernorm(x)), cache
@@ -110,7 +113,7 @@ def _placed(new: NamedArray, held: NamedArray) -> NamedArray:
     """One layer's keys or values of new tokens, as a piece of the cache."""
     layer, *others = held.axes
     piece = new.rename({"position": "place"}).rearrange([axis.name for axis in others])
-    return piece.broadcast_axis(layer.resize(1))
+    return piece.broadcast_axis(layer.resize(1)).astype(held.dtype)
 
 
 @partial(jax.jit, donate_argnums=1)

@@ -19,6 +19,7 @@ from marin.store.files.directory import Directory
 from marin.training import checkpoint
 from marin.training.held_out import lay_out, read_held_out, write_held_out
 from marin.training.metrics import TIMINGS, read_metrics
+from marin.training.model import Precision
 from marin.training.process import compiled_folder
 from marin.training.schedule import Decay, Schedule
 from marin.training.spec import TrainingSpec, Watched
@@ -136,6 +137,15 @@ def test_held_out_losses_are_those_of_the_evaluation(run: Run) -> None:
         assert last[f"{prefix}/micro_bpb"] == pytest.approx(micro, rel=1e-5)
     assert last["held_out/macro_loss"] != last["held_out_ema/macro_loss"]
     assert last["held_out/log_z"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Levanter's own imports warn
+def test_a_run_in_bfloat16_writes_too(tmp_path: Path) -> None:
+    watch = Watched(every=3, prompts=prompts_in(tmp_path))
+    spec = small_spec(tmp_path / "run", end_step=3, precision=Precision.BFLOAT16, watch=watch)
+    train_here(spec)
+    assert [line["prompt"] for line in samples(Directory(spec.state))] == list(PROMPTS)
 
 
 @pytest.mark.slow
