@@ -121,7 +121,12 @@ def _select(url: str) -> list[OutsideFile]:
     protocols = {filesystem.protocol} if isinstance(filesystem.protocol, str) else set(filesystem.protocol)
     web = not protocols.isdisjoint(WEB)
     infos = _web_infos(filesystem, path) if web else _infos(filesystem, path)
-    infos = {name: info for name, info in infos.items() if info.get("type") == "file"}
+    infos = {
+        name: info
+        for name, info in infos.items()
+        # A folder of the hub's cache is links to files. fsspec calls the type of a link that it lists "other".
+        if info.get("type") == "file" or (info.get("islink") and filesystem.isfile(name))
+    }
     if not infos:
         return []
     for name, info in infos.items():

@@ -130,3 +130,12 @@ def test_a_new_or_changed_file_is_seen_from_outside(folder: Path) -> None:
     (folder / "a.txt").write_text("six")
     assert added.keys() - before.keys() == {str(folder / "b.txt")}
     assert step.outside()[str(folder / "a.txt")] != before[str(folder / "a.txt")]
+
+
+def test_links_to_files_are_read_as_the_files(folder: Path, tmp_path: Path) -> None:
+    blob = tmp_path / "blobs" / "5f3a"
+    blob.parent.mkdir()
+    blob.write_text("lies elsewhere")
+    (folder / "a.txt").symlink_to(blob)
+    (folder / "gone.txt").symlink_to(tmp_path / "nowhere")
+    assert texts_of(folder, tmp_path / "out") == {"a.txt": ["lies elsewhere"]}
