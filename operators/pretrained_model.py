@@ -275,7 +275,8 @@ def _must_have_room(ctx: Context, config: PublishedConfig, kept: int) -> None:
     if free < needed:
         raise StoreFull(
             f"{ctx.out.url}: the model takes {needed / 2**20:,.1f} MiB until it is committed, and the disk has "
-            f"{free / 2**20:,.1f} MiB left; free some (marin gc) or move the store. Nothing was downloaded"
+            f"{free / 2**20:,.1f} MiB left; free some (marin gc) or move the store. Only its configuration and "
+            "tokenizer were read, no weights"
         )
 
 

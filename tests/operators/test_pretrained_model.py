@@ -234,7 +234,7 @@ def test_a_folder_that_is_not_one_model_is_refused_by_name(
     refused(TokenizerMismatch, "its tokenizer has .* entries and its embedding 200 rows")
     changed(given, vocab_size=ROWS)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
-    refused(StoreFull, "Nothing was downloaded")
+    refused(StoreFull, "Only its configuration and tokenizer were read, no weights")
     with pytest.raises(BadField, match=r"revision is 'main', wanted a commit of 40 hex digits"):
         PretrainedModel(repo="lab/model", revision="main")
     with pytest.raises(BadField, match="wanted an absolute path"):
