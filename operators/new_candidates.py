@@ -9,15 +9,18 @@ from typing import Any
 from marin import Documents, ExecutorStep, Experiment, Items, Tokens, blend, mixture
 from marin.errors import BadField, UnknownStep
 from operators.decontaminate import Decontaminate
-from operators.download import HuggingFace, ReadDocuments
+from operators.download import FsspecFiles, HuggingFace, ReadDocuments, ReadItems
 from operators.evaluate import Evaluate
 from operators.evaluate_tasks import EvaluateTasks
 from operators.exact_dedup import ExactDedup
-from operators.microanneal import Microanneal
+from operators.microanneal import CONTROL, Microanneal
+from operators.pretrained_model import FolderModel, PretrainedModel
 from operators.read_suite import ReadSuite
 from operators.text_files import TextFiles
 from operators.tokenize import Tokenize
 from operators.train import Milestone, Train, trained_by
+
+WINDOW = 1024  # tokens that a published model sees at a time when it is evaluated
 
 type Evaluation = Evaluate | EvaluateTasks
 
@@ -93,6 +96,65 @@ def microanneal_of(
     return replace(origin, question=question or origin.question, results={"verdict": annealed.verdict})
 
 
+def microanneal_published(
+    model: PretrainedModel | FolderModel,
+    *,
+    control: Candidate,
+    candidates: Mapping[str, Candidate],
+    questions: Mapping[str, str],
+    peak_lr: float,
+    question: str | None,
+    share: float = 0.3,
+    tokens: int | None = None,
+    primary: tuple[str, ...] = (),
+    bos: bool = False,
+    label: str = "microanneal",
+    **settings: Any,
+) -> Experiment:
+    """The experiment that judges these candidates for a published model, which says its shape and vocabulary.
+
+    control: ordinary text like the model's own. questions: by task, a file of JSON lines with ``question`` and
+    ``answer``, as ReadItems reads it. Text is deduplicated, freed of the questions and tokenized by the model's own
+    tokenizer. bos: each text begins with the token that the tokenizer puts first. Others: as of ``microanneal_of``.
+    """
+    if not 0 < share < 1:
+        raise BadField(f"{label}: the share of a candidate is {share}; wanted more than 0 and less than 1, 0.3 say")
+    if model.shape is None or model.vocabulary is None:
+        raise BadField(f"{label}: {model.name} does not say its shape and vocabulary; `marin new model` writes them")
+    items = {
+        name: ReadItems(files=FsspecFiles(urls=(path,), label=name), label=name) for name, path in questions.items()
+    }
+    read = {
+        name: Tokenize(
+            documents=_clean(name, each, tuple(items.values())), tokenizer=model.tokenizer, bos=bos, label=name
+        )
+        for name, each in {CONTROL: control, **candidates}.items()
+    }
+    usual = mixture({read[CONTROL]: 1.0})
+    window = min(model.shape.seq_len, WINDOW)
+    scores = Evaluate(
+        checkpoint=model,
+        tokenizer=model.tokenizer,
+        tasks=items,
+        window=window,
+        stride=window * 3 // 4,
+        label="published",
+    )
+    annealed = Microanneal(
+        base=model,
+        peak_lr=peak_lr,
+        control=usual,
+        candidates={name: blend((1 - share, usual), (share, mixture({read[name]: 1.0}))) for name in candidates},
+        tokens=tokens or model.shape.parameters(model.vocabulary),
+        evaluations=(scores,),
+        primary=primary or tuple(f"{task}/{scores.formats[-1].value}/bpb" for task in items),
+        label=label,
+        **settings,
+    )
+    results = {"published": scores, "verdict": annealed.verdict}
+    return Experiment(issue=1, repository="", question=question, results=results)
+
+
 def _checkpoint(origin: Experiment, name: str) -> Milestone | Train:
     """Raises UnknownStep."""
     there = [step for step in origin.steps() if isinstance(step, Milestone | Train)]
@@ -136,7 +198,11 @@ def _tokens(
     like = next((source for source in usual if isinstance(source, Tokenize)), None)
     if like is None:
         raise BadField(f"candidate {name}: the training reads no Tokenize, so nobody knows how its text was tokenized")
-    clean = Decontaminate(
-        documents=ExactDedup(documents=candidate.documents(name), label=name), against=items, label=name
-    )
+    clean = _clean(name, candidate, items)
     return Tokenize(documents=clean, tokenizer=like.tokenizer, bos=like.bos, label=name)
+
+
+def _clean(name: str, candidate: Candidate, items: tuple[ExecutorStep[Items], ...]) -> Decontaminate:
+    """Its text without exact copies and without the items."""
+    once = ExactDedup(documents=candidate.documents(name), label=name)
+    return Decontaminate(documents=once, against=items, label=name)

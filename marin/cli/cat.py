@@ -49,17 +49,18 @@ def command(
     """What OUTPUT holds, for reading: documents, token stores decoded, items, scores, reports, metrics, files.
 
     OUTPUT is a step (op/label), a label, the first digits of an identity, or the path of an output or of a file in it.
-    With --prompt, OUTPUT is a checkpoint, which writes on from the text.
+    With --prompt, OUTPUT is a checkpoint, which writes on from the text. It may be a published model there,
+    hf:OWNER/NAME@COMMIT or a folder: marin reads its weights into the store, once.
     """
     if not writing.prompts:
         writing.must_have_prompts()
     elif path or count or offset is not None or conditions or full:
         raise BadField("--prompt reads nothing of an output; leave out --file, -n, --offset, --where and --full")
+    if writing.prompts:
+        write_on(open_store(prefix), output, writing, latest=latest, as_json=as_json)
+        return Exit.OK
     inventory = read_inventory(open_store(prefix))
     record = output_called(inventory, output, latest=latest)
-    if writing.prompts:
-        write_on(inventory, record, writing, as_json=as_json)
-        return Exit.OK
     inside = output.removeprefix(f"{inventory.store.prefix}/").strip("/")
     path = path or inside.removeprefix(record.attempt).strip("/") if inside.startswith(record.attempt) else path
     found = contents_of_file(inventory, record, path) if path else contents(inventory, record, whole=full or as_json)

@@ -47,9 +47,13 @@ def command(
     Each is a checkpoint or its scores (op/label, label, identity, path), or a model with published numbers, such as
     "OLMo 2 32B". ARM=X,Y,Z or a pattern ('hq-*') is an arm of runs that differ in their seed: one column. Differences
     are to A, with 95 % intervals where both were scored on the same texts, over seeds where an arm has several.
+
+    A published model itself, hf:OWNER/NAME@COMMIT or a folder, is read into the store and scored as the first model of
+    the store was that has scores. Both happen once.
     """
     if len(models) < 2:
         raise click.UsageError("compare wants at least two models")
+    from marin.cli.compare_given import with_scores
     from marin.evaluation.published_models import published_model
     from marin.evaluation.samples import common_samples
     from marin.evaluation.side_by_side import side_by_side
@@ -58,6 +62,8 @@ def command(
     store = open_store(prefix)
     is_asked = any(published_model(name) is None for name in models)  # for published models alone it need not exist
     inventory = read_inventory(store) if is_asked or store.objects.list(OWN) else None
+    if inventory is not None and (scored := with_scores(inventory, models, latest=latest)) != models:
+        models, inventory = scored, read_inventory(store)
     compared = named(inventory, models, latest=latest)
     rows = side_by_side([each.side for each in compared])
     samples = common_samples({each.side.name: each.samples for each in compared})

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import re
-import sys
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
 import click
 
+from marin.cli.candidate import candidate
 from marin.cli.completions import complete_output, complete_path
 from marin.cli.exits import Exit
+from marin.cli.new_model import GivenModel, names_model
 from marin.cli.options import PREFIX
-from marin.cli.parameters import Parsed, command_line, flag, option
+from marin.cli.origin import experiment_of, module_of, origin_of
+from marin.cli.parameters import Parsed, all_of, command_line, flag, option
+from marin.cli.published_base import PublishedOptions, names_of_published, published_file
 from marin.cli.run import command as run_command
 from marin.errors import BadField, ExperimentError, UnknownStep
 from marin.steps.scale import Scale
-from marin.store.inventory import Inventory, read_inventory
-from marin.store.lookup import output_called
-from marin.store.record import Record
+from marin.store.inventory import read_inventory
+from marin.store.lookup import output_called, published_as
 from marin.store.store import open_store
 
-NAME = re.compile(r"[^a-z0-9]+")
 NUMBER = re.compile(r"\d*\.?\d+")
-HUB = re.compile(r"([\w.-]+/[\w.-]+)(?:@([0-9a-f]{40}))?")
 # Of a candidate: its name is the label of these.
 STAGES = ("text-files", "download-hf", "read-documents", "exact-dedup", "decontaminate", "tokenize")
 # An experiment like any other: what is in braces is filled in.
@@ -75,9 +74,9 @@ def parse_guard(text: str) -> tuple[str, float]:
 def command(
     checkpoint: str = option(
         "--checkpoint",
-        "Of the store: op/label, label, identity or path.",
+        "Of the store: op/label, label, identity or path; or a published model, hf:OWNER/NAME@COMMIT or a folder.",
         required=True,
-        metavar="STEP",
+        metavar="STEP|MODEL",
         complete=complete_output,
     ),
     candidates: tuple[str, ...] = option(
@@ -120,6 +119,7 @@ def command(
     max_epochs: float | None = option(
         "--max-epochs", "Over a source.  [default: the training's]", type=click.FloatRange(0, min_open=True)
     ),
+    published: PublishedOptions = all_of(PublishedOptions),
     dry_run: bool = flag("--dry-run", "Write the experiment and say what would run and what it costs."),
     prefix: str = PREFIX,
 ) -> int:
@@ -127,42 +127,47 @@ def command(
 
     Writes an experiment, here, on the one that made STEP, and runs it, as `marin run` would without further options:
     add candidates, seeds or tasks to that file later, and only those runs are made. The scale is the checkpoint's.
+
+    A published model knows neither its text nor its schedule: give --control, --questions and --peak-lr with it.
     """
-    inventory = read_inventory(open_store(prefix))
-    record = output_called(inventory, checkpoint)
-    if record.kind != "checkpoint":
-        raise UnknownStep(f"{record.name} is {record.kind.replace('_', ' ')}; --checkpoint wants a checkpoint")
-    origin = Path(experiment) if experiment else _made_by(record, inventory)
-    module = _module(origin)
-    scale = Scale(record.provenance.scale or Scale.REHEARSAL)
-    taken = _names(module, origin, scale)
-    found = dict[str, str]()
-    for candidate in candidates:
-        given, code = _candidate(candidate, text_field)
-        names = (f"{given}-{number}" if number > 1 else given for number in count(1))
-        name = next(free for free in names if not any(f"{op}/{free}" in taken for op in STAGES))
-        if name != given:
-            click.echo(f"candidate {given} is called {name}: {origin} has steps with the label {given}")
-        if name in found:
-            raise BadField(f"two candidates are called {name}; rename a folder, or make them one")
-        found[name] = code
-    names = ", ".join(found)
-    label = "-".join(found)
     settings = {
         "share": share, "tokens": tokens, "seeds": seeds, "primary": primary, "margin": margin,
         "guard": dict(guards), "shortest": shortest, "max_epochs": max_epochs,
     }  # fmt: skip
-    text = FILE.format(
-        names=names,
-        checkpoint=record.name,
-        identity=record.identity,
-        share=share,
-        module=module,
-        label=label,
-        candidates="\n".join(f'    "{name}": {code},' for name, code in found.items()),
-        settings="\n".join(f"        {name}={value!r}," for name, value in settings.items() if value),
-    )
-    file = Path(f"microanneal_{label.replace('-', '_')}.py")
+    given, record, inventory = checkpoint, None, None
+    if not names_model(given):
+        inventory = read_inventory(open_store(prefix))
+        record = output_called(inventory, checkpoint)
+        if record.kind != "checkpoint":
+            raise UnknownStep(f"{record.name} is {record.kind.replace('_', ' ')}; --checkpoint wants a checkpoint")
+        given = published_as(record)
+    if record is None or inventory is None or names_model(given):
+        if experiment:
+            raise BadField(
+                f"--experiment {experiment}: {given} is a published model, which no experiment of yours made"
+            )
+        published.must_be_whole(checkpoint, candidates)
+        scale, taken = Scale.FULL, names_of_published(published.questions)
+        found = _named(candidates, text_field, taken, "the experiment")
+        text = published_file(GivenModel(given), found, published, settings, text_field)
+    else:
+        published.must_be_left_out(record.name)
+        origin = Path(experiment) if experiment else origin_of(record, inventory)
+        module = module_of(origin)
+        scale = Scale(record.provenance.scale or Scale.REHEARSAL)
+        taken = {step.name for step in experiment_of(module, origin, scale).steps()}
+        found = _named(candidates, text_field, taken, str(origin))
+        text = FILE.format(
+            names=", ".join(found),
+            checkpoint=record.name,
+            identity=record.identity,
+            share=share,
+            module=module,
+            label="-".join(found),
+            candidates="\n".join(f'    "{name}": {code},' for name, code in found.items()),
+            settings="\n".join(f"        {name}={value!r}," for name, value in settings.items() if value),
+        )
+    file = Path(f"microanneal_{'-'.join(found).replace('-', '_')}.py")
     if file.exists() and file.read_text() != text:
         raise ExperimentError(
             f"{file} exists already and says something else; nothing was written. Run that (marin run {file}), "
@@ -176,68 +181,16 @@ def command(
     return Exit.OK
 
 
-def _made_by(record: Record, inventory: Inventory) -> Path:
-    """The file of the experiment that a checkpoint was made by. Raises ExperimentError if it is not here."""
-    stem = record.provenance.experiment
-    patterns = (f"{stem}.py", f"*/{stem}.py") if stem else ()
-    there = next((found for pattern in patterns if (found := sorted(Path().glob(pattern)))), list[Path]())
-    if len(there) == 1:
-        return there[0]
-    if there:
-        raise ExperimentError(f"{record.name} was made by one of {', '.join(map(str, there))}; say which: --experiment")
-    by = f"by {stem}.py, which is not in this folder or one below" if stem else "by no experiment that is known"
-    raise ExperimentError(
-        f"{record.name} in {inventory.store.prefix} was made {by}; go to the folder of that project, or give "
-        "--experiment"
-    )
-
-
-def _module(file: Path) -> str:
-    """The name under which a file in this folder imports an experiment. Raises ExperimentError for one elsewhere."""
-    if not file.is_file():
-        raise ExperimentError(f"--experiment {file}: there is no such file")
-    here = Path().absolute()
-    if not file.absolute().is_relative_to(here):
-        raise ExperimentError(f"{file} is not below {here}; go to the folder of its project")
-    parts = file.absolute().relative_to(here).with_suffix("").parts
-    if not all(part.isidentifier() for part in parts):
-        raise ExperimentError(f"{file} cannot be imported: {'.'.join(parts)} is no name of a module")
-    return ".".join(parts)
-
-
-def _names(module: str, file: Path, scale: Scale) -> set[str]:
-    """Of the steps of an experiment, imported as the file does that is written here."""
-    from marin.steps.experiment_file import built_by, explained
-
-    if (here := str(Path().absolute())) not in sys.path:
-        sys.path.insert(0, here)
-    with explained(file):
-        build = importlib.import_module(module).build
-    return {step.name for step in built_by(build, file, scale).steps()}
-
-
-def _candidate(given: str, text_field: str) -> tuple[str, str]:
-    """(name, code). Raises BadField for what is neither text nor a dataset at a commit."""
-    field = "" if text_field == "text" else f", text_field={_code(text_field)}"
-    path = Path(given).expanduser()
-    if "://" in given or path.exists():
-        where = given if "://" in given else str(path.absolute())
-        name = NAME.sub("-", Path(where.rstrip("/*")).name.partition(".")[0].lower()).strip("-")
-        return name or "candidate", f"Candidate(path={_code(where)}{field})"
-    named = HUB.fullmatch(given)
-    if named is None:
-        raise BadField(
-            f"--candidate {given}: there is no such file or folder, and it is no OWNER/NAME@COMMIT of the hub"
-        )
-    if not named[2]:
-        raise BadField(
-            f"--candidate {given}: there is no such folder; if it is a dataset of the hub, say at which commit: "
-            f"{given}@ and 40 hex digits, which its page shows under Files → History"
-        )
-    name = NAME.sub("-", named[1].rpartition("/")[2].lower()).strip("-")
-    return name, f"Candidate(repo={_code(named[1])}, revision={_code(named[2])}{field})"
-
-
-def _code(text: str) -> str:
-    """In double quotes, as the rest of the file."""
-    return json.dumps(text, ensure_ascii=False)
+def _named(given: Sequence[str], text_field: str, taken: set[str], owner: str) -> dict[str, str]:
+    """Code of each candidate by its name. taken: names of steps that owner has already. Raises BadField."""
+    found = dict[str, str]()
+    for each in given:
+        called, code = candidate("--candidate", each, text_field)
+        names = (f"{called}-{number}" if number > 1 else called for number in count(1))
+        name = next(free for free in names if not any(f"{op}/{free}" in taken for op in STAGES))
+        if name != called:
+            click.echo(f"candidate {called} is called {name}: {owner} has steps with the label {called}")
+        if name in found:
+            raise BadField(f"two candidates are called {name}; rename a folder, or make them one")
+        found[name] = code
+    return found

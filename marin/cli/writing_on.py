@@ -12,13 +12,16 @@ import click
 from rich.text import Text
 
 from marin.cli.completions import complete_output
+from marin.cli.make_steps import read_model
+from marin.cli.new_model import GivenModel, names_model
 from marin.cli.parameters import option
 from marin.errors import BadField, UnknownStep
 from marin.report.contents import tokenizer_of
 from marin.report.table import open_console, say
-from marin.store.inventory import Inventory
-from marin.store.lookup import output_called
+from marin.store.inventory import Inventory, read_inventory
+from marin.store.lookup import output_called, published_as
 from marin.store.record import Record
+from marin.store.store import Store
 
 if TYPE_CHECKING:
     from marin.store.files.directory import Directory
@@ -48,11 +51,9 @@ class WritingOptions:
                 raise click.UsageError(f"--{each.name} says how a checkpoint writes on; give --prompt TEXT")
 
 
-def write_on(inventory: Inventory, record: Record, options: WritingOptions, *, as_json: bool) -> None:
+def write_on(store: Store, name: str, options: WritingOptions, *, latest: bool, as_json: bool) -> None:
     """Print each prompt with what follows it. Raises BadField, UnknownStep, and what a damaged checkpoint raises."""
-    if record.kind != CHECKPOINT:
-        raise BadField(f"{record.name} holds {record.kind}; only a checkpoint writes on from a prompt")
-    folder = _tokenizer(inventory, record, options.tokenizer)
+    inventory, record, folder = _model_and_tokenizer(store, name, options.tokenizer, latest=latest)
     about = open_console(stderr=True)
     temperature, seed = options.temperature or 0.0, options.seed or 0
     how = f"temperature {temperature:g}, seed {seed}" if temperature else "greedy"
@@ -67,6 +68,26 @@ def write_on(inventory: Inventory, record: Record, options: WritingOptions, *, a
             continue
         say(console, f"— prompt {number}", "bold cyan")
         console.print(Text.assemble((prompt, "bold"), text), soft_wrap=True)
+
+
+def _model_and_tokenizer(
+    store: Store, name: str, tokenizer: str | None, *, latest: bool
+) -> tuple[Inventory, Record, Directory]:
+    given = name
+    if not names_model(given):
+        inventory = read_inventory(store)
+        record = output_called(inventory, name, latest=latest)
+        if record.kind != CHECKPOINT:
+            raise BadField(f"{record.name} holds {record.kind}; only a checkpoint writes on from a prompt")
+        given = published_as(record)
+        if tokenizer is not None or not names_model(given):
+            return inventory, record, _tokenizer(inventory, record, tokenizer)
+        if (there := store.record(GivenModel(given).step().tokenizer.identity)) is not None:
+            return inventory, record, store.output(there)
+    record, its_own = read_model(store, GivenModel(given))
+    inventory = read_inventory(store)
+    folder = store.output(its_own) if tokenizer is None else _tokenizer(inventory, record, tokenizer)
+    return inventory, record, folder
 
 
 def _tokenizer(inventory: Inventory, record: Record, name: str | None) -> Directory:

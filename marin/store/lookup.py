@@ -18,8 +18,12 @@ CANDIDATES = 10  # listed when a name fits several
 
 
 def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Record]:
-    """Outputs by ``op/label``, label, operator, identity (or its first digits), or the path of their directory."""
+    """Outputs by ``op/label``, label, operator, identity (or its first digits), or the path of their directory.
+
+    The weights of a published model are also found by ``hf:OWNER/NAME@COMMIT``, or by the folder that they came from.
+    """
     every = list(records)
+    folder = str(Path(name).expanduser().absolute()) if "://" not in name and "/" in name else name
     inside = name.removeprefix(f"{prefix}/").strip("/")
     ways: tuple[Callable[[Record], bool], ...] = (
         lambda record: name == record.name,
@@ -27,11 +31,19 @@ def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Re
         lambda record: name == record.op,
         lambda record: len(name) >= SHORTEST and record.identity.startswith(name),
         lambda record: inside == record.attempt or inside.startswith(f"{record.attempt}/"),
+        lambda record: bool(published := published_as(record)) and published in (name, folder),
     )
     for fits in ways:
         if found := [record for record in every if fits(record)]:
             return found
     return []
+
+
+def published_as(record: Record) -> str:
+    """Return how a command line names the published model that an output holds; "" for any other output."""
+    if record.op == "pretrained-model":
+        return f"hf:{record.config.get('repo')}@{record.config.get('revision')}"
+    return str(record.config.get("path", "")).rstrip("/") if record.op == "folder-model" else ""
 
 
 def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> Record:
@@ -62,6 +74,13 @@ def unknown(
             f"nothing that can be read in the store {prefix} is called {name!r}. What cannot:\n{_lines(unreadable)}"
         )
     names = {record.name for record in records}
+    if name.startswith("hf:"):
+        return UnknownStep(
+            f"the store {prefix} does not hold {name}; marin cat {name} --prompt TEXT reads it in, and marin compare "
+            "and marin microanneal --checkpoint take it"
+        )
+    if "/" not in name and (Path(name) / "config.json").is_file():
+        return UnknownStep(f"nothing in the store {prefix} is called {name!r}; the folder of a model is ./{name}")
     if not names:
         return UnknownStep(f"nothing is called {name!r}: the store {prefix} holds no output yet")
     return UnknownStep(f"nothing in the store {prefix} is called {name!r}; {hint(name, names)}")

@@ -1,0 +1,44 @@
+"""Text that ``marin microanneal`` is given: a folder or file, a URL, or a dataset of the hub at a commit."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from marin.errors import BadField
+
+NAME = re.compile(r"[^a-z0-9]+")
+HUB = re.compile(r"([\w.-]+/[\w.-]+)(?:@([0-9a-f]{40}))?")
+
+
+def candidate(option: str, given: str, text_field: str) -> tuple[str, str]:
+    """Return (name, code). option: that gave it. Raises BadField for what is neither text nor a dataset at a commit."""
+    field = "" if text_field == "text" else f", text_field={quoted(text_field)}"
+    path = Path(given).expanduser()
+    if "://" in given or path.exists():
+        where = given if "://" in given else str(path.absolute())
+        return name_of(where) or "candidate", f"Candidate(path={quoted(where)}{field})"
+    named = HUB.fullmatch(given)
+    if named is None:
+        raise BadField(f"{option} {given}: there is no such file or folder, and it is no OWNER/NAME@COMMIT of the hub")
+    if not named[2]:
+        raise BadField(
+            f"{option} {given}: there is no such folder; if it is a dataset of the hub, say at which commit: "
+            f"{given}@ and 40 hex digits, which its page shows under Files → History"
+        )
+    return slug(named[1].rpartition("/")[2]), f"Candidate(repo={quoted(named[1])}, revision={quoted(named[2])}{field})"
+
+
+def name_of(where: str) -> str:
+    """Return what a path or URL is called: its last part, without its ending."""
+    return slug(Path(where.rstrip("/*")).name.partition(".")[0])
+
+
+def slug(text: str) -> str:
+    return NAME.sub("-", text.lower()).strip("-")
+
+
+def quoted(text: str) -> str:
+    """Return Python's code of a text, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
