@@ -36,6 +36,12 @@ COOLDOWN = "takes a checkpoint; tests/cli/test_microanneal_command.py trains one
 PROMPT = 'marin cat watched --prompt "the one and" --tokens 16'
 PROMPTED = "takes a checkpoint; tests/cli/test_writing_on.py trains one"
 ANNEAL = "marin microanneal --checkpoint run@16 --candidate ~/new_text"
+TINY = "downloads a published model"
+QWEN = "hf:Qwen/Qwen3-0.6B-Base@da87bfb608c14b7cf20ba1ce41287e8de496c0cd"
+WORTH = (
+    "marin microanneal --checkpoint hf:OWNER/NAME@COMMIT --candidate ~/new --control ~/web --questions "
+    "~/questions.jsonl --peak-lr 1e-4"
+)
 TRAINS = "trains; howto/own-text.md runs it"
 
 
@@ -232,6 +238,7 @@ TABLE: dict[str, Page] = {
                 "marin inspect --help",
             ),
             f"{ANNEAL} --dry-run": (COOLDOWN, "marin microanneal --help"),
+            "marin compare hf:OWNER/NAME@COMMIT ./my_model mine": (TINY, "marin compare --help"),
             "marin logs STEP": ("of any step", "marin logs 'filter/as prose'"),
             "marin status bison --health": ("of a training: howto/run-health.md runs it", "marin status --help"),
             f"marin submit {MANTIS} --prefix gs://bucket/marin --address 10.0.0.2:6379": (CLUSTER, ""),
@@ -317,6 +324,7 @@ TABLE: dict[str, Page] = {
         },
         before={AUDIT_SUITE: with_suite},
     ),
+    "howto/compare-published.md": Page(instead={f"marin compare {QWEN} ./my_model mine": (TINY, "")}),
     "howto/free-space.md": Page(fills={"filter/web": "train/mantis"}),
     "howto/huggingface-dataset.md": Page(instead={"hf auth login": (ACCOUNT, "")}),
     "howto/install.md": Page(
@@ -341,7 +349,8 @@ TABLE: dict[str, Page] = {
     ),
     "howto/mixtures.md": Page(before={"marin plan mixtures.py --data": with_mixtures}),
     "howto/published-model.md": Page(
-        fills={"FOLDER": f"{ROOT}/tests/training/published/qwen3"}, instead={"hf auth login": (ACCOUNT, "")}
+        fills={"FOLDER": f"{ROOT}/tests/training/published/qwen3"},
+        instead={"hf auth login": (ACCOUNT, ""), f'marin cat {QWEN} --prompt "The lighthouse keeper"': (TINY, "")},
     ),
     "howto/review.md": Page(fills={"RESULT": MANTIS, "STORE": "store"}),
     "howto/run-health.md": Page(
@@ -354,6 +363,7 @@ TABLE: dict[str, Page] = {
     "howto/track.md": Page(
         instead={"pip install 'marin[track]'": (REGISTRY, ""), "uv sync": (REGISTRY, "")},
     ),
+    "howto/worth-adding.md": Page(instead={WORTH: (TINY, "")}),
     "reference/environment.md": Page(
         fills={"STEP": "train/mantis", "gs://bucket/marin": "BUCKET"},
         instead={"hf auth login": (ACCOUNT, ""), "marin cluster up": (KEPT, "")},
