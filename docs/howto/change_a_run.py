@@ -1,4 +1,4 @@
-"""Exp 5: does a run go on better with bad steps left out?"""
+"""Exp 5: does a run continue better if it skips bad steps?"""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ TWICE = {Scale.REHEARSAL: Resources(), Scale.FULL: tpu("v5p-1024", slices=4)}
 
 
 def calmer(run: Train, at: int, machines: Resources) -> Train:
-    """The same run from step ``at`` on, with bad steps left out, on other machines."""
+    """Return the run from step ``at`` on, with bad steps skipped, on other machines."""
     return replace(
         run,
         label=f"{run.label}-calmer",
@@ -31,7 +31,7 @@ def calmer(run: Train, at: int, machines: Resources) -> Train:
 
 
 def in_phases(run: Train) -> PhasedRun:
-    """The run, whose clip of updates comes at a quarter and is off from the half to three quarters."""
+    """Return the run with an update clip from a quarter on, which is off from the half to three quarters."""
     quarter = run.end_step // 4
     guarded = replace(run.optimizer, clip_update_norm=ClipUpdateNorm())
     unguarded = replace(run.optimizer, clip_update_norm=None)

@@ -1,4 +1,4 @@
-"""Exp 4: what do the published filters, and ours, leave of our crawl?"""
+"""Exp 4: how much of our crawl do the published filters keep, and how much do ours?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from operators.text_files import TextFiles
 
 @value("exp4/few_links")
 class FewLinks:
-    """At most so many addresses a line."""
+    """Drop documents with more than ``most`` addresses a line."""
 
     most: float = 0.5
 
@@ -25,7 +25,7 @@ class FewLinks:
 
 @value("exp4/blocks")
 class Blocks:
-    """FineWeb's filters in its order, those that download nothing; then mail and network addresses are masked."""
+    """FineWeb's filters in their order, without those that download; then masks for mail and network addresses."""
 
     def __call__(self) -> Sequence[Any]:
         from datatrove.pipeline import filters
@@ -41,7 +41,7 @@ class Blocks:
 
 
 def build(scale: Scale) -> Experiment:
-    # up to a hundred records that cannot be used, and damaged files, are set aside and listed
+    # sets aside and lists up to a hundred unusable records and damaged files
     crawl = TextFiles(path="/data/text", max_bad=100, label="crawl")
     own = Quality(rules=(Characters(200, 1_000_000), WrittenIn(("en",)), FewLinks()))
     rules = {"fineweb": FINEWEB_RECIPE, "gopher": Published((GopherQuality(min_words=5),)), "prose": PROSE, "own": own}

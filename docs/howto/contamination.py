@@ -1,4 +1,4 @@
-"""Exp 7: what does our crawl hold of the suite that we report?"""
+"""Exp 7: which items of our test suite does our crawl hold?"""
 
 from marin import Experiment, Scale, executor_main
 from operators.decontaminate import Decontaminate

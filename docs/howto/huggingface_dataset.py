@@ -1,4 +1,4 @@
-"""Exp 4: what do we get of a dataset on the hub?"""
+"""Exp 4: what does a dataset on the hub hold?"""
 
 from marin import Experiment, Scale, executor_main
 from operators.download import HuggingFace, Keep, ReadDocuments

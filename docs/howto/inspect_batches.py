@@ -1,4 +1,4 @@
-"""Exp 9: is what a small Llama will read what we mean it to read?"""
+"""Exp 9: are the batches of a small Llama as we mean them to be?"""
 
 from dataclasses import replace
 

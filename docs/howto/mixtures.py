@@ -1,4 +1,4 @@
-"""Exp 8: does it pay to read papers five times, gone over to slowly?"""
+"""Exp 8: does it pay to read papers five times, after a gradual change of the mixture?"""
 
 from marin import (
     BatchSchedule,

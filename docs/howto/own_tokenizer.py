@@ -10,7 +10,7 @@ from operators.train_tokenizer import TrainTokenizer
 # or the path of a tokenizer.json alone
 mine = FolderTokenizer(path="/data/my_tokenizer", label="mine")
 
-# one of the Hugging Face hub, at a commit (its page shows the 40 digits under Files → History)
+# a tokenizer of the Hugging Face hub, at a commit (its page shows the 40 digits under Files → History)
 llama3 = PretrainedTokenizer(
     repo="meta-llama/Llama-3.1-8B", revision="d04e592bb4f6aa9cfee91e2e20afa771667e1d4b", label="llama3"
 )
@@ -19,7 +19,7 @@ llama3 = PretrainedTokenizer(
 def build(scale: Scale) -> Experiment:
     training = TextFiles(path="/data/text", label="own")
 
-    # or trained on documents of the experiment
+    # a tokenizer that is trained on documents of the experiment
     trained = TrainTokenizer(documents=(training,), vocabulary=2048, label="own")
 
     tokenizers = (mine, llama3, trained)

@@ -1,4 +1,4 @@
-"""python read_outputs.py STORE IDENTITY: the texts of an output."""
+"""Print the texts of an output: python read_outputs.py STORE IDENTITY"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Exp 7: how does a small Llama do on text that it does not train on, and what does it write, while it trains?"""
+"""Exp 7: how does a small Llama score held-out text, and what does it write, while it trains?"""
 
 from marin import BatchSchedule, Experiment, Scale, Stages, executor_main, mixture
 from marin.training.model import Llama
