@@ -283,6 +283,9 @@ def _about_plan(audit: Audit, plan: Plan) -> None:
         text = f"{source} reached the tokenizer without decontamination"
         audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), runs)
     for step in plan.experiment.steps():
+        if step.name in found.elsewhere and (record := plan.of(step).record) is not None:
+            text = f"the text that {step.name} was trained on elsewhere is not known"
+            audit.add(Claim(Grade.DOUBTFUL, "undecontaminated", text), [output_of(record)])
         for test in {each.label or each.name for each in step.evaluated_on()} & found.missed.keys():
             text = f"{test} was not looked for in {listed(found.missed[test], 3)}, of which the model has read"
             scores = plan.of(step).record

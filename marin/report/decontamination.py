@@ -38,9 +38,11 @@ class Undecontaminated:
 
     def sentence(self) -> str:
         """For a page; "" if nothing is trained on."""
-        return " ".join(part for part in (self._passed(), self._missed(), self._unknown()) if part)
+        return " ".join(part for part in (self._passed(), self._missed(), self.unknown) if part)
 
-    def _unknown(self) -> str:
+    @property
+    def unknown(self) -> str:
+        """Return what nobody can know of the text of published models; "" if none is evaluated."""
         if not self.elsewhere:
             return ""
         return (

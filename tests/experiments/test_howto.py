@@ -216,7 +216,11 @@ def test_a_published_model_is_trained_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_dataset_is_judged_by_cooldowns_of_a_published_model(tmp_path: Path) -> None:
     said = run_with_a_tiny_model("worth_adding", tmp_path)
-    assert "Not known: the text that pretrained-model/" in said
+    unknown = "Not known: the text that pretrained-model/"
+    assert unknown in said
+    assert unknown in (tmp_path / "store/.marin/pages/worth_adding-rehearsal.html").read_text()
+    audited = told(tmp_path, sys.executable, "-m", "marin", "audit", "worth_adding.py", "--json")
+    assert "was trained on elsewhere is not known" in audited
     assert len(list((tmp_path / "store/train").iterdir())) == 6
     (report,) = (tmp_path / "store/judge").glob("*/report.json")
     assert json.loads(report.read_text())["candidates"].keys() == {"new"}

@@ -35,8 +35,8 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
     begun_from = {each for result in results for read in result.step.dependencies for each in (read, read.producer)}
     arms = [result.step.label for result in results if result.step not in begun_from]  # others are shared
     runs = [trainings.training_of(run, result, arms) for result in results]
-    data = undecontaminated(experiment.steps()).sentence()
-    found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data)))
+    data = undecontaminated(experiment.steps())
+    found = list(sections(run, Page(arms=tuple(arms), store=store.prefix, training_data=data.sentence())))
     answered = any(isinstance(each, Section) and each.answer for each in found)
     scores = [] if answered else list(_scores(run))
     title, _, question = (experiment.question or "").strip().partition("\n")
@@ -57,6 +57,7 @@ def describe(run: Run, source: Path, scale: Scale, command: str) -> model.Experi
         issue_url=experiment.issue_url,
         prefix=store.prefix,
         answer=() if answered or scores else _uncompared(run),
+        doubts=(data.unknown,) if data.unknown else (),
         next_steps=_next_steps(run, scale, command),
         arms=arms,
         sections=[*found, *scores, *trainings.what_they_write(runs), *where_text_went(run)],

@@ -61,6 +61,7 @@ class ExperimentPage:
     prefix: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict[str, str])  # printed as given, by what it is
     answer: Sequence[str] = ()  # the sentence that answers the question, then others; a section's, where one has it
+    doubts: Sequence[str] = ()  # reasons not to believe the answer, beside those of sections
     next_steps: Sequence[str] = ()  # what would answer more, beside what sections say
     arms: Sequence[str] = ()  # in the order of their colours; runs and blocks use the same names
     sections: Sequence[Section | Trouble] = ()

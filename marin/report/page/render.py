@@ -76,6 +76,7 @@ def render(page: ExperimentPage, head: str = "") -> str:
         # Why not to rely on the answer, the worst first; of outputs that carry a note, where something can be done.
         doubts=[
             *(line for each in made for line in each.doubts),
+            *page.doubts,
             *(f"{each.title.partition(':')[0]}: found" for each in found if each.finding is Finding.FOUND),
             *(f"{counted(count, 'output')}: {subject}" for subject, count in apart.items()),
         ],
