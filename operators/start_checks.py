@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from marin import BatchSchedule, Stages
 from marin.errors import BadField
+from marin.training.lora import LoRA
 from marin.training.model import ModelShape
 from marin.training.optimizer import Optimizer
 from operators.pretrained_model import FolderModel, PretrainedModel, is_its_tokenizer
@@ -29,6 +31,8 @@ class Run(Protocol):
     def first_step(self) -> int: ...
     @property
     def optimizer(self) -> Optimizer: ...
+    @property
+    def lora(self) -> LoRA | None: ...
     def called(self) -> str: ...
 
 
@@ -62,6 +66,11 @@ def must_have_histories(run: Run, start: WarmStart | Fork, training: Run | None)
         )
     if (source := start.clip_history) is None:
         return
+    if training is not None and training.lora is not None:
+        raise BadField(
+            f"{run.called()}: clip_history: {source.name} trains adapters (LoRA), and its output has no history of "
+            "update norms; take another checkpoint, or leave clip_history out"
+        )
     ours = run.optimizer.clip_update_norm
     theirs = training.optimizer.clip_update_norm if training is not None else ours
     if ours is None or theirs is None or ours.window != theirs.window:
@@ -95,3 +104,20 @@ def must_suit_published(run: Run, start: WarmStart | Fork, model: PretrainedMode
                 f"{run.called()}: {source.name} is made by {tokenizer.name}, which is not the tokenizer of "
                 f"{model.name}; tokenize with its own (the model's .tokenizer)"
             )
+
+
+def must_suit_run(run: Run, start: WarmStart | Fork, training: Run) -> None:
+    """training: of start.checkpoint. Raises BadField where the run cannot begin with what it leaves."""
+    theirs = training.model
+    if isinstance(start, WarmStart):
+        theirs = replace(theirs, architecture=run.model.architecture)
+    if not run.model.takes_weights_of(theirs):
+        remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
+        raise BadField(f"{run.called()}: its model is not that of {training.called()}; {remedy}")
+    if training.vocabulary != run.vocabulary:
+        raise BadField(f"{run.called()}: vocabulary {run.vocabulary}, but it begins from one of {training.vocabulary}")
+    if training.lora is not None and start.optimizer_state is OptimizerState.KEPT:
+        raise BadField(
+            f"{run.called()}: {training.called()} trains adapters (LoRA), and its output has no optimizer state; begin "
+            "with OptimizerState.FRESH or OptimizerState.REBUILT"
+        )

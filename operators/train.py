@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from marin import (
@@ -27,15 +26,18 @@ from marin.data.by_step import active_within
 from marin.data.mixture import source_name
 from marin.data.order_spec import order_of as order_of
 from marin.errors import BadField, InputError, UnreadableCheckpoint
+from marin.training.costs import Costs
+from marin.training.lora import LoRA
 from marin.training.model import ModelShape, Precision, Recompute
-from marin.training.optimizer import Muon, Optimizer
+from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
 from operators.checkpoint_artifact import artifact_of
+from operators.lora_checks import must_adapt, only_at_its_end
 from operators.machines import must_fit_memory, must_make_microbatches, must_share_batches, must_split, must_spread
 from operators.on_hosts import train_on
 from operators.pretrained_model import FolderModel, PretrainedModel
 from operators.start import Fork, OptimizerState, WarmStart
-from operators.start_checks import must_have_histories, must_read_on, must_suit_published
+from operators.start_checks import must_have_histories, must_read_on, must_suit_published, must_suit_run
 from operators.tokenize import must_begin_alike, token_before_texts
 from operators.tokenize_chats import must_fit
 from operators.watch import Watch
@@ -57,6 +59,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     tensor: chips of an accelerator that hold a part each of every head group and of the inner dimension, and work on
     the same sequences: for batches smaller than the chips, or activations larger than one. sequences_per_device:
     those that a chip, or group of ``tensor``, works on at once (micro-batches); None for its share of the batch.
+    lora: adapters that are trained instead of the weights of ``start``, and merged into these at the end.
 
     Output: the final checkpoint (marin.training.checkpoint), with samples.jsonl if its watch has prompts; below
     ``kept/`` those that milestones, keep_every and keep_at asked for; warm_start.json if it began from another run's:
@@ -83,6 +86,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
     allow_starved: tuple[str, ...] = ()
     watch: Watch | None = since(2, default=None)
     gates: tuple[ExecutorStep[Report], ...] = since(2, default=())
+    lora: LoRA | None = since(3, default=None)
     checkpoint_every: int = execution(default=1000)
     checkpoint_minutes: float | None = execution(default=30.0)
     keep_every: int | None = execution(default=None)
@@ -126,6 +130,10 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         for tokens in self.data.sources:
             must_fit(tokens, self.called(), self.seq_len, self.vocabulary)
         must_begin_alike(self.data.sources, self.called())
+        if self.lora is not None:
+            must_adapt(self, self.lora, self.start)
+            if kept := self.kept_steps():
+                raise only_at_its_end(self.called(), f"keep_every and keep_at keep steps {', '.join(map(str, kept))}")
         if self.start is not None:
             self._check_start(self.start)
             history = self.start.clip_history
@@ -162,8 +170,8 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         return self.batch.tokens(self.seq_len, self.first_step, self.end_step)
 
     def flops(self) -> float:
-        """Floating-point operations of this run's own steps: see ModelShape.flops_per_token."""
-        return self.tokens_trained() * self.model.flops_per_token(self.vocabulary, self.seq_len)
+        """Floating-point operations of this run's own steps."""
+        return self.tokens_trained() * self.costs.flops_per_token(self.seq_len)
 
     def work(self) -> Work:
         return Work(steps=self.end_step - self.first_step, tokens=self.tokens_trained(), flops=self.flops())
@@ -173,19 +181,18 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         return Size(bytes=self.checkpoint_bytes() * (1 + len(self.kept_steps())))
 
     def checkpoint_bytes(self) -> int:
-        """Float32 weights, Adam's two moments, and the moving average if there is one."""
-        copies = 3 if self.optimizer.ema is None else 4
-        # Muon keeps one moment of a matrix.
-        saved = self.model.layers * self.model.matrix_parameters() if isinstance(self.optimizer, Muon) else 0
-        return 4 * (copies * self.model.parameters(self.vocabulary) - saved)
+        return self.costs.checkpoint_bytes
 
-    def memory_bytes(self) -> int:
-        """Of all chips together that hold one copy: what a checkpoint has, and gradients; without activations."""
-        size = self.checkpoint_bytes() + 4 * self.model.parameters(self.vocabulary)
-        matrices = self.model.layers * self.model.matrix_parameters()
-        # Of embeddings and norms each of the chips that split a matrix has a copy, with all that belongs to a weight.
-        copied = (5 if self.optimizer.ema is not None else 4) * 4 * (self.model.parameters(self.vocabulary) - matrices)
-        return size + (self.tensor - 1) * copied
+    @property
+    def costs(self) -> Costs:
+        return Costs(
+            model=self.model,
+            vocabulary=self.vocabulary,
+            optimizer=self.optimizer,
+            precision=self.precision,
+            tensor=self.tensor,
+            lora=self.lora,
+        )
 
     def run(self, ctx: Context) -> Checkpoint:
         from marin.training import checkpoint
@@ -193,7 +200,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         from marin.training.spec import PROFILE
 
         spec = self._spec(ctx)
-        saved = ctx.state / "checkpoints"
+        saved = ctx.state / (checkpoint.RESUMABLE if self.lora is None else checkpoint.MERGED)
         published: set[int] = set()
         kept: set[int] = set()
 
@@ -248,7 +255,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         for accelerator in accelerators:
             must_share_batches(self.called(), active, accelerator, self.tensor)
             must_spread(self.called(), self.model, accelerator, self.tensor)
-            must_fit_memory(self.called(), self.memory_bytes(), accelerator)
+            must_fit_memory(self.called(), self.costs.memory_bytes, accelerator)
         must_make_microbatches(self.called(), active, each, accelerators, self.tensor)
 
     def _check_start(self, start: WarmStart | Fork) -> None:
@@ -258,16 +265,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
         training = trained_by(source)
         if training is None:
             return
-        theirs = training.model
-        if isinstance(start, WarmStart):
-            theirs = replace(theirs, architecture=self.model.architecture)
-        if not self.model.takes_weights_of(theirs):
-            remedy = "use WarmStart" if isinstance(start, Fork) else "a warm start needs the same sizes"
-            raise BadField(f"{self.called()}: its model is not that of {training.called()}; {remedy}")
-        if training.vocabulary != self.vocabulary:
-            raise BadField(
-                f"{self.called()}: vocabulary {self.vocabulary}, but it begins from one of {training.vocabulary}"
-            )
+        must_suit_run(self, start, training)
         reached = _reached(source, training)
         if start.optimizer_state is OptimizerState.KEPT and reached != self.first_step:
             verb = "forks" if isinstance(start, Fork) else "starts"
@@ -341,6 +339,7 @@ class Train(ExecutorStep[Checkpoint], op="train"):
             hang_minutes=self.hang_minutes,
             tensor=self.tensor if chips is not None else 1,
             sequences_per_device=self.sequences_per_device,
+            lora=self.lora,
         )
 
 
@@ -352,6 +351,8 @@ class Milestone(ExecutorStep[Checkpoint], op="milestone"):
 
     def check(self) -> None:
         run = self.training
+        if run.lora is not None:
+            raise only_at_its_end(run.called(), f"at({self.step})")
         if not run.first_step < self.step <= run.end_step:
             raise BadField(
                 f"{run.called()}.at({self.step}): the run makes the steps {run.first_step} to {run.end_step}; "

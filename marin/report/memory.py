@@ -12,6 +12,7 @@ from marin.steps.resources import Resources
 from marin.steps.step import ExecutorStep
 from marin.store.numbers import listed
 from marin.training.activations import least_activation_bytes
+from marin.training.costs import Costs
 from marin.training.model import ModelShape, Precision, Recompute
 
 NAMED = 3  # trainings
@@ -22,7 +23,6 @@ class TrainsOnChips(Protocol):
     """A training whose memory follows from its fields."""
 
     model: ModelShape
-    vocabulary: int
     batch: BatchSchedule
     seq_len: int
     first_step: int
@@ -33,7 +33,8 @@ class TrainsOnChips(Protocol):
     sequences_per_device: int | None
     resources: Resources
 
-    def memory_bytes(self) -> int: ...
+    @property
+    def costs(self) -> Costs: ...
 
 
 def what_does_not_fit(steps: Iterable[ExecutorStep[Any]]) -> list[str]:
@@ -54,11 +55,11 @@ def _too_large(step: TrainsOnChips) -> str | None:
 
     def gigabytes(sequences: int) -> float:
         """On each chip. In micro-batches it also holds the sum of the gradients."""
-        summed = 4 * step.model.parameters(step.vocabulary) if sequences < share else 0
+        summed = step.costs.gradient_bytes if sequences < share else 0
         activations = least_activation_bytes(
             step.model, sequences * step.seq_len, step.precision, step.recompute, tensor=step.tensor
         )
-        return ((step.memory_bytes() + summed) / chips.slice_chips + activations) / 1e9
+        return ((step.costs.memory_bytes + summed) / chips.slice_chips + activations) / 1e9
 
     each = step.sequences_per_device or share
     if gigabytes(each) <= chips.memory_gb:

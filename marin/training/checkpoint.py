@@ -13,7 +13,8 @@
         model_averaging/…     moving average of the weights, if the recipe keeps one
         step, training_key
 
-A run keeps its checkpoints side by side as ``step-160``, ``step-170`` …
+A run keeps its checkpoints side by side as ``step-160``, ``step-170`` … One with adapters (LoRA) keeps below
+``model/`` and ``opt_state/`` only theirs; its output has the weights that they are merged into, and no optimizer state.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import xxhash
 
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
+from marin.training.lora import LoRA
 from marin.training.model import ModelShape
 from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 MARKER = "checkpoint.json"
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+RESUMABLE, MERGED = "checkpoints", "merged"  # folders of a run's state; the second one if it trains adapters
 FORMAT = 1
 STEP_NAME = re.compile(r"step-(\d+)/")
 
@@ -66,7 +69,8 @@ class Facts:
     looked at before it was written, and none was NaN or infinite. optimizer, schedule: with which it was
     trained. settings: everything that the run was set to, see marin.training.settings. before: the token id that stood
     before each text. Older checkpoints know none of these five. origin: of a model that was trained elsewhere, whose
-    steps, tokens and loss are 0, 0 and None.
+    steps, tokens and loss are 0, 0 and None. lora: the adapters that were trained and merged into these weights, None
+    where all weights were trained.
     """
 
     step: int
@@ -81,6 +85,7 @@ class Facts:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     before: int | None = None
     origin: Origin | None = None
+    lora: LoRA | None = None
 
     @property
     def separate_documents(self) -> bool:

@@ -17,6 +17,14 @@ from levanter.trainer_state import TrainerState, saveable_training_mask
 from marin.errors import UnreadableCheckpoint
 from marin.store.files.directory import Directory
 from marin.training import checkpoint
+from marin.training.adapters import (
+    adapters_of,
+    converted,
+    own_weights_of,
+    trainable,
+    with_adapters,
+    with_merged_adapters,
+)
 from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.levanter_model import READING, array_shapes, build_model
 from marin.training.levanter_optimizer import with_count
@@ -78,7 +86,63 @@ class InitialState:
     def resume(self, source: Directory) -> TrainerState:
         """The state in one of the run's own checkpoints. Raises UnreadableCheckpoint, also for one with NaN in it."""
         checkpoint.verify(source)
-        return self._load(self._fresh, source, self._keys)
+        if self._spec.lora is None:
+            return self._load(self._fresh, source, self._keys)
+        assert self._spec.start is not None
+        checkpoint.verify(Directory(self._spec.start.checkpoint))
+        state = self._adapted()
+        saved = self._read(state.saveable_state, source)
+        if found := non_finite_arrays(saved):
+            raise UnreadableCheckpoint(f"{source.url} holds {write_arrays(found)}")
+        return eqx.combine(saved, state)
+
+    def merged(self, source: Directory) -> Any:
+        """The float32 weights that the adapters in one of the run's own checkpoints are merged into.
+
+        Raises UnreadableCheckpoint.
+        """
+        checkpoint.verify(source)
+        model = self._with_adapters(self._frozen_weights())
+        adapters = self._read(adapters_of(model), source, subpath=WEIGHTS)
+        mapping = self._trainer.parameter_axis_mapping
+        merge = haliax.named_jit(
+            with_merged_adapters, axis_resources=mapping, out_axis_resources=mapping, donate_args=(True, False)
+        )
+        return merge(own_weights_of(model), adapters)
+
+    def _frozen_weights(self) -> Any:
+        """Those that a run with adapters begins with, which none of its own checkpoints holds."""
+        assert self._spec.start is not None
+        source = Directory(self._spec.start.checkpoint)
+        # Read straight to where they stay: a compiled program would hold them twice.
+        model = self._read(eqx.filter_eval_shape(self._build, self._keys[0]), source, subpath=WEIGHTS)
+        if found := non_finite_arrays(model):
+            raise UnreadableCheckpoint(
+                f"{source.url} holds {write_arrays(found)}; nothing can be trained from there: begin from an earlier "
+                "checkpoint"
+            )
+        return model
+
+    def _with_adapters(self, model: Any) -> Any:
+        """Gives up the buffers of the model."""
+        lora = self._spec.lora
+        assert lora is not None
+        mapping = self._trainer.parameter_axis_mapping
+        added = haliax.named_jit(
+            lambda model, key: with_adapters(model, lora, key),
+            axis_resources=mapping,
+            out_axis_resources=mapping,
+            donate_args=(True, False),
+        )
+        return added(model, self._keys[0])
+
+    def _adapted(self) -> TrainerState:
+        """With an optimizer for the adapters alone, before the first step. The other weights lie there as they are
+        computed with."""
+        frozen = converted(self._frozen_weights(), self._trainer.mp.compute_dtype)
+        model = self._with_adapters(frozen)
+        state = self._trainer.initial_state(self._keys[1], model=model, is_trainable=trainable(model))
+        return self._at_first_step(state)
 
     def _assembled(
         self, source: Directory, facts: checkpoint.Facts, stored: Shapes, report: dict[str, Any]
@@ -86,6 +150,8 @@ class InitialState:
         """The parts of another run's checkpoint that the mode takes, the rest fresh; the report is added to."""
         assert self._spec.start is not None
         mode = self._spec.start.mode
+        if self._spec.lora is not None:
+            return self._adapted()
         model = self._load(self._build, source, self._keys[:1], subpath=WEIGHTS, partial=True)
         state = self._trainer.initial_state(self._keys[1], model=model)
         if mode in (StartMode.ALL, StartMode.WARM_ALL):
@@ -143,18 +209,7 @@ class InitialState:
 
         loaded = eqx.filter(shape, lambda _: False)
         if source is not None:
-            try:
-                loaded = load_checkpoint(
-                    eqx.filter(shape, saved),
-                    source.url,
-                    subpath=subpath,
-                    axis_mapping=mapping,
-                    mesh=self._trainer.device_mesh,
-                    allow_partial=partial,
-                    read_config=READING,
-                )
-            except (FileNotFoundError, ValueError) as error:
-                raise UnreadableCheckpoint(f"{source.url} does not fit this run: {error}") from error
+            loaded = self._read(eqx.filter(shape, saved), source, subpath=subpath, partial=partial)
         made = complete(loaded, *arguments)
         if source is not None and (found := non_finite_arrays(made)):
             raise UnreadableCheckpoint(
@@ -162,6 +217,21 @@ class InitialState:
                 "nothing can be trained from there: begin from an earlier checkpoint"
             )
         return made
+
+    def _read(self, wanted: Any, source: Directory, *, subpath: str | None = None, partial: bool = False) -> Any:
+        """The arrays of a checkpoint that stand for those wanted, or for their shapes. Raises UnreadableCheckpoint."""
+        try:
+            return load_checkpoint(
+                wanted,
+                source.url,
+                subpath=subpath,
+                axis_mapping=self._trainer.parameter_axis_mapping,
+                mesh=self._trainer.device_mesh,
+                allow_partial=partial,
+                read_config=READING,
+            )
+        except (FileNotFoundError, ValueError) as error:
+            raise UnreadableCheckpoint(f"{source.url} does not fit this run: {error}") from error
 
     def _wanted_shapes(self) -> Shapes:
         return array_shapes(eqx.filter_eval_shape(self._build, self._keys[0]))

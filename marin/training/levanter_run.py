@@ -30,13 +30,16 @@ from marin.data.token_store import TokenStore
 from marin.errors import NonFiniteLoss, Preempted
 from marin.store.files.directory import Directory
 from marin.training import checkpoint, course
+from marin.training.adapters import frozen
 from marin.training.agreement import Agreement, Wish
 from marin.training.batches import Batches
 from marin.training.bucket_address import find_buckets
 from marin.training.chips import mesh_config
+from marin.training.costs import Costs
 from marin.training.finite import non_finite_arrays, write_arrays
 from marin.training.initial_state import InitialState
 from marin.training.levanter_optimizer import GRADIENT_NORM, UPDATE_NORM, averaging, build_optimizer, rate_used
+from marin.training.merging import save_merged
 from marin.training.metrics import MetricsLog, non_finite
 from marin.training.model import Precision
 from marin.training.processes import join, leave
@@ -57,7 +60,8 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
     """Train from the last checkpoint in ``spec.state``, or from the start, to ``end_step``.
 
     emit(event, **facts) is told "begin", "note", "step", "checkpoint" and "end"; "checkpoint" also for those in
-    ``keep_steps`` that an earlier process left, once they are found to be good. Raises NonFiniteLoss,
+    ``keep_steps`` that an earlier process left, once they are found to be good. Of a run with adapters "checkpoint" is
+    told once, of the merged one. Raises NonFiniteLoss,
     UnreadableCheckpoint, and what the token stores raise.
     """
     started = time.monotonic()
@@ -71,11 +75,25 @@ def train(spec: TrainingSpec, emit: Emit) -> None:
         with tracking(spec.tracked, to_json(spec), lambda text: emit("note", text=text)) as track:
             try:
                 run.steps(state, logs, track)
+                if spec.lora is not None:
+                    del state  # its memory is needed
+                    emit("pause", seconds=COMMIT_SECONDS)
+                    save_merged(spec, InitialState(spec, trainer), emit)
             except (NonFiniteLoss, Preempted):  # all of them, after the same step
                 leave(spec.process)
                 raise
             leave(spec.process)  # before a tracker sends the rest, for which the others need not wait
     emit("end", step=spec.end_step)
+
+
+def _notes_alone(emit: Emit) -> Emit:
+    """For checkpoints that nobody else can begin with."""
+
+    def tell(event: str, **facts: Any) -> None:
+        if event == "note":
+            emit(event, **facts)
+
+    return tell
 
 
 class _Trainer(Trainer):
@@ -151,6 +169,7 @@ def _trainer(spec: TrainingSpec, captured: _Captured) -> Trainer:
 
     def loss(model: Any, *inputs: Any, key: Any = None, weight_per_sequence: Any = None, **_: Any) -> Any:
         (example,) = inputs
+        model = model if spec.lora is None else frozen(model)
         loss_of = functools.partial(model.compute_next_token_loss, key=key, logsumexp_weight=spec.optimizer.z_loss)
         if weight_per_sequence is None:
             return loss_of(example)
@@ -165,7 +184,16 @@ class _Run:
     def __init__(self, spec: TrainingSpec, trainer: Trainer, captured: _Captured, emit: Emit) -> None:
         self._spec, self._trainer, self._captured, self._emit = spec, trainer, captured, emit
         self._state_directory = Directory(spec.state)
-        self._saving = Saving(self._state_directory / "checkpoints", spec.keep_steps, emit)
+        self._costs = Costs(
+            model=spec.model,
+            vocabulary=spec.vocabulary,
+            optimizer=spec.optimizer,
+            precision=spec.precision,
+            tensor=spec.tensor,
+            lora=spec.lora,
+        )
+        told = emit if spec.lora is None else _notes_alone(emit)
+        self._saving = Saving(self._state_directory / checkpoint.RESUMABLE, spec.keep_steps, told)
         self._leads = jax.process_index() == 0
         self._batches, self._schedule = _batches(spec, trainer)
         self._changes = course.changes(spec)
@@ -195,7 +223,10 @@ class _Run:
         else:
             state, source = found
             self._resumed(int(state.step))
-        self._saving.must_have_room(state)
+        if self._spec.lora is not None:
+            counts = f"{self._costs.trained:,} parameters beside {self._costs.frozen:,} that stay as they are"
+            self._emit("note", text=f"LoRA ({self._spec.lora}) trains {counts}")
+        self._saving.must_have_room(state, 0 if self._spec.lora is None else self._costs.checkpoint_bytes)
         writes = self._spec.watch is not None and self._spec.watch.prompts is not None
         live = self._state_directory if self._leads else None
         return state, {
@@ -205,7 +236,7 @@ class _Run:
 
     def _resumed(self, step: int) -> None:
         """Say what is not as it was when the checkpoint was made, in the log, in the state and in the next row."""
-        facts = checkpoint.read_facts(checkpoint.step_directory(self._state_directory / "checkpoints", step))
+        facts = checkpoint.read_facts(checkpoint.step_directory(self._state_directory / checkpoint.RESUMABLE, step))
         changed = changes(facts, self._settings)
         for text in (words := course.in_words(changed)):
             self._emit("note", text=f"changed since the checkpoint of step {step}: {text}")
@@ -283,6 +314,8 @@ class _Run:
             row["clipped_from"] = float(values["optim/clip_update/pre_clip_norm"])
         if step == spec.first_step:
             row["guards"] = course.guards(spec.optimizer)
+            if spec.lora is not None:
+                row |= {"trained_parameters": self._costs.trained, "frozen_parameters": self._costs.frozen}
         if changed := self._changes.get(step):
             row["changed"] = changed
         speed = self._schedule.batch(step) * spec.seq_len / seconds
@@ -296,9 +329,7 @@ class _Run:
             "time": round(time.time(), 3),
         }
         if spec.peak_flops:
-            row["mfu"] = float(
-                f"{speed * spec.model.flops_per_token(spec.vocabulary, spec.seq_len) / spec.peak_flops:.4g}"
-            )
+            row["mfu"] = float(f"{speed * self._costs.flops_per_token(spec.seq_len) / spec.peak_flops:.4g}")
         return row
 
     def _process(self) -> dict[str, Any]:
@@ -328,6 +359,7 @@ class _Run:
             schedule=spec.schedule,
             settings=self._settings,
             before=spec.before,
+            lora=spec.lora,
         )
         self._saving.begin(info.state, facts, {name: log.text() for name, log in logs.items()})
 

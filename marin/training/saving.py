@@ -56,11 +56,8 @@ class Saving:
         A good one has all its files, every array that this run needs, and only finite numbers in them. Raises
         UnreadableCheckpoint if there are checkpoints and none is good.
         """
-        half_written, steps = checkpoint.half_written_steps(self._directory), self.complete_steps()
-        together("every process has seen which checkpoints there are")
-        for step in half_written:
-            self._emit("note", text=f"the checkpoint of step {step} was never completed; it is removed, not resumed")
-            self._remove([step])
+        steps = self.complete_steps()
+        self.remove_half_written()
         bad: dict[int, str] = {}
         for step in reversed(steps):
             source = checkpoint.step_directory(self._directory, step)
@@ -83,12 +80,22 @@ class Saving:
             )
         return None
 
-    def must_have_room(self, state: Any) -> None:
-        """Raises StoreFull if a local disk cannot hold one checkpoint: now, not after hours of training."""
+    def remove_half_written(self) -> None:
+        half_written = checkpoint.half_written_steps(self._directory)
+        together("every process has seen which checkpoints there are")
+        for step in half_written:
+            self._emit("note", text=f"the checkpoint of step {step} was never completed; it is removed, not resumed")
+            self._remove([step])
+
+    def must_have_room(self, state: Any, more: int = 0) -> None:
+        """Raises StoreFull if a local disk cannot hold one checkpoint: now, not after hours of training.
+
+        more: bytes that the run writes beside it.
+        """
         if not self._directory.is_local:
             return
         arrays = jax.tree.leaves(state.saveable_state)
-        needed = sum(array.nbytes for array in arrays if isinstance(array, jax.Array))
+        needed = more + sum(array.nbytes for array in arrays if isinstance(array, jax.Array))
         self._directory.path.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self._directory.path).free
         if free < needed:

@@ -27,6 +27,7 @@ def settings(spec: TrainingSpec) -> dict[str, Any]:
         for step, shares in spec.stages.items()
     }
     del fields["interpolations"]
+    fields["lora"] = None if spec.lora is None else str(spec.lora)
     return {place: held for name, value in fields.items() for place, held in _flat(name, value)}
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from marin.training.lora import LoRA
 from marin.training.model import ModelShape, Precision, Recompute
 from marin.training.optimizer import Optimizer
 from marin.training.schedule import Schedule
@@ -102,7 +103,7 @@ class TrainingSpec:
     several this is, None for the only one. hang_minutes: see marin.training.hanging. tensor: see
     marin.training.chips. before: the token id that stands before each text of the sources, None where nobody knows.
     sequences_per_device: those that one device, or group of ``tensor``, works on at once; None for its whole share of
-    the batch.
+    the batch. lora: the adapters that are trained, None where the model's own weights are.
     """
 
     model: ModelShape
@@ -141,6 +142,7 @@ class TrainingSpec:
     tensor: int = 1
     before: int | None = None
     sequences_per_device: int | None = None
+    lora: LoRA | None = None
 
 
 def to_json(spec: TrainingSpec) -> str:

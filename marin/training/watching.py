@@ -3,6 +3,7 @@
 Everything is of the weights after the step's update. The names it adds to a row of metrics.jsonl::
 
     norm/model, norm/embeddings, norm/lm_head, norm/layer/0 …    Euclidean norms of weights
+    norm/adapters                                                with LoRA instead: norm of all factors A and B
     ema_distance                                                 norm of weights − average, over the norm of the weights
     held_out/loss/<domain>, held_out/bpb/<domain>                nats a token, bits a byte of each domain
     held_out/macro_loss, …/micro_loss, …/macro_bpb, …/micro_bpb  mean over domains; over all tokens or bytes
@@ -76,6 +77,9 @@ class Watching:
         return row | took if row or self.wrote else {}
 
     def _weights(self, state: Any) -> dict[str, float]:
+        if self._spec.lora is not None:
+            squares = np.asarray(self._norms(state.trainable_model, None), np.float64)
+            return {"norm/adapters": _short(math.sqrt(squares[0]))}
         average = state.model_averaging.model if state.model_averaging is not None else None
         squares = np.asarray(self._norms(state.model, average), np.float64)
         model, embeddings, head, distance, *layers = np.sqrt(squares).tolist()

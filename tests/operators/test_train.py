@@ -168,7 +168,7 @@ def test_chips_that_split_matrices_take_the_same_sequences_and_each_hold_the_emb
     assert split == whole, "how it runs is not what it makes"
     embeddings_and_norms = LLAMA.parameters(VOCABULARY) - LLAMA.layers * LLAMA.matrix_parameters()
     # Weights, gradients, two moments and the average.
-    assert split.memory_bytes() - whole.memory_bytes() == 5 * 4 * embeddings_and_norms
+    assert split.costs.memory_bytes - whole.costs.memory_bytes == 5 * 4 * embeddings_and_norms
 
 
 def test_activations_that_cannot_fit_are_noted_with_the_microbatches_that_may() -> None:
@@ -178,8 +178,8 @@ def test_activations_that_cannot_fit_are_noted_with_the_microbatches_that_may() 
         optimizer=Adam(peak_lr=1e-3), resources=gpu("h100", count=8),
     )  # fmt: skip
     a_sequence = 2 * 4096 * 32 * (4 * 4096 + 2 * 128 * (32 + 8) + 4 * 14_336)  # bytes, all layers
-    whole = (large.memory_bytes() / 8 + 8 * a_sequence) / 1e9
-    parts = ((large.memory_bytes() + 4 * shape.parameters(VOCABULARY)) / 8 + 2 * a_sequence) / 1e9
+    whole = (large.costs.memory_bytes / 8 + 8 * a_sequence) / 1e9
+    parts = ((large.costs.memory_bytes + 4 * shape.parameters(VOCABULARY)) / 8 + 2 * a_sequence) / 1e9
     assert what_does_not_fit([PRETRAIN, large, changed(large, sequences_per_device=2)]) == [
         f"train/pretrain: a training needs at least {whole:.0f} GB on each chip of h100, which has 80; "
         f"sequences_per_device=2 needs at least {parts:.0f}"
