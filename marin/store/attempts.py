@@ -1,4 +1,4 @@
-"""Attempts at steps, committed or not: where each stands, and where its log is."""
+"""Attempts at steps, committed or not: their status and their logs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _DIRECTORY = re.compile(r"(?:(?P<label>.+)-)?(?P<short>[0-9a-f]{12})\.(?P<token>
 
 
 class Standing(StrEnum):
-    """Of an attempt, and of a step, which may be queued, corrupt or absent, too."""
+    """The status of an attempt or of a step. Only a step can be queued, corrupt or absent."""
 
     RUNNING = "running"
-    QUEUED = "queued"  # a run that is under way has sent it, and no worker has it yet
-    DEAD = "dead"  # its process is gone, the next run takes over
+    QUEUED = "queued"  # a run has submitted it, and no worker has started it yet
+    DEAD = "dead"  # its process is gone; the next run takes over
     FAILED = "failed"
-    STOPPED = "stopped"  # with its run, by a person or a scheduler
-    UNFINISHED = "unfinished"  # it left neither an output nor an error; its machine died, or it was taken over
+    STOPPED = "stopped"  # a person or a scheduler stopped its run
+    UNFINISHED = "unfinished"  # no output and no error: its machine died, or another attempt took over
     CORRUPT = "corrupt"
     COMMITTED = "committed"
     ABSENT = "absent"  # never built, or only an unfinished attempt
@@ -35,8 +35,11 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """directory: below the store. name: ``op/label`` as far as the directory tells it. short: 12 digits of the
-    identity. token: counts the attempts of one identity."""
+    """One attempt at a step, known by its directory.
+
+    directory: below the store. name: ``op/label``, as far as the directory's name holds it. short: 12 digits of the
+    identity. token: counts the attempts of one identity.
+    """
 
     directory: str
     name: str
@@ -49,7 +52,10 @@ class Attempt:
 
 
 def parse_attempt(directory: str) -> Attempt | None:
-    """An attempt by its directory below the store (``train/bison-651fee5ed933.0001``); None if it is none."""
+    """Return the attempt with this directory below the store (``train/bison-651fee5ed933.0001``), or None.
+
+    None means that the name is not an attempt's.
+    """
     op, _, rest = directory.partition("/")
     found = _DIRECTORY.fullmatch(rest)
     if found is None:
@@ -59,11 +65,11 @@ def parse_attempt(directory: str) -> Attempt | None:
 
 
 def attempts_called(store: Store, name: str, *, latest: bool = False, holding: str = "") -> list[Attempt]:
-    """Every attempt at the one step that a name means, oldest first.
+    """Return every attempt at the one step that a name means, oldest first.
 
-    name: ``op/label``, label, operator, first digits of an identity, or the path of an attempt. Where it fits steps of
-    several identities, those are meant that have written the file ``holding``, if any has; of these the one that is
-    running; else latest must say so.
+    name: ``op/label``, label, operator, first digits of an identity, or the path of an attempt. If the name fits
+    several identities, the ones that have written the file ``holding`` are preferred, and then the only one that is
+    running. If several remain, ``latest`` chooses the newest.
     Raises BadPrefix, UnknownStep with near misses, AmbiguousName with the candidates.
     """
     must_exist(store)
@@ -97,7 +103,7 @@ def attempts_called(store: Store, name: str, *, latest: bool = False, holding: s
 
 
 def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] | None:
-    """(name, content) of a file of an attempt, or of its step's work in progress; None if neither has it."""
+    """Return (name, content) of a file of an attempt or of its step's work in progress; None if neither has it."""
     work = [f"{STATE}/{identity}" for identity in store.objects.list(STATE) if identity.startswith(attempt.short)]
     for place in (attempt.directory, *work):
         if (content := store.objects.read(f"{place}/{file}")) is not None:
@@ -106,7 +112,7 @@ def written_by(store: Store, attempt: Attempt, file: str) -> tuple[str, bytes] |
 
 
 def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
-    """Where an attempt stands, and a line about it."""
+    """Return the status of an attempt, and one line about it."""
     lease = lease_of(store, attempt.short)
     if lease is not None and lease.attempt == attempt.directory and lease.state is State.HELD:
         if lease.holder.is_gone():
@@ -121,7 +127,10 @@ def standing(store: Store, attempt: Attempt) -> tuple[Standing, str]:
 
 
 def note_stop(store: Store, identity: str, why: str) -> str:
-    """Say why the attempt was stopped that has just ended so, which its worker may not know. Its log, or ""."""
+    """Record why the attempt that has just been stopped was stopped: its worker may not know the reason.
+
+    Returns the name of the attempt's log, or "" if no attempt was stopped.
+    """
     with suppress(MarinError):
         lease = read_lease(store.objects, identity)
         if lease is not None and lease.state is State.RELEASED:
@@ -133,7 +142,7 @@ def note_stop(store: Store, identity: str, why: str) -> str:
 
 
 def lease_of(store: Store, short: str) -> LeaseDocument | None:
-    """The lease of an identity by its first digits; None where it is unreadable, too."""
+    """Return the lease of an identity, found by its first digits. None if there is no lease or it is unreadable."""
     for identity in store.leased():
         if identity.startswith(short):
             try:
@@ -144,7 +153,7 @@ def lease_of(store: Store, short: str) -> LeaseDocument | None:
 
 
 def _attempts(store: Store, name: str) -> list[Attempt]:
-    """Those of the operator that the name begins with, else all: one listing an operator."""
+    """Return the attempts of the operator that the name begins with, or else all: one listing for each operator."""
     operators = store.objects.list("")
     op = slug(name.removeprefix(f"{store.prefix}/").partition("/")[0])
     folders = [op] if op in operators else operators

@@ -1,4 +1,4 @@
-"""Documents: small frozen structs that the store keeps as JSON, checked field by field when they are read."""
+"""Documents: small frozen structs that the store keeps as JSON, and checks field by field when it reads them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from msgspec.structs import asdict
 from marin.errors import CorruptRecord
 
 _FIRST = threading.Lock()
-_encode = json.JSONEncoder(ensure_ascii=False, default=asdict).encode  # to make it takes as long as to use it
-_AT = " - at `$"  # what msgspec puts before the place of an error
+_encode = json.JSONEncoder(ensure_ascii=False, default=asdict).encode  # making an encoder takes as long as using it
+_AT = " - at `$"  # msgspec writes this before the place of an error
 
 
 class BadDocument(Exception):
-    """Content that is no such document. place: the field, "a.0.b", or "" for all of it. why: what is wrong there."""
+    """Content that is not the wanted document.
+
+    place: the field, "a.0.b", or "" for the whole file. why: the error there.
+    """
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"{place or 'the file'}: {why}")
@@ -27,7 +30,7 @@ class BadDocument(Exception):
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Raises BadDocument, also for what is nested too deeply to be read."""
+    """Parse JSON. Raises BadDocument, also if the content is nested too deeply."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -35,33 +38,36 @@ def parse_json(content: bytes | str) -> Any:
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """Its fields are JSON-able values, enums and documents. Unknown ones are left out."""
+    """A struct whose fields are JSON-able values, enums and documents. Reading ignores unknown fields."""
 
     def to_json(self) -> bytes:
         return json_bytes(self)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON-able, documents within documents included."""
+        """Return the document as JSON-able data, with the documents inside it."""
         return msgspec.to_builtins(self)
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Raises BadDocument."""
+        """Parse one document. Raises BadDocument."""
         return _parse(cls, content)
 
     @classmethod
     def parse_list(cls, content: bytes) -> list[Self]:
-        """Raises BadDocument."""
+        """Parse a list of documents. Raises BadDocument."""
         return _parse(list[cls], content)
 
     @classmethod
     def from_plain(cls, value: object) -> Self:
-        """From what JSON holds. Raises BadDocument."""
+        """Make a document from parsed JSON. Raises BadDocument."""
         return _convert(cls, value)
 
 
 def json_bytes(value: object) -> bytes:
-    """As UTF-8; names of files that are not UTF-8 (Python gives them as lone surrogates) as escapes."""
+    """Encode as UTF-8 JSON.
+
+    File names that are not UTF-8, which Python represents with lone surrogates, are written as escapes.
+    """
     try:
         return _encode(value).encode()
     except UnicodeEncodeError:
@@ -69,7 +75,7 @@ def json_bytes(value: object) -> bytes:
 
 
 class Versioned(Document, frozen=True, kw_only=True):
-    """A document that says which format it has; one that does not was written before there was a second."""
+    """A document with a format number. A document without one has the first format."""
 
     LATEST: ClassVar[int] = 1
 
@@ -77,8 +83,11 @@ class Versioned(Document, frozen=True, kw_only=True):
 
     @classmethod
     def parse_file(cls, content: bytes, where: str, kind: str, remedy: str) -> Self:
-        """Raises CorruptRecord naming the file, what is wrong with it and the remedy: for a later format, whatever
-        fields that may have, to update marin."""
+        """Parse the content of one file.
+
+        Raises CorruptRecord naming the file, the error and the remedy. For a later format, whatever its fields, the
+        remedy is to update marin.
+        """
         try:
             found = cls.parse(content)
         except BadDocument as error:
@@ -91,9 +100,9 @@ class Versioned(Document, frozen=True, kw_only=True):
 
     @classmethod
     def parse_lines(cls, content: bytes | None, where: str, kind: str, remedy: str) -> list[Self]:
-        """One a line, of a file that is only ever added to; content: None where there is none.
+        """Parse an append-only file with one document a line. content: None if there is no file.
 
-        Raises CorruptRecord, also for an empty file: somebody wrote something, and it is lost.
+        Raises CorruptRecord, also for an empty file: its lines were lost.
         """
         if content is None:
             return []
@@ -103,7 +112,7 @@ class Versioned(Document, frozen=True, kw_only=True):
         return [cls.parse_file(line, f"{where}:{number}", kind, remedy) for number, line in lines]
 
     def added_to(self, content: bytes | None) -> bytes:
-        """The file that ``parse_lines`` reads, with this at its end."""
+        """Return the content of a file for ``parse_lines`` with this document added at its end."""
         before = (content or b"").rstrip(b"\n")
         return b"".join(line + b"\n" for line in (before, self.to_json()) if line)
 
@@ -121,13 +130,13 @@ class Versioned(Document, frozen=True, kw_only=True):
 def _parse(kind: Any, content: bytes) -> Any:
     try:
         return _decoder(kind)(content)
-    except (ValueError, RecursionError):  # not right, or it holds an infinity or a nan, which Python writes and reads
+    except (ValueError, RecursionError):  # bad content, or an infinity or a nan, which only Python's own JSON reads
         return _convert(kind, parse_json(content))
 
 
 @functools.cache
 def _decoder(kind: Any) -> Callable[[bytes], Any]:
-    with _FIRST:  # msgspec crashes when two threads make it look at a type for the first time
+    with _FIRST:  # msgspec crashes when two threads use a type for the first time at once
         return msgspec.json.Decoder(kind).decode
 
 

@@ -1,4 +1,4 @@
-"""Records: what a store says about a committed output, validated when read."""
+"""Records: the facts that a store keeps about a committed output, validated when read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IDENTITY = re.compile(r"[0-9a-f]{64}")
 
 
 class Input(Document, frozen=True, kw_only=True):
-    """One dependency as it was when the step read it."""
+    """One input of a step, as it was when the step read it."""
 
     name: str
     identity: str
@@ -37,16 +37,16 @@ class Provenance(Document, frozen=True, kw_only=True):
     seconds: float  # wall time of run() and the commit
     experiment: str = ""
     git: str = ""
-    because: str = ""  # why an earlier output had to be made again ("" for the first), or why it was adopted
-    scale: str = ""  # of the experiment; "" in older records, and for what no experiment made
+    because: str = ""  # why the step was rebuilt ("" for the first build), or why its output was adopted
+    scale: str = ""  # of the experiment; "" in older records, and for outputs that no experiment made
     changes: list[str] = msgspec.field(
         default_factory=list[str]
-    )  # what --set changed in it, or in what it is made from
-    notes: list[str] = msgspec.field(default_factory=list[str])  # what run() told people (Context.note)
+    )  # fields of the step, or of the steps above it, that --set changed
+    notes: list[str] = msgspec.field(default_factory=list[str])  # from run() to people (Context.note)
 
     @property
     def ended(self) -> str:
-        """When it was committed."""
+        """Return when the output was committed."""
         try:
             ended = datetime.fromisoformat(self.started) + timedelta(seconds=self.seconds)
         except (ValueError, OverflowError):
@@ -55,7 +55,7 @@ class Provenance(Document, frozen=True, kw_only=True):
 
 
 class Mirrored(Document, frozen=True, kw_only=True):
-    """A copy from another store, every byte of it verified."""
+    """A copy from another store, verified byte by byte."""
 
     origin: str  # the output there, prefix included
     who: str
@@ -69,32 +69,33 @@ class Mirrored(Document, frozen=True, kw_only=True):
 class RanCode(Document, frozen=True, kw_only=True):
     """Source that ran although nothing in the step's code names it."""
 
-    file: str  # that it is in
+    file: str  # that holds the source
     digest: str  # of the source
 
 
 class Observed(Document, frozen=True, kw_only=True):
-    """What run() was seen to read beyond fields, inputs and the code of the fingerprint; see marin.plan.observed.
+    """Reads of run() beyond its fields, its inputs and the code of the fingerprint; see marin.plan.observed.
 
-    Files and folders are named within the project, others absolutely; "" is the digest of what was not there.
+    Files and folders of the project have relative names, others absolute ones. The digest "" means that the file or
+    folder was absent.
     """
 
-    host: str = ""  # of the machine where that was seen
+    host: str = ""  # of the machine where run() ran
     salt: str = ""  # of the digests of the environment's values
     files: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     trees: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # folders of very many files: all below each
     folders: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # and patterns: how many names, digest
     code: dict[str, RanCode] = msgspec.field(default_factory=dict[str, RanCode])
     environment: dict[str, str] = msgspec.field(default_factory=dict[str, str])
-    programs: list[str] = msgspec.field(default_factory=list[str])  # that it started, whose reads nobody saw
+    programs: list[str] = msgspec.field(default_factory=list[str])  # that run() started; their reads were not observed
 
     @property
     def is_any(self) -> bool:
-        """Whether there is something to compare."""
+        """Is there something to compare?"""
         return bool(self.files or self.trees or self.folders or self.code or self.environment)
 
     def joined(self, later: Observed) -> Observed:
-        """What either of two attempts at one step read; of what both did, as the later one saw it."""
+        """Return the reads of two attempts at one step. Where both read a thing, the later read counts."""
         if not self.is_any and not self.programs:
             return later
         return Observed(
@@ -113,46 +114,46 @@ _NOTHING = Observed()
 
 
 class BuiltFrom(Versioned, frozen=True, kw_only=True):
-    """What something was made by, as a later plan compares it with what would make it then."""
+    """The code and inputs that built an output. A later plan compares them with today's."""
 
     code: str  # digest of the code fingerprint
     inputs: dict[str, str]  # root of each, by identity
     outside: dict[str, str]  # outside data
-    observed: Observed = msgspec.field(default_factory=Observed)  # what else was seen to be read
+    observed: Observed = msgspec.field(default_factory=Observed)  # other reads
 
 
 class WorkInProgress(BuiltFrom, frozen=True, kw_only=True):
-    """Kept beside work in progress, because continuing it under other code would mix the two."""
+    """The code and inputs behind work in progress. The store keeps them so that other code does not continue it."""
 
-    replaces: str = ""  # the committed attempt that it is to replace, "" if none: finished work is not continued
+    replaces: str = ""  # the committed attempt that it will replace, "" if none: finished work is not continued
 
 
 class Acceptance(BuiltFrom, frozen=True, kw_only=True):
-    """Somebody declared that an output is still right, although today's code or data, named here, would make it."""
+    """A person's statement that an output is still right under changed code or data, which this document names."""
 
     because: str
     who: str
     when: str
-    changes: list[str] = msgspec.field(default_factory=list[str])  # one line each, as the person saw them
+    changes: list[str] = msgspec.field(default_factory=list[str])  # one line each, as shown to the person
 
     def describe(self) -> str:
         return f"drift accepted by {self.who} on {self.when}: {self.because}"
 
 
 class Failure(Document, frozen=True, kw_only=True):
-    """What a failed attempt left behind."""
+    """How an attempt failed."""
 
     error: str  # one line
     when: str = ""
     seconds: float = 0.0
-    stopped: bool = False  # with its run, which is no failure of its own
+    stopped: bool = False  # its run was stopped; the step itself did not fail
 
     def describe(self) -> str:
         return f"{self.when} {self.error}".strip()
 
 
 class Record(Versioned, frozen=True, kw_only=True):
-    """The one file whose presence means "committed"."""
+    """A committed output. The presence of its record means "committed"."""
 
     identity: str
     op: str
@@ -171,22 +172,20 @@ class Record(Versioned, frozen=True, kw_only=True):
     files: int
     bytes: int
     provenance: Provenance
-    alias_of: str = ""  # identity of the output that was made by the same action, where nothing ran
+    alias_of: str = ""  # identity of the output that the same action built, if nothing ran for this one
     action: str = ""  # see steps.step.action_key
-    stamp: str = (
-        ""  # digest of names, sizes and times of the files as the commit left them; "" where there are no times
-    )
-    content: str = ""  # digest of the files alone, whatever their kind and facts; "" where there are none
-    lifetime: str = ""  # see steps.lifetime; "" for good
-    state: str = ""  # of records that steps made in a driver's own process have; it says nothing any more
+    stamp: str = ""  # digest of names, sizes and times of the files at the commit; "" where the store has no times
+    content: str = ""  # digest of the files alone, without kind and facts; "" if there are no files
+    lifetime: str = ""  # see steps.lifetime; "" means that the output is kept
+    state: str = ""  # only in old records, of steps that ran in the driver's process; no longer used
     mirrored: list[Mirrored] = msgspec.field(
         default_factory=list[Mirrored]
-    )  # copies on the way here, the last at the end
-    observed: Observed = msgspec.field(default_factory=Observed)  # what run() read that none of these tell
+    )  # copies on the way to this store, the last at the end
+    observed: Observed = msgspec.field(default_factory=Observed)  # reads of run() beyond the fields above
 
     @property
     def name(self) -> str:
-        """What people call the step: ``op/label``, or ``op/`` and the first digits of its identity."""
+        """Return the step's name for people: ``op/label``, or ``op/`` and the first digits of its identity."""
         return f"{self.op}/{self.label or self.identity[:8]}"
 
     @property
@@ -195,7 +194,7 @@ class Record(Versioned, frozen=True, kw_only=True):
         return BuiltFrom(code=self.code, inputs=inputs, outside=self.outside, observed=self.observed)
 
     def to_bytes(self) -> bytes:
-        """One field a line, and below them their digest. Written twice for every commit."""
+        """Encode one field a line, with their digest below. Every commit writes a record twice."""
         lines = _lines({name: value for name, value in asdict(self).items() if value != _NOTHING})
         return b'{\n%s,\n"digest": "%s"\n}' % (lines, _digest(lines))
 
@@ -209,7 +208,7 @@ def _digest(lines: bytes) -> bytes:
 
 
 def _is_edited(content: bytes) -> bool:
-    """Are the fields not those that the digest was made of? One that was written without a digest says nothing."""
+    """Do the fields differ from the digest? A record without a digest counts as not edited."""
     lines, _, last = content[2:-2].rpartition(b",\n")
     if last == b'"digest": "%s"' % _digest(lines):
         return False
@@ -222,20 +221,20 @@ def _is_edited(content: bytes) -> bool:
 
 
 def parse_record(content: bytes, where: str) -> Record:
-    """Raises CorruptRecord naming the file and what is wrong with it."""
-    remedy = "make the step again with --rebuild, or restore the record from its attempt's .marin/record.json"
+    """Parse a record. Raises CorruptRecord naming the file and the error."""
+    remedy = "rebuild the step with --rebuild, or restore the record from its attempt's .marin/record.json"
     record = Record.parse_file(content, where, "record", remedy)
     if not _IDENTITY.fullmatch(record.identity):
         raise CorruptRecord(f"{where} is not a readable record (identity: wanted 64 hex digits); {remedy}")
     if leaves(record.attempt):
         raise CorruptRecord(f"{where} names the output {record.attempt!r}, which is outside the store; {remedy}")
     if _is_edited(content):
-        raise CorruptRecord(f"{where} was edited: its fields do not have the digest that it gives; {remedy}")
+        raise CorruptRecord(f"{where} was edited: its fields do not match its digest; {remedy}")
     return record
 
 
 def parse_failure(content: bytes, where: str) -> Failure:
-    """Also of what cannot be read: that it failed is certain."""
+    """Parse a failure. An unreadable file also gives a failure: the attempt certainly failed."""
     try:
         return Failure.parse(content)
     except BadDocument:

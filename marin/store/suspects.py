@@ -1,4 +1,4 @@
-"""What was made from bytes that turned out to be damaged, since they were last known to be right."""
+"""Find the outputs that were built from damaged bytes after those bytes were last known to be right."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from marin.store.record import Record
 
 @dataclass(frozen=True, kw_only=True)
 class Suspects:
-    """right_on: when the damaged bytes were last known to be right. made_since: what may hold the damage, nearest
-    first."""
+    """Outputs that may hold the damage of one output.
+
+    right_on: when the damaged bytes were last known to be right. made_since: the outputs that may hold the damage,
+    nearest first.
+    """
 
     right_on: str
     made_since: list[Record]
 
 
 def suspects_of(lineage: Lineage, damaged: Record, verified: Mapping[str, str]) -> Suspects:
-    """verified: when each output was last found right, by its directory.
+    """Return the outputs that may hold the damage of ``damaged``.
 
-    A reader that compared every byte itself is no suspect, and says that they were right when it started.
+    verified: when each output was last found right, by its directory.
+    A reader that compared every byte is no suspect: it shows that the bytes were right when it started.
     """
     by_attempt: dict[str, list[Output]] = {}
     for output, record in lineage.records.items():
         by_attempt.setdefault(record.attempt, []).append(output)
 
     def read(outputs: list[Output]) -> list[tuple[Output, Checked]]:
-        """What read these, and how well each looked. An alias read nothing."""
+        """Return the outputs that read these, and how thoroughly each compared them. An alias read nothing."""
         return [
             (reader, each.checked)
             for output in outputs

@@ -1,4 +1,4 @@
-"""When outputs were last compared with their manifests, and by whom: one object for each time."""
+"""Verifications: who compared which outputs with their manifests, and when. One object for each verification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marin.store.store import Store
 
 
 class Verified(Document, frozen=True, kw_only=True):
-    """outputs: directories that were right."""
+    """One verification. outputs: directories that were right."""
 
     when: str
     who: str
@@ -24,7 +24,7 @@ class Verified(Document, frozen=True, kw_only=True):
 
 
 def note_verified(store: Store, check: Check, attempts: Iterable[str]) -> None:
-    """Takes the place of earlier ones that say no more. Raises StoreError where nothing may be written."""
+    """Record a verification, and remove earlier ones that it covers. Raises StoreError if the store is read-only."""
     outputs = sorted(set(attempts))
     if not outputs:
         return
@@ -41,7 +41,7 @@ def _says_no_more(old: Verified, new: Verified) -> bool:
 
 
 def last_verified(store: Store) -> dict[str, str]:
-    """When each output was last found right, by its directory; one listing, and reads side by side."""
+    """Return when each output was last found right, by its directory. Takes one listing and concurrent reads."""
     found: dict[str, str] = {}
     for entry in _entries(store).values():
         found |= {attempt: max(entry.when, found.get(attempt, "")) for attempt in entry.outputs}
@@ -52,6 +52,6 @@ def _entries(store: Store) -> dict[str, Verified]:
     found: dict[str, Verified] = {}
     names = [f"{VERIFIED}/{name}" for name in store.objects.list(VERIFIED)]
     for name, content in store.objects.read_many(names).items():
-        with suppress(BadDocument):  # what it said is said again by the next verification
+        with suppress(BadDocument):  # the next verification replaces an unreadable entry
             found[name] = Verified.parse(content)
     return found
