@@ -1,4 +1,4 @@
-"""Finding an output by the name that a person gives, and what to say where that fails."""
+"""Find an output by the name that a person gives, and write the error if there is none."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CANDIDATES = 10  # listed when a name fits several
 
 
 def outputs_called(name: str, records: Iterable[Record], prefix: str) -> list[Record]:
-    """Outputs by ``op/label``, label, operator, identity (or its first digits), or the path of their directory.
+    """Return the outputs with a name: ``op/label``, label, operator, identity (or first digits), or directory.
 
-    The weights of a published model are also found by ``hf:OWNER/NAME@COMMIT``, or by the folder that they came from.
+    The weights of a published model are also found by ``hf:OWNER/NAME@COMMIT``, or by their folder.
     """
     every = list(records)
     folder = str(Path(name).expanduser().absolute()) if "://" not in name and "/" in name else name
@@ -47,10 +47,10 @@ def published_as(record: Record) -> str:
 
 
 def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> Record:
-    """The one output that a name means. latest: the newest where several fit.
+    """Return the one output that a name means. latest: choose the newest if several fit.
 
-    Raises UnknownStep with near misses, CorruptRecord if it may be one that cannot be read, AmbiguousName with the
-    candidates.
+    Raises UnknownStep with near misses, CorruptRecord if the name may belong to an unreadable record, AmbiguousName
+    with the candidates.
     """
     records = inventory.newest_first()
     found = outputs_called(name, records, inventory.store.prefix)
@@ -68,10 +68,10 @@ def output_called(inventory: Inventory, name: str, *, latest: bool = False) -> R
 def unknown(
     name: str, records: Iterable[Record], prefix: str, unreadable: Collection[str]
 ) -> UnknownStep | CorruptRecord:
-    """The error for a name that no output has, as far as the records can be read."""
+    """Return the error for a name that no readable output has."""
     if unreadable:
         return CorruptRecord(
-            f"nothing that can be read in the store {prefix} is called {name!r}. What cannot:\n{_lines(unreadable)}"
+            f"no readable output in the store {prefix} is called {name!r}. Unreadable:\n{_lines(unreadable)}"
         )
     names = {record.name for record in records}
     if name.startswith("hf:"):
@@ -87,7 +87,7 @@ def unknown(
 
 
 def hint(name: str, names: Iterable[str]) -> str:
-    """Near misses of a name (or of its operator or label alone), or what there is."""
+    """Return near misses of a name (or of its operator or label alone), or else the names that exist."""
     every = sorted(set(names) - {""})
     parts = {part for each in every for part in each.split("/", 1)} if "/" not in name else set[str]()
     near = (
@@ -105,20 +105,21 @@ def ambiguous(name: str, candidates: Sequence[str], advice: str) -> AmbiguousNam
 
 
 def _lines(texts: Collection[str]) -> str:
-    """The first few of them, indented."""
+    """Return the first few texts, indented."""
     more = [f"and {len(texts) - CANDIDATES} more"] if len(texts) > CANDIDATES else []
     return "\n".join(f"  {text}" for text in [*list(texts)[:CANDIDATES], *more])
 
 
 def field_of(record: Record, field: str) -> str:
-    """What a record says about ``op``, ``label``, ``kind`` or ``experiment``."""
+    """Return the ``op``, ``label``, ``kind`` or ``experiment`` of a record."""
     return record.provenance.experiment if field == "experiment" else str(getattr(record, field))
 
 
 def outputs_named(lineage: Lineage, store: Store, name: str) -> list[Output]:
-    """By op/label, label, operator, identity, path of the directory, or digest of the bytes; at least 6 digits.
+    """Return the outputs that a name means, also ones that a rebuild replaced.
 
-    What is committed now comes before what a rebuild replaced. Raises UnknownStep with near misses.
+    name: op/label, label, operator, identity, path of the directory, or digest of the bytes; at least 6 digits.
+    Committed outputs come before ones that a rebuild replaced. Raises UnknownStep with near misses.
     """
     name = str(Path(name).absolute()) if "/" in name and Path(name).is_dir() else name
     current = sorted(lineage.current.values(), key=lambda record: record.provenance.ended, reverse=True)
@@ -132,11 +133,14 @@ def outputs_named(lineage: Lineage, store: Store, name: str) -> list[Output]:
 
 
 def bytes_named(lineage: Lineage, store: Store, name: str) -> Record:
-    """The one output, or one of several with the same bytes. Raises UnknownStep, AmbiguousName, BadField."""
+    """Return the one output that a name means, or one of several with the same bytes.
+
+    Raises UnknownStep, AmbiguousName, BadField.
+    """
     outputs = outputs_named(lineage, store, name)
     records = [lineage.records[output] for output in outputs if output in lineage.records]
     if not records:
-        raise BadField(f"the record of {name} is gone, so that nothing is known of it but its bytes; name another")
+        raise BadField(f"the record of {name} is gone, so that only its bytes are known; name another output")
     if len({record.root for record in records}) > 1:
         lines = [f"{record.attempt}  bytes {record.root[:12]}  {origin(record)}" for record in records]
         raise ambiguous(name, lines, "give the path or the digest of one")
@@ -144,15 +148,15 @@ def bytes_named(lineage: Lineage, store: Store, name: str) -> Record:
 
 
 def outputs_of(lineage: Lineage, names: Mapping[str, str]) -> list[Output]:
-    """What is committed of these steps. names: by identity. Raises BadField if none of them is."""
+    """Return the committed outputs of these steps. names: by identity. Raises BadField if none is committed."""
     found = [lineage.current[identity] for identity in names if identity in lineage.current]
     if not found:
         called = ", ".join(list(names.values())[:3])
-        raise BadField(f"{called}: not in the store as this experiment has it; `marin plan` says why")
+        raise BadField(f"{called}: not in the store as this experiment defines it; `marin plan` says why")
     return [output_of(record) for record in found]
 
 
 def origin(record: Record) -> str:
-    """When, by whom and for which experiment, for people."""
+    """Return when, by whom and for which experiment an output was built, for people."""
     provenance = record.provenance
     return f"{provenance.ended} by {provenance.who}" + (f" · {provenance.experiment}" if provenance.experiment else "")

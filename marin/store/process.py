@@ -1,4 +1,4 @@
-"""Who works on a step: a process, described so that others on its machine can see that it is gone."""
+"""The process that works on a step, described so that other processes on its machine can see when it is gone."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ UNKNOWN = "unknown"
 
 
 class Holder(Document, frozen=True, kw_only=True):
-    """One process."""
+    """One process that holds a lease."""
 
     user: str
     host: str
     boot: str  # one start of one kernel
     pid: int
-    started: str  # in the kernel's own ticks, so that a process id that was used again is not taken for the old one
-    space: str = UNKNOWN  # the processes it can see there, which a container narrows; older leases lack it
+    started: str  # in the kernel's own ticks, which tell a reused process id from the old process
+    space: str = UNKNOWN  # its process namespace, which a container narrows; older leases lack it
 
     def is_gone(self) -> bool:
-        """True only where this process can see that: it would find that one, were it still there.
+        """Is the holder gone, as far as this process can see? True only if this process would find a live holder.
 
-        A host's name proves nothing (pods, clones and laptops share them), and a machine that was started
-        again cannot be told from its clone: then only the lease's beat tells.
+        A host's name proves nothing: pods, clones and laptops share names. Nor can a restarted machine be told from
+        its clone. In these cases only the lease's beat tells.
         """
         return self.is_here() and started(self.pid) not in (self.started, UNKNOWN)
 
     def is_here(self) -> bool:
-        """Would this process find that one, were it still there?"""
+        """Would this process find the holder if the holder were alive?"""
         me = this_process()
         return UNKNOWN not in (me.boot, me.space) and (self.boot, self.space, self.host) == (me.boot, me.space, me.host)
 
@@ -44,7 +44,7 @@ def this_process() -> Holder:
     return _described(os.getpid())
 
 
-@functools.lru_cache(maxsize=1)  # by process id: a fork is another process
+@functools.lru_cache(maxsize=1)  # keyed by process id, because a fork is another process
 def _described(pid: int) -> Holder:
     return Holder(user=_user(), host=socket.gethostname(), boot=_boot(), pid=pid, started=started(pid), space=_space())
 
@@ -83,7 +83,10 @@ def _space() -> str:
 
 
 def started(pid: int) -> str:
-    """When a process was started, in clock ticks since boot; "" if there is none, UNKNOWN if it cannot be seen."""
+    """Return when a process was started, in clock ticks since boot.
+
+    "" if there is no such process, UNKNOWN if this process cannot see it.
+    """
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as handle:
             fields = handle.read().rsplit(")", 1)[1].split()

@@ -1,4 +1,4 @@
-"""Where bytes lie and where steps run: a provider and one of its regions. Never part of an identity."""
+"""Regions of bytes and of steps: a provider and one of its regions. A region is never part of an identity."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from marin.errors import BadField
 
 GOOGLE, AMAZON, LOCAL = "gcp", "aws", "local"
 _WRITTEN = re.compile(r"([a-z][a-z0-9-]*)/([a-z0-9][a-z0-9-]*(?:\+[a-z0-9][a-z0-9-]*)*)")
-# A bucket that lies in two regions (https://cloud.google.com/storage/docs/locations).
+# Buckets in two regions (https://cloud.google.com/storage/docs/locations).
 _PAIRS = {
     "nam4": ("us-central1", "us-east1"),
     "eur4": ("europe-north1", "europe-west4"),
@@ -22,9 +22,9 @@ _PAIRS = {
 
 @dataclass(frozen=True)
 class Region:
-    """``gcp/us-central2``, ``aws/us-east-1``, or ``local``: a machine in no cloud.
+    """A region, such as ``gcp/us-central2`` or ``aws/us-east-1``, or ``local`` for a machine in no cloud.
 
-    name: as the provider writes it, in lower case. Of a bucket also a place that is more than one region: ``us``
+    name: as the provider writes it, in lower case. A bucket may also have a name that covers several regions: ``us``
     (somewhere on that continent), ``nam4``, ``us-central1+us-east1``.
     """
 
@@ -35,7 +35,7 @@ class Region:
         return f"{self.provider}/{self.name}" if self.name else self.provider
 
     def is_where(self, other: Region) -> bool:
-        """Do bytes stay within a region between the two? A bucket in two regions is in both of them."""
+        """Do bytes that move between the two stay within one region? A bucket in two regions is in both."""
         return self.provider == other.provider and not self._names.isdisjoint(other._names)
 
     @property
@@ -47,23 +47,24 @@ MACHINE = Region(LOCAL)
 
 
 def parse_region(text: str) -> Region:
-    """Inverse of ``str``. Raises BadField."""
+    """Parse the text that ``str`` gives. Raises BadField."""
     given = text.strip().lower()
     if given == LOCAL:
         return MACHINE
     found = _WRITTEN.fullmatch(given)
     if found is None:
         raise BadField(
-            f"{text!r} is no region; wanted a provider and its region, such as gcp/us-central2 or aws/us-east-1, or "
+            f"{text!r} is not a region; wanted a provider and its region, such as gcp/us-central2 or aws/us-east-1, or "
             "'local' for a machine in no cloud"
         )
     return Region(found[1], found[2])
 
 
 def bucket_region(url: str) -> Region | None:
-    """Where the bucket of a ``gs://`` or ``s3://`` URL is, as its server says: one call.
+    """Ask the server for the region of the bucket of a ``gs://`` or ``s3://`` URL. Takes one call.
 
-    None for a path and ``memory://``, which are wherever the machine is that uses them. Raises StoreError, BadPrefix.
+    Returns None for a path and for ``memory://``, which are on the machine that uses them. Raises StoreError,
+    BadPrefix.
     """
     from marin.store.objects.clients import REMOTE, ask
 

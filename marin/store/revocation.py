@@ -1,4 +1,4 @@
-"""Revocations: bytes that somebody declared bad. Append-only, with reasons and names."""
+"""Revocations: bytes that a person declared bad. Append-only, with reasons and names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from marin.store.store import Store
 
 
 class Replacement(Document, frozen=True, kw_only=True):
-    """The output to use instead: what a pin to it would say."""
+    """The output to use instead, with the fields of a pin to that output."""
 
     name: str
     identity: str
@@ -24,12 +24,12 @@ class Replacement(Document, frozen=True, kw_only=True):
 
 
 class Revocation(Versioned, frozen=True, kw_only=True):
-    """One entry about some bytes; later entries count before earlier ones."""
+    """One entry about some bytes. A later entry overrides earlier ones."""
 
     root: str  # digest of the bytes, with kind and facts
     content: str = ""  # digest of the files alone; "" where there are none
-    identity: str  # of the output that was pointed at
-    name: str  # of the output that was pointed at
+    identity: str  # of the output that the person named
+    name: str  # of the output that the person named
     because: str
     who: str
     when: str
@@ -37,12 +37,12 @@ class Revocation(Versioned, frozen=True, kw_only=True):
     withdrawn: bool = False  # this entry takes the earlier ones back
 
     def describe(self) -> str:
-        """ "revoked by ann on 2026-…: holds GSM8K test items"."""
+        """Return "revoked by ann on 2026-…: holds GSM8K test items"."""
         return f"revoked by {self.who} on {self.when}: {self.because}"
 
 
 class Revocations:
-    """Those in force, which nobody has withdrawn."""
+    """The revocations in force: nobody has withdrawn them."""
 
     def __init__(self, in_force: Iterable[Revocation] = ()) -> None:
         self.all = list(in_force)
@@ -53,18 +53,18 @@ class Revocations:
         return bool(self.all)
 
     def of(self, root: str, content: str = "") -> Revocation | None:
-        """Of bytes with this root, or of the same files under another kind or with other facts."""
+        """Return the revocation of bytes with this root, or of the same files with another kind or other facts."""
         return self._by_root.get(root) or (self._by_content.get(content) if content else None)
 
     def describe(self, revocation: Revocation) -> str:
-        """With what to use instead, which may have been replaced itself."""
+        """Return the text of a revocation, with the output to use instead, if there is one."""
         instead = self.instead_of(revocation)
         if instead is None:
             return revocation.describe()
         return f"{revocation.describe()}; use {instead.name} {instead.identity[:12]} instead"
 
     def instead_of(self, revocation: Revocation) -> Replacement | None:
-        """The replacement; if that was revoked later, its replacement; None if every one was revoked."""
+        """Return the replacement, or its own replacement if it was revoked later. None if every one was revoked."""
         seen: set[str] = set()
         instead = revocation.replacement
         while instead is not None and instead.root not in seen:
@@ -77,7 +77,7 @@ class Revocations:
 
 
 def revoke(store: Store, record: Record, because: str, replacement: Record | None = None) -> Revocation:
-    """Declare an output's bytes bad, wherever they are and under whatever name. Raises BadField."""
+    """Declare an output's bytes bad, in every place and under every name. Raises BadField."""
     if not because.strip():
         raise BadField("a revocation needs its reason: --because 'holds GSM8K test items'; it is recorded and shown")
     if replacement is not None and _key(replacement) == _key(record):
@@ -95,7 +95,7 @@ def withdraw(store: Store, record: Record, because: str) -> Revocation:
 
 
 def revoked(store: Store) -> Revocations:
-    """The revocations in force. One listing, and as many reads as there are. Raises CorruptRecord."""
+    """Return the revocations in force. Takes one listing and one read for each file. Raises CorruptRecord."""
     names = [f"{REVOCATIONS}/{name}" for name in store.objects.list(REVOCATIONS)]
     found: list[Revocation] = []
     for name, content in store.objects.read_many(names).items():
@@ -104,14 +104,17 @@ def revoked(store: Store) -> Revocations:
 
 
 def revoked_bytes(store: Store, root: str, content: str) -> Revocation | None:
-    """Why these bytes may not be committed; None if they may. One read. Raises CorruptRecord."""
+    """Return the revocation in force of these bytes, or None if they may be committed. Takes one read.
+
+    Raises CorruptRecord.
+    """
     return next(iter(_in_force(history(store, root, content))), None)
 
 
 def bring_revocations(source: Store, target: Store) -> bool:
-    """Let one store know what another does; True if it had not known all of it. Raises CorruptRecord.
+    """Copy the revocations of ``source`` to ``target``. Return whether any was new. Raises CorruptRecord.
 
-    Where the two were told different things about the same bytes, what is revoked in either stays revoked.
+    If the two stores disagree about the same bytes, bytes that are revoked in either stay revoked.
     """
     names = [f"{REVOCATIONS}/{name}" for name in source.objects.list(REVOCATIONS)]
     news = False
@@ -143,13 +146,13 @@ def _merged(ours: list[Revocation], theirs: list[Revocation]) -> list[Revocation
 
 
 def history(store: Store, root: str, content: str) -> list[Revocation]:
-    """Everything that was ever said about these bytes, oldest first."""
+    """Return every entry about these bytes, oldest first."""
     name = _name(content or root)
     return _entries(store.objects.read(name), f"{store.prefix}/{name}")
 
 
 def _in_force(entries: list[Revocation]) -> list[Revocation]:
-    """The last word on each root that was named since the last withdrawal."""
+    """Return the last entry for each root since the last withdrawal."""
     last: dict[str, Revocation] = {}
     for entry in entries:
         if entry.withdrawn:
@@ -160,7 +163,7 @@ def _in_force(entries: list[Revocation]) -> list[Revocation]:
 
 
 def entry_of(record: Record, because: str, replacement: Record | None = None, *, withdrawn: bool = False) -> Revocation:
-    """What a revocation says; nothing is recorded."""
+    """Make an entry about an output's bytes. Records nothing."""
     instead = None
     if replacement is not None:
         instead = Replacement(
@@ -180,7 +183,7 @@ def entry_of(record: Record, because: str, replacement: Record | None = None, *,
 
 
 def _key(record: Record) -> str:
-    """The same files are one case, whatever they are called."""
+    """Return the digest of the files, so that the same files under other names share their entries."""
     return record.content or record.root
 
 
@@ -189,7 +192,7 @@ def _name(key: str) -> str:
 
 
 def _append(store: Store, key: str, entry: Revocation) -> Revocation:
-    """When this returns, no power cut takes it. Raises CorruptRecord rather than add to what cannot be read."""
+    """Add an entry durably: it survives a power cut. Raises CorruptRecord if the existing file is unreadable."""
     name = _name(key)
     while True:
         old = store.objects.read(name)
@@ -200,7 +203,7 @@ def _append(store: Store, key: str, entry: Revocation) -> Revocation:
 
 def _entries(content: bytes | None, where: str) -> list[Revocation]:
     remedy = (
-        "restore it from a copy of the store or a mirror: until then nothing here can be told from what was revoked. "
-        "Where nobody has it, delete the file and revoke again what should be"
+        "restore it from a copy of the store or a mirror: until then marin cannot tell which bytes are revoked. "
+        "If there is no copy, delete the file and revoke the bad outputs again"
     )
     return Revocation.parse_lines(content, where, "revocation", remedy)

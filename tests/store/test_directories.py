@@ -137,7 +137,7 @@ def test_a_file_that_was_not_finished_does_not_appear(remote_prefix: str, size: 
 
 
 def test_nothing_is_appended_to_an_object(remote_prefix: str) -> None:
-    with pytest.raises(StoreError, match="write it whole"), Directory(remote_prefix).open("a", "ab"):
+    with pytest.raises(StoreError, match="write the whole file"), Directory(remote_prefix).open("a", "ab"):
         pass
 
 

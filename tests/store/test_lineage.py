@@ -255,7 +255,7 @@ def test_a_step_as_an_experiment_has_it(project: Project, marin: Command) -> Non
     where = ("--prefix", str(project.store), "--experiment", str(project.file))
     marin.on("run", "--backend", "inline")
     project.file.write_text(project.file.read_text().replace('text="hello"', 'text="hullo"'))
-    assert "not in the store as this experiment has it" in marin("lineage", "repeat", *where, expect=4)
+    assert "not in the store as this experiment defines it" in marin("lineage", "repeat", *where, expect=4)
     marin.on("run", "--backend", "inline")
     (told,) = json.loads(marin("lineage", "repeat", "--json", *where))["outputs"]
     assert len(json.loads(marin("lineage", "repeat", "--json", "--prefix", str(project.store)))["starts"]) == 2

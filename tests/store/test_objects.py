@@ -359,7 +359,7 @@ def test_a_store_that_is_away_is_named_once_the_client_gives_up(server: StoreSer
     objects = open_objects(remote_prefix)
     assert objects.compare_and_swap("x", None, b"1")
     server.obey(Rule(act=Act.ANSWER, operations=[Operation.WRITE], status=503))
-    with pytest.raises(StoreError, match="store/x: could not write it, also after waiting and trying again"):
+    with pytest.raises(StoreError, match="store/x: could not write it, even after several tries"):
         objects.compare_and_swap("x", b"1", b"2")
     server.obey()
     assert objects.read("x") == b"1"

@@ -1,8 +1,8 @@
-"""Digests of local files, remembered until somebody touches the file.
+"""Digests of local files, remembered until the file is touched.
 
-``{folder}/checksums.sqlite``, see ``cache_folder``. A file is known by device, inode, size, and the times of its last
-write and last change of anything; one that was changed within the last seconds is read again next time, because a
-second change may leave the same time. Safe to delete; without it every file is read on every plan.
+They are in ``{folder}/checksums.sqlite``, see ``cache_folder``. A file is known by its device, inode, size, and the
+times of its last write and last status change. A file that changed within the last seconds is read again next time,
+because a second change may leave the same time. The database is safe to delete; without it every plan reads every file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TABLE = "CREATE TABLE IF NOT EXISTS digests (key TEXT PRIMARY KEY, digest TEXT N
 
 
 def content_digest(handle: IO[bytes]) -> str:
-    """32 hex digits: xxh3 over the bytes."""
+    """Return the xxh3 digest of the bytes, 32 hex digits."""
     digest = xxhash.xxh3_128()
     while block := handle.read(CHUNK):
         digest.update(block)
@@ -36,7 +36,7 @@ def content_digest(handle: IO[bytes]) -> str:
 
 
 def content_digests(paths: Sequence[str]) -> dict[str, str]:
-    """``content_digest`` of each file, read only if it is new or was touched."""
+    """Return the ``content_digest`` of each file, reading only files that are new or were touched."""
     keys = {path: _key(os.stat(path)) for path in paths}
     known = _remembered(list(keys.values()))
     unread = [path for path in paths if keys[path] not in known]
@@ -47,7 +47,7 @@ def content_digests(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _read(path: str) -> tuple[str, os.stat_result | None]:
-    """(digest, by what to remember it, if it may be)."""
+    """Return (digest, the status to remember it by, or None if it may not be remembered)."""
     with open(path, "rb") as handle:
         before = os.fstat(handle.fileno())
         digest = content_digest(handle)
@@ -62,10 +62,10 @@ def _key(status: os.stat_result) -> str:
 
 
 def cache_folder() -> Path:
-    """Where this user's processes keep copies and what they found out.
+    """Return the folder in which this user's processes keep copies and digests.
 
-    ``$MARIN_CACHE``; else ``$XDG_CACHE_HOME/marin``, where that is an absolute path; else a folder of this user's below
-    the machine's temporary one, because inputs are large and a home may lie on the network.
+    ``$MARIN_CACHE``; else ``$XDG_CACHE_HOME/marin``, if that is an absolute path; else a folder of this user's below
+    the machine's temporary one, because inputs are large and a home may be on the network.
     """
     if given := os.environ.get("MARIN_CACHE"):
         return Path(given)
@@ -75,12 +75,12 @@ def cache_folder() -> Path:
 
 
 def memory_file() -> Path:
-    """Where the digests of files are remembered; it may not be there."""
+    """Return the path of the database of digests, which may not exist."""
     return cache_folder() / "checksums.sqlite"
 
 
 def memory_folder() -> Path | None:
-    """``cache_folder``; None where there can be none, or somebody else's would be believed."""
+    """Make and return ``cache_folder``; None if it cannot be made or belongs to another user."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,4 +126,4 @@ def _remember(digests: dict[str, str]) -> None:
             with database:
                 database.executemany("INSERT OR REPLACE INTO digests VALUES (?, ?)", digests.items())
         except sqlite3.Error:
-            return  # read again next time
+            return  # the next plan reads these files again

@@ -1,7 +1,7 @@
-"""What an output may hold: regular files, and relative links to regular files of its own.
+"""Check the files of an output: it may hold only regular files, and relative links to its own regular files.
 
-Nothing else can be kept. A link that leaves the output may lead to other bytes tomorrow, an absolute one breaks when
-the store moves, a folder behind a link would be missing from the manifest, and opening a named pipe waits for ever.
+Other entries are refused. A link that leaves the output may lead to other bytes tomorrow. An absolute link breaks when
+the store moves. A folder behind a link would be missing from the manifest. Opening a named pipe waits for ever.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ SPECIAL = (
 
 
 def must_hold_files(url: str, called: str = "") -> None:
-    """Raises NotAFile naming what cannot be kept. url: of its directory; called: what people know that by."""
+    """Raise NotAFile if a directory holds an entry that an output cannot hold.
+
+    url: of the directory. called: the directory's name for people.
+    """
     for name, why in not_files(url):
         raise NotAFile(f"{called or url}/{name} is {why}")
 
 
 def not_files(url: str, *, copied: bool = False) -> Iterator[tuple[str, str]]:
-    """(name, what it is and what to do) of what an output cannot hold. Opens nothing.
+    """Yield (name, what it is and what to do) for each entry that an output cannot hold. Opens nothing.
 
-    copied: the files are about to be copied out of the directory, so that links to files anywhere are fine.
+    copied: the files are about to be copied out of the directory, so links to any file are fine.
     """
     if "://" in url:
         return
@@ -46,7 +49,7 @@ def not_files(url: str, *, copied: bool = False) -> Iterator[tuple[str, str]]:
 
 
 def _why_not(name: str, entry: os.DirEntry[str], copied: bool) -> str:
-    """ "" if it is fine."""
+    """Return why an output cannot hold an entry; "" if it can."""
     if not entry.is_symlink():
         return f"{_special(entry.stat(follow_symlinks=False).st_mode)}, no file; remove it"
     target = os.readlink(entry.path)

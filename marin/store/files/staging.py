@@ -1,7 +1,7 @@
-"""Local folders for what must be written through a path: uploaded when the work is done.
+"""Local folders for files that must be written through a path, uploaded when the work is done.
 
 A folder stands in for one directory of the store, in one process, while a context lasts. Files that are written
-through ``Directory.open`` go to the store at once and need none.
+through ``Directory.open`` go to the store at once and need no folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _lock = threading.Lock()
 
 
 class Staging:
-    """url: the directory that the folder stands in for. filled: begins with what the store has there."""
+    """A local folder that stands in for a directory of the store.
+
+    url: the directory. filled: the folder begins with the directory's files.
+    """
 
     def __init__(self, url: str, *, filled: bool) -> None:
         self.url, self.filled = url, filled
@@ -33,7 +36,7 @@ class Staging:
 
     @property
     def folder(self) -> Path:
-        """Below $TMPDIR; made when first asked for."""
+        """Return the folder, below $TMPDIR. The first call makes it."""
         with self._lock:
             if self._folder is None:
                 folder = Path(tempfile.mkdtemp(prefix="marin-staged-"))
@@ -47,7 +50,7 @@ class Staging:
         return self._folder
 
     def staged(self, name: str) -> Path | None:
-        """The file or folder of that name, if it is here."""
+        """Return the staged file or folder of that name, or None."""
         if self._folder is None or not (self._folder / name).exists():
             return None
         return self._folder / name
@@ -59,12 +62,12 @@ class Staging:
         return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
     def must_hold_files(self) -> None:
-        """Before it is delivered as an output. Raises NotAFile."""
+        """Raise NotAFile if the folder holds anything that an output cannot hold. Call it before ``deliver``."""
         if self._folder is not None:
             must_hold_files(str(self._folder), self.url)
 
     def deliver(self) -> None:
-        """Upload every file that is here; afterwards they are only there."""
+        """Upload every staged file, and remove the folder."""
         if self._folder is not None:
             transfer.side_by_side(self._upload, self.names())
             self.remove()
@@ -87,9 +90,9 @@ class Staging:
 
 @contextmanager
 def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
-    """A folder stands in for this directory until the context ends; nothing is uploaded unless ``deliver`` is called.
+    """Open a folder that stands in for this directory until the context ends. Only ``deliver`` uploads its files.
 
-    Where one stands in for it already, that one, which whoever opened it delivers.
+    If a folder already stands in for the directory, return that one; the caller that opened it delivers it.
     """
     with _lock:
         staged_here = _open.get(url)
@@ -107,7 +110,7 @@ def staging(url: str, *, filled: bool = False) -> Generator[Staging]:
 
 
 def standing_in(url: str) -> tuple[Staging, str] | None:
-    """What stands in for a directory or for one above it, and the place in it."""
+    """Return the folder that stands in for a directory or for one above it, and the path inside the folder."""
     with _lock:
         for root, staged_here in _open.items():
             if url == root or url.startswith(f"{root}/"):

@@ -1,4 +1,4 @@
-"""File objects on an object store: reading in blocks; writing that appears whole, or not at all."""
+"""File objects on an object store: reads in blocks, and writes that appear whole or not at all."""
 
 # pyright: basic
 
@@ -17,21 +17,21 @@ from marin.store.files.written import Written
 from marin.store.objects.answers import answered, no_bucket
 
 READ_BLOCK = 8 << 20  # bytes fetched at a time, and ahead
-WRITE_BLOCK = 16 << 20  # what is smaller is sent in one call; what is larger in parts of this size
+WRITE_BLOCK = 16 << 20  # a smaller file is sent in one call, a larger one in parts of this size
 
 
 def reader(url: str, mode: str) -> IO[Any]:
-    """Raises FileNotFoundError."""
+    """Open a file for reading. Raises FileNotFoundError."""
     handle: Any = io.BufferedReader(RemoteReader(url), buffer_size=1 << 20)
     return handle if "b" in mode else io.TextIOWrapper(handle, encoding="utf-8")
 
 
 @contextmanager
 def writer(url: str, mode: str) -> Generator[IO[Any]]:
-    """The file appears when the context ends, and not at all if it ends with an error."""
+    """Open a file for writing. The file appears when the context ends, and not at all if it ends with an error."""
     if mode not in ("w", "wb"):
         raise StoreError(
-            f"{url}: cannot be opened with mode {mode!r} on an object store; write it whole, with 'wb' or 'w'"
+            f"{url}: cannot be opened with mode {mode!r} on an object store; write the whole file with 'wb' or 'w'"
         )
     raw: Any = RemoteWriter(url)
     handle: Any = raw if "b" in mode else io.TextIOWrapper(raw, encoding="utf-8")
@@ -73,7 +73,7 @@ class RemoteReader(io.RawIOBase):
 
 
 class RemoteWriter(io.BufferedIOBase):
-    """``close`` makes the file appear; ``discard`` leaves nothing, if ``close`` has not been called."""
+    """A file that is being written. ``close`` publishes the file; ``discard`` before ``close`` leaves nothing."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -127,9 +127,9 @@ class RemoteWriter(io.BufferedIOBase):
         super().close()
         stream, self._stream = self._stream, None
         if stream is not None:
-            with contextlib.suppress(Exception):  # what was sent never appears, and the store drops it some day
+            with contextlib.suppress(Exception):  # the sent parts never appear, and the store drops them later
                 stream.discard()
-            stream.closed = True  # else it would send what it has, once nobody holds it
+            stream.closed = True  # an open stream sends its buffer when it is collected
 
     @contextmanager
     def _sending(self) -> Generator[None]:

@@ -1,4 +1,4 @@
-"""Files on an object store (or in ``memory://``), by URL: what they are, and moving them."""
+"""List, read, write and move files on an object store (or in ``memory://``), by URL."""
 
 # pyright: basic
 
@@ -18,17 +18,17 @@ AT_A_TIME = 8  # files of one directory that are moved side by side
 
 
 def walk(url: str) -> dict[str, Stored]:
-    """Every file below, by its relative name: one listing. Empty if nothing is there."""
+    """Return every file below, by its relative name, with one listing. Empty if nothing is there."""
     return ask(url, "list", "walk")
 
 
 def info(url: str) -> Stored:
-    """Raises FileNotFoundError."""
+    """Return a file's size, checksum and time. Raises FileNotFoundError."""
     return ask(url, "read", "info")
 
 
 def exists(url: str) -> bool:
-    """Is there such a file, or any below it?"""
+    """Is there such a file, or any file below this URL?"""
     with contextlib.suppress(FileNotFoundError):
         info(url)
         return True
@@ -36,7 +36,7 @@ def exists(url: str) -> bool:
 
 
 def read(url: str) -> bytes:
-    """Raises FileNotFoundError."""
+    """Return a file's content. Raises FileNotFoundError."""
     there = ask(url, "read", "get")
     if there is None:
         raise FileNotFoundError(f"{url} does not exist")
@@ -44,7 +44,7 @@ def read(url: str) -> bytes:
 
 
 def read_ranges(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
-    """Bytes start … stop - 1 of one file for each range, side by side; fewer where the file ends.
+    """Read bytes start … stop - 1 of one file for each range, concurrently; fewer bytes where the file ends.
 
     Raises FileNotFoundError.
     """
@@ -54,7 +54,7 @@ def read_ranges(url: str, ranges: list[tuple[int, int]]) -> list[bytes]:
     with answered(url, "read"):
         starts, stops = [list(ends) for ends in zip(*ranges, strict=True)]
         found = files.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
-        for each in found:  # its asynchronous kind returns errors, whatever it is told
+        for each in found:  # asynchronous clients return errors instead of raising them
             if isinstance(each, BaseException):
                 raise each
         return found
@@ -65,13 +65,13 @@ def write(url: str, content: bytes) -> None:
 
 
 def remove(url: str) -> None:
-    """Everything below; nothing happens if nothing is there."""
+    """Delete every file below, if there is any."""
     if names := list(walk(url)):
         ask(url, "delete", "remove", names)
 
 
 def copy(source: str, target: str) -> None:
-    """Within one store; the bytes do not pass through this machine. Raises FileNotFoundError."""
+    """Copy a file within one store. The bytes do not pass through this machine. Raises FileNotFoundError."""
     with answered(target, "write"):
         client(scheme_of(source)).cp_file(path_of(source), path_of(target))
 
@@ -87,18 +87,18 @@ def upload(path: Path, url: str) -> None:
 
 
 def download(url: str, path: Path) -> None:
-    """Raises FileNotFoundError."""
+    """Download a file. Raises FileNotFoundError."""
     with answered(url, "read"):
         client(scheme_of(url)).get_file(path_of(url), str(path))
 
 
 def open_stream(url: str, mode: str, block_bytes: int) -> Any:
-    """The client's own file object, for reading in ranges or writing in parts. Raises FileNotFoundError."""
+    """Open the client's own file object, for reads of ranges or writes in parts. Raises FileNotFoundError."""
     return client(scheme_of(url)).open(path_of(url), mode, block_size=block_bytes)
 
 
 def side_by_side[T, R](work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """``[work(item) for item in items]``, several at a time; the first error is raised."""
+    """Return ``[work(item) for item in items]``, computed several at a time. Raises the first error."""
     todo = list(items)
     if len(todo) <= 1:
         return [work(item) for item in todo]

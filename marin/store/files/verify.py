@@ -1,4 +1,4 @@
-"""Comparing an output with its manifest, and making the manifest of a new one."""
+"""Compare an output with its manifest, and make the manifest of a new output."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from marin.store.files.manifest import FileEntry
 from marin.store.files.regular import must_hold_files, not_files
 
 CHUNK = 1 << 20
-EVERY_BYTE = sys.maxsize  # as a bound on how much is read
-WORTH_THREADS = 16 << 20  # bytes; less is read sooner than threads are started
+EVERY_BYTE = sys.maxsize  # as a bound on the bytes to read
+WORTH_THREADS = 16 << 20  # bytes; reading less takes less time than starting threads
 HASH_THREADS = min(8, os.cpu_count() or 1)
 
 
 class Check(StrEnum):
-    """How well to look. SIZES: names and sizes. CHECKSUMS: the store's own checksums too, and every byte of a file that
-    has none. BYTES: every byte."""
+    """How thoroughly to compare an output with its manifest.
+
+    SIZES: names and sizes. CHECKSUMS: also the store's own checksums, and every byte of a file without one.
+    BYTES: every byte.
+    """
 
     SIZES = "sizes"
     CHECKSUMS = "checksums"
@@ -30,12 +33,15 @@ class Check(StrEnum):
 
 
 class Checked(StrEnum):
-    """How the files of an input were compared with its manifest before a step read them, names and sizes always."""
+    """How the files of an input were compared with its manifest before a step read them.
 
-    UNKNOWN = ""  # nothing was read (an alias), or by a marin that compared names and sizes and did not say so
+    Names and sizes are always compared.
+    """
+
+    UNKNOWN = ""  # an alias read nothing; or an older marin compared names and sizes and did not record it
     SIZES = "sizes"
     SAMPLE = "sample"  # some whole files
-    FULL = "full"  # every byte, or the checksum that the store keeps of it
+    FULL = "full"  # every byte, or the store's own checksum
 
 
 def file_entry(directory: Directory, path: str) -> FileEntry:
@@ -49,9 +55,9 @@ def file_entry(directory: Directory, path: str) -> FileEntry:
 
 
 def manifest_of(directory: Directory) -> list[FileEntry]:
-    """One entry per file of an output, sorted by path. Reads no file that this attempt itself sent to the store.
+    """Return one entry for each file of an output, sorted by path.
 
-    Raises NotAFile, before it reads anything.
+    Does not read files that this attempt sent to the store. Raises NotAFile, before it reads anything.
     """
     must_hold_files(directory.url)
     if directory.is_local:
@@ -71,7 +77,7 @@ def manifest_of(directory: Directory) -> list[FileEntry]:
 
 @dataclass(frozen=True, kw_only=True)
 class Examined:
-    """wrong: how an output differs from its manifest. checked: how well that is known."""
+    """The result of comparing an output with its manifest. wrong: the differences. checked: how thoroughly."""
 
     wrong: list[str]
     checked: Checked
@@ -82,7 +88,7 @@ def examine(
 ) -> Examined:
     """Compare an output with its manifest.
 
-    at_most: bytes to read. Where there are more, whole files that fit in are read, chosen by ``seed``.
+    at_most: bytes to read. If the files are larger, read a sample of whole files that fits, chosen by ``seed``.
     """
     not_kept = dict(not_files(directory.url))
     found = [f"no file: {name} is {why}" for name, why in not_kept.items()]
@@ -109,7 +115,7 @@ def examine(
 
 
 def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry]:
-    """Whole files of no more than so many bytes together: the same ones for the same seed, others for another."""
+    """Choose whole files of at most so many bytes together. A seed always chooses the same files."""
     if sum(entry.size for entry in entries) <= at_most:
         return entries
     chosen: list[FileEntry] = []
@@ -121,7 +127,7 @@ def _sample(entries: list[FileEntry], at_most: int, seed: str) -> list[FileEntry
 
 
 def _sha256_of(directory: Directory, entries: list[FileEntry]) -> dict[str, str]:
-    """By path. Several files at once where there is much to read: hashing leaves other threads room."""
+    """Return the sha256 of each file by path. Reads large sets in threads: hashing releases Python's lock."""
 
     def digest(entry: FileEntry) -> str:
         return file_entry(directory, entry.path).sha256

@@ -1,4 +1,4 @@
-"""What an object store's client raises, as errors that name the object, what the server said and what to do."""
+"""Turn errors of object store clients into errors that name the object, the server's answer and the remedy."""
 
 # pyright: basic
 
@@ -24,8 +24,10 @@ CREDENTIALS = {
 
 @contextmanager
 def answered(url: str, doing: str) -> Generator[None]:
-    """doing: "read", "write", "list" or "delete". What is not there, and what a condition refused, passes: only the
-    caller knows what it means."""
+    """Turn the client's errors into store errors. doing: "read", "write", "list" or "delete".
+
+    A missing object and a refused condition pass unchanged: only the caller knows what they mean.
+    """
     began = time.monotonic()
     try:
         yield
@@ -48,7 +50,7 @@ def as_store_error(error: Exception, url: str, doing: str) -> MarinError:
     if code in FULL:
         return StoreFull(f"{url}: no space left ({message}); free some or move the store. Nothing committed is lost")
     return StoreError(
-        f"{url}: could not {doing} it, also after waiting and trying again ({message}); check the network, the "
+        f"{url}: could not {doing} it, even after several tries ({message}); check the network, the "
         "endpoint and the store's state. Nothing committed is lost: run again"
     )
 
@@ -59,7 +61,7 @@ def no_bucket(url: str) -> BadPrefix:
 
 
 def code_of(error: BaseException) -> str:
-    """The server's word or number for what went wrong; "" if it gave none."""
+    """Return the server's word or number for an error; "" if it gave none."""
     response: Any = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
     if isinstance(response, dict):
         return str(response.get("Error", {}).get("Code", ""))

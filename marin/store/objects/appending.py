@@ -1,12 +1,12 @@
-"""Logs on stores whose objects cannot be appended to: buffered, sent in the background, in parts that stay bounded.
+"""Logs on stores without appending: buffered, and sent in the background in parts of bounded size.
 
 ::
 
-    {log}/000000000000000      bytes 0 … of the log, written anew while it is short
-    {log}/000000000262183      the rest, from that byte on; earlier parts do not change any more
+    {log}/000000000000000      bytes 0 … of the log, rewritten while it is short
+    {log}/000000000262183      the rest, from that byte on; earlier parts no longer change
 
-One process writes a log. It loses at most what it appended since the last beat of the background thread, if it is
-killed. Readers put the parts together.
+One process writes a log. If the process is killed, it loses at most the lines since the background thread last sent.
+Readers join the parts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from collections.abc import Callable
 
 from marin.errors import StoreError
 
-PART_BYTES = 256 << 10  # a longer part is closed; so much is written anew with each line, at most
+PART_BYTES = 256 << 10  # a longer part is closed, which bounds the bytes that each send rewrites
 SEND_EVERY = 2.0  # seconds
-MOST_WAITING = 64 << 20  # bytes that are kept while the store does not take them
+MOST_WAITING = 64 << 20  # bytes to keep while the store does not accept them
 
 
 class PartedLog:
-    """write: an object by its full name. parts: the names of those that there are. read: one of them."""
+    """A log in parts. write: writes an object by its full name. parts: lists the parts' names. read: reads a part."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class PartedLog:
     ) -> None:
         self.name = name
         self._write, self._parts, self._read = write, parts, read
-        self._begun = False  # has somebody looked at what is there?
+        self._begun = False  # have the existing parts been read?
         self._start = 0  # of the open part
         self._part = bytearray()
         self._sent = 0  # bytes of the open part that the store has
@@ -51,7 +51,7 @@ class PartedLog:
                 self._part[self._sent :] = f"\n[{lost} bytes lost: the store did not take them]\n".encode() + content
 
     def send(self) -> None:
-        """When this returns, everything that was appended before is in the store. Raises StoreError."""
+        """Send everything that was appended before. Raises StoreError."""
         with self._sending:
             if not self._begun:
                 self._begin()
@@ -68,7 +68,7 @@ class PartedLog:
                     self._sent = 0
 
     def _begin(self) -> None:
-        """Go on where an earlier writer ended."""
+        """Continue after the last byte of an earlier writer."""
         parts = sorted(self._parts())
         last = self._read(f"{self.name}/{parts[-1]}") if parts else b""
         start = int(parts[-1]) if parts else 0
@@ -84,14 +84,14 @@ def part_name(log: str, start: int) -> str:
 
 
 def parts_from(parts: list[str], start: int) -> list[str]:
-    """Those that hold something from this byte on."""
+    """Return the parts that hold bytes from this one on."""
     ordered = sorted(parts)
     later = [int(part) for part in ordered[1:]]
     return [part for number, part in enumerate(ordered) if number == len(later) or later[number] > start]
 
 
 class Sender:
-    """The logs that this process writes, by URL, and the thread that sends what was appended."""
+    """The logs that this process writes, by URL, and the thread that sends them."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -135,7 +135,7 @@ _sender = Sender()
 
 
 def sender() -> Sender:
-    """This process's: a forked one must not send what its parent appended."""
+    """Return this process's sender. A forked process must not send its parent's lines, so it gets a new one."""
     global _sender
     if _sender.pid != os.getpid():
         _sender = Sender()

@@ -1,7 +1,7 @@
-"""The clients of object stores: one per process, made when first needed, told nothing that their own settings say.
+"""The clients of object stores: one for each process and scheme, made when first needed.
 
-Where the server is, who asks and as whom comes from the clients' own environment and files (``AWS_…``,
-``GOOGLE_APPLICATION_CREDENTIALS``, ``STORAGE_EMULATOR_HOST`` …, ``FSSPEC_…``); never from here.
+The server and the account come from the clients' own environment and files (``AWS_…``,
+``GOOGLE_APPLICATION_CREDENTIALS``, ``STORAGE_EMULATOR_HOST`` …, ``FSSPEC_…``), never from marin.
 """
 
 # pyright: basic
@@ -21,7 +21,7 @@ from marin.store.objects.plain import PlainCalls
 
 REMOTE = ("gs", "s3")
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 60
-IN_FLIGHT = 64  # calls of one read_many or one transfer that wait for their answers at a time
+IN_FLIGHT = 64  # concurrent calls of one read_many or one transfer
 
 _lock = threading.Lock()
 _clients: dict[tuple[int, str], Any] = {}
@@ -32,13 +32,13 @@ def scheme_of(url: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """As the client of its scheme names it."""
+    """Return the path of a URL as the client of its scheme writes it."""
     scheme, _, rest = url.partition("://")
     return rest.rstrip("/") if scheme in REMOTE else client(scheme)._strip_protocol(url).rstrip("/")
 
 
 def client(scheme: str) -> Any:
-    """The fsspec file system of a scheme. A forked process gets one of its own.
+    """Return the fsspec file system of a scheme. A forked process gets its own.
 
     Raises MissingDependency, or BadPrefix if the client cannot be set up.
     """
@@ -52,7 +52,7 @@ def client(scheme: str) -> Any:
 
 
 def calls(scheme: str) -> StoreCalls:
-    """The same client as single calls on its event loop."""
+    """Return the client of a scheme as single calls on its event loop."""
     if scheme == "gs":
         from marin.store.objects.gcs import GoogleCalls
 
@@ -65,7 +65,7 @@ def calls(scheme: str) -> StoreCalls:
 
 
 def on_loop[T](work: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine gives, which runs on the clients' event loop, in a thread of its own."""
+    """Run a coroutine on the clients' event loop, in the loop's own thread, and return its result."""
     from fsspec.asyn import get_loop, sync
 
     async def awaited() -> T:
@@ -75,7 +75,7 @@ def on_loop[T](work: Coroutine[Any, Any, T]) -> T:
 
 
 def ask(url: str, doing: str, call: str, *arguments: Any) -> Any:
-    """One call of ``StoreCalls``, or a bucket's ``location``, about a URL. doing: see ``answered``.
+    """Make one call of ``StoreCalls``, or a bucket's ``location``, for a URL. doing: see ``answered``.
 
     Raises BadPrefix for a missing bucket.
     """
@@ -101,7 +101,7 @@ def _make(scheme: str) -> Any:
         raise missing_dependency(error, f"a store on {scheme}://") or error from error
     except Exception as error:
         raise BadPrefix(f"{package} cannot be set up: {error}; check its settings in the environment") from error
-    # It logs each error that it gives up on, with a traceback, and raises it as well.
+    # The client both logs and raises an error that it gives up on, with a traceback.
     logging.getLogger(package).addHandler(logging.NullHandler())
     return files
 
@@ -113,9 +113,9 @@ def _google() -> Any:
 
     given = conf.get("gs", {})
     options: dict[str, Any] = {
-        # Between two bytes, not for a whole file. gcsfs tries 6 times, waiting up to half a minute in all.
+        # The timeout is between two bytes, not for a whole file. gcsfs tries 6 times, up to half a minute in all.
         "requests_timeout": aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=ANSWER_SECONDS),
-        "consistency": "md5",  # what was written is compared with what the server says it got
+        "consistency": "md5",  # compare the sent bytes with the checksum that the server reports
     }
     return fsspec.filesystem("gs", use_listings_cache=False, **(options | given))
 
@@ -132,13 +132,13 @@ def _amazon() -> Any:
         settings["retries"] = {"mode": "standard", "max_attempts": 3}
     settings |= given.pop("config_kwargs", {})
     files = OneClient(use_listings_cache=False, config_kwargs=settings, **given)
-    files.retries = 8  # of its own, around botocore's: up to half a minute in all
+    files.retries = 8  # s3fs's own retries, around botocore's: up to half a minute in all
     s3fs.core.set_custom_error_handler(_is_passing)
     return files
 
 
 def _is_passing(error: Exception) -> bool:
-    """botocore knows the words of Amazon's servers; others say 429 in their own."""
+    """Is this error temporary? Only botocore's codes for Amazon are known to s3fs, so look at the HTTP status."""
     response: Any = getattr(error, "response", None)
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
     return status in (408, 429, 500, 502, 503, 504)

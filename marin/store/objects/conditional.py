@@ -1,4 +1,4 @@
-"""What a store needs of an object store: reads that tell the version, writes that can be bound to one, checksums."""
+"""The calls that a store needs from an object store: reads with versions, conditional writes, checksums."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ NEVER = "never"  # as a condition: a version that no object has
 
 
 class PreconditionFailed(Exception):
-    """The object is not at the version that the write was bound to; or it was, and only the answer was lost."""
+    """A conditional write failed: the object has another version, or an earlier try's answer was lost."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """version: changes with every write."""
+    """An object's content. version: changes with every write."""
 
     content: bytes
     version: str
@@ -23,7 +23,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Listed:
-    """version: "" for a folder."""
+    """An entry of a listing. version: "" for a folder."""
 
     name: str
     version: str
@@ -31,8 +31,11 @@ class Listed:
 
 @dataclass(frozen=True)
 class Stored:
-    """checksum: as the store keeps it, behind its kind (``md5:``, ``crc32c:``, ``etag:``); "" if it keeps none.
-    modified: seconds since 1970 by the store's own clock; 0 where nobody asked for it."""
+    """The size, checksum and time of a stored file.
+
+    checksum: the store's own, after its kind (``md5:``, ``crc32c:``, ``etag:``); "" if the store keeps none.
+    modified: seconds since 1970 by the store's own clock; 0 if nobody asked for it.
+    """
 
     size: int
     checksum: str
@@ -40,30 +43,31 @@ class Stored:
 
 
 class StoreCalls(Protocol):
-    """conditions: what the server's dialect calls "only if absent" and "only at this version".
+    """The calls of one kind of object store.
 
-    path: ``bucket/key``. Each raises what its client raises, FileNotFoundError for a missing bucket.
+    conditions: the server's words for "only if absent" and "only at this version". path: ``bucket/key``.
+    Each call raises its client's own errors, and FileNotFoundError for a missing bucket.
     """
 
     conditions: tuple[str, str]
 
     async def get(self, path: str) -> Content | None:
-        """None if there is no such object."""
+        """Return an object's content, or None if there is no such object."""
         ...
 
     async def put(self, path: str, content: bytes, only_if: str | None) -> str:
-        """The new version. only_if: a version, ABSENT, NEVER or None for whatever is there.
+        """Write an object and return its new version. only_if: a version, ABSENT, NEVER, or None for no condition.
 
         Raises PreconditionFailed.
         """
         ...
 
     async def list(self, path: str) -> list[Listed]:
-        """Objects and folders directly below."""
+        """Return the objects and folders directly below."""
         ...
 
     async def walk(self, path: str) -> dict[str, Stored]:
-        """Every object below, at any depth, by its name relative to the path."""
+        """Return every object below, at any depth, by its name relative to the path."""
         ...
 
     async def any_below(self, path: str) -> bool:
@@ -71,9 +75,9 @@ class StoreCalls(Protocol):
         ...
 
     async def info(self, path: str) -> Stored:
-        """Raises FileNotFoundError."""
+        """Return an object's size, checksum and time. Raises FileNotFoundError."""
         ...
 
     async def remove(self, path: str, names: list[str]) -> None:
-        """What has these names below a path. No error for what is not there."""
+        """Delete the objects with these names below a path, and ignore absent ones."""
         ...

@@ -1,4 +1,4 @@
-"""What the operating system refuses, as errors that name the place and the remedy."""
+"""Turn refusals of the operating system into errors that name the place and the remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from marin.errors import BadPrefix, StoreError, StoreFull
 def store_errors(root: str) -> Generator[None]:
     """Turn a full disk, and refusals of files below root, into errors that name the place and the remedy.
 
-    Other errors pass: an operator reads and writes more than the store.
+    Other errors pass, because an operator also reads and writes outside the store.
     """
     try:
         yield
@@ -33,7 +33,7 @@ def store_errors(root: str) -> Generator[None]:
 
 @contextmanager
 def control_errors(target: Path) -> Generator[None]:
-    """For the store's own files: whatever the operating system refuses is the store's error."""
+    """Turn every refusal of the operating system into a store error. Use it for the store's own files."""
     try:
         with store_errors(str(target)):
             yield

@@ -1,4 +1,4 @@
-"""Reading and conditional writing on Google Cloud Storage, through gcsfs."""
+"""Read and write conditionally on Google Cloud Storage, through gcsfs."""
 
 # pyright: basic
 
@@ -14,7 +14,10 @@ from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, Prec
 
 
 class GoogleCalls:
-    """One call each; versions are generations. Raises what gcsfs raises, FileNotFoundError for a missing bucket."""
+    """The calls of a store on GCS, one request each; versions are generations.
+
+    Raises gcsfs's own errors, and FileNotFoundError for a missing bucket.
+    """
 
     conditions: tuple[str, str] = ("ifGenerationMatch=0", "ifGenerationMatch")
 
@@ -32,7 +35,7 @@ class GoogleCalls:
         from gcsfs.core import quote
 
         bucket, key, _ = self.files.split_path(path)
-        generation = {ABSENT: "0", NEVER: "1"}.get(only_if or "", only_if)  # real ones are times, in microseconds
+        generation = {ABSENT: "0", NEVER: "1"}.get(only_if or "", only_if)  # real ones are times in microseconds
         condition = {} if only_if is None else {"ifGenerationMatch": generation}
         try:
             made = await self.files._call(
@@ -47,7 +50,7 @@ class GoogleCalls:
             )
         except FileExistsError as error:
             raise PreconditionFailed(path) from error
-        # What arrived must be what was sent: the answer says what arrived.
+        # The answer holds the checksum of the bytes that arrived; it must match the bytes that were sent.
         if (
             "md5Hash" in made
             and made["md5Hash"] != b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()
@@ -72,7 +75,7 @@ class GoogleCalls:
         return _stored(await self.files._get_object(path))
 
     async def location(self, bucket: str) -> str:
-        """The region of a bucket, as the provider writes it; of one in two regions both, with + between."""
+        """Return the region of a bucket, as the provider writes it. A bucket in two regions has both, joined by +."""
         answer = await self.files._call("GET", "b/{}", bucket, json_out=True)
         both = answer.get("customPlacementConfig", {}).get("dataLocations", [])
         return "+".join(both) or answer["location"]

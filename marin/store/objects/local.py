@@ -22,14 +22,14 @@ LOCK_STRIPES = 64
 WRITE_TRIES = 4
 LOCK_SECONDS = 30
 SHARED = stat.S_ISGID | stat.S_IWGRP
-MANY = 64  # files: to sync each costs more than to sync the machine
+MANY = 64  # files: syncing more of them one by one costs more than syncing the machine
 
 
 _written = itertools.count()
 
 
 class LocalObjects:
-    """A folder on a local disk. Conditional replacement takes a file lock, striped by name."""
+    """The control files of a store in a local folder. Conditional replacement takes a file lock, striped by name."""
 
     is_remote = False
 
@@ -37,7 +37,7 @@ class LocalObjects:
         self.root = root
         self._below = f"{root}/"
         if not root.is_absolute():
-            raise BadPrefix(f"{root}: the prefix must be absolute here; the command line resolves relative ones")
+            raise BadPrefix(f"{root}: the prefix must be absolute here; only the command line takes relative ones")
         if root.exists() and not root.is_dir():
             raise BadPrefix(f"{root} is a file; a store needs a folder")
         if not root.parent.exists():
@@ -62,12 +62,12 @@ class LocalObjects:
         return found
 
     def write(self, name: str, content: bytes, *, lasting: bool = False) -> None:
-        """lasting: a power cut leaves the old content or the new one, never a part."""
+        """Create or replace a file. lasting: a power cut leaves the old or the new content, never a part."""
         target = self._below + name
         folder, _, last = target.rpartition("/")
         temporary = (
             f"{folder}/.{last}.{_unique(os.getpid())}{next(_written):x}" if content else target
-        )  # nothing cannot be half written
+        )  # an empty file cannot be half written
         tries = WRITE_TRIES
         while True:
             tries -= 1
@@ -80,10 +80,10 @@ class LocalObjects:
                 if isinstance(error, FileNotFoundError) and tries:
                     with control_errors(Path(folder)):
                         os.makedirs(folder, exist_ok=True)
-                    continue  # a new folder; or gc took the half-written file of a machine that slept for a day
+                    continue  # a new folder; or gc deleted the half-written file of a machine that slept for a day
                 if temporary != target:
                     with suppress(OSError):
-                        os.unlink(temporary)  # half of it would keep a full disk full
+                        os.unlink(temporary)  # a half-written file would keep a full disk full
                 with control_errors(Path(target)):
                     raise error
 
@@ -127,7 +127,7 @@ class LocalObjects:
                 raise error
 
     def flush(self, name: str) -> None:
-        """Appending writes at once."""
+        """Do nothing: appending writes at once."""
 
     def read_log(self, name: str, start: int = 0) -> bytes:
         target = self.root / name
@@ -182,7 +182,7 @@ class LocalObjects:
             os.close(handle)
 
     def _wait_for_lock(self, handle: int, stripe: str) -> None:
-        """Held for less than a millisecond at a time, unless the holder was stopped just then."""
+        """Wait for a lock. Holders keep it for less than a millisecond, unless a holder was stopped just then."""
         limit = time.monotonic() + LOCK_SECONDS
         pause = 0.0005
         while True:
@@ -191,23 +191,26 @@ class LocalObjects:
             except BlockingIOError:
                 if time.monotonic() > limit:
                     raise StoreError(
-                        f"{stripe} has been locked for {LOCK_SECONDS} seconds: a process that uses this store stands "
-                        "still (stopped, or its disk hangs); find it with lsof or lslocks, then resume or kill it"
+                        f"{stripe} has been locked for {LOCK_SECONDS} seconds: a process that uses this store is "
+                        "stopped, or its disk hangs. Find it with lsof or lslocks, then resume or kill it"
                     ) from None
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
 
 
 def _share_with_group(folder: Path) -> None:
-    """Where a folder gives its files to a group that may write there (``chmod g+ws``), the group may write to whatever
-    this process makes from now on, whatever its umask says."""
+    """Let the folder's group write to every file that this process makes, if the folder is a group's.
+
+    A group's folder has ``chmod g+ws``: its files belong to the group, and the group may write there. The process's
+    umask then does not count for the group.
+    """
     if folder.stat().st_mode & SHARED == SHARED:
         os.umask(os.umask(0o077) & ~0o070)
 
 
 @functools.lru_cache(maxsize=1)
 def _unique(_process: int) -> str:
-    """Begins the names of files that nobody else writes. By process: a fork is another one."""
+    """Return a prefix for names of files that only this process writes. Keyed by process: a fork is another one."""
     return f"{uuid.uuid4().hex}-"
 
 
@@ -223,7 +226,7 @@ def _content(path: str) -> bytes:
 
 
 def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = False) -> None:
-    """All of it, or an OSError."""
+    """Write all of the content, or raise OSError."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
     try:
         left = memoryview(content)
@@ -236,5 +239,5 @@ def _write(path: str, content: bytes, how: int = os.O_TRUNC, *, sync: bool = Fal
 
 
 def _stamp(status: os.stat_result) -> str:
-    """Every write makes a new file, so the inode alone nearly always differs."""
+    """Return a version of a file. Every write makes a new file, so the inode alone nearly always differs."""
     return f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}"

@@ -14,72 +14,72 @@ from marin.store.objects.local import LocalObjects
 
 
 class Objects(Protocol):
-    """Names use ``/`` and are relative to the store's prefix.
+    """The control files of one store. Names use ``/`` and are relative to the store's prefix.
 
-    is_remote: each call is a round trip, so that few calls, and calls side by side, are worth some thought.
+    is_remote: each call is a round trip, so callers should make few calls and make them concurrently.
     """
 
     is_remote: bool
 
     def read(self, name: str) -> bytes | None:
-        """Content, or None if there is no such object."""
+        """Return the content, or None if there is no such object."""
         ...
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Content by name, without what is absent. Remote stores are asked for many at once."""
+        """Return content by name, without absent objects. Remote stores read many at once."""
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Create or replace; a reader sees the old or the new content, never a part."""
+        """Create or replace an object. A reader sees the old or the new content, never a part."""
         ...
 
     def compare_and_swap(self, name: str, old: bytes | None, new: bytes, *, lasting: bool = False) -> bool:
         """Write ``new`` only if the object still holds ``old`` (None: only if absent). One of many racers wins.
 
-        lasting: a power cut leaves the old content or the new one, and the new one once this has returned.
+        lasting: a power cut leaves the old or the new content, and the new content once the call has returned.
         """
         ...
 
     def list_versions(self, folder: str) -> dict[str, str]:
-        """What ``list`` gives, each with a version that changes with the content ("" for a folder): one listing."""
+        """Return the names of ``list``, each with a version that changes with the content ("" for a folder)."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:
-        """Delete objects; nothing happens for one that is not there."""
+        """Delete objects, and ignore absent ones."""
         ...
 
     def make_durable(self, names: Sequence[str]) -> None:
-        """When this returns, a power cut does not take these any more. Costs milliseconds each on a local disk."""
+        """Make objects survive a power cut. Costs milliseconds for each on a local disk."""
         ...
 
     def append(self, name: str, content: bytes) -> None:
-        """Add to the end of a log, which has one writer. Others see it soon, and at once after ``flush``."""
+        """Add to the end of a log, which has one writer. Readers see the addition soon, and at once after ``flush``."""
         ...
 
     def flush(self, name: str) -> None:
-        """When this returns, everything that this process appended to a log is in the store."""
+        """Send everything that this process appended to a log to the store."""
         ...
 
     def read_log(self, name: str, start: int = 0) -> bytes:
-        """What was appended, from this byte on; empty if nothing was."""
+        """Return the bytes of a log from this one on; empty if there is no log."""
         ...
 
     def read_logs(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Whole logs by name, without what is absent, side by side."""
+        """Return whole logs by name, without absent ones, with concurrent reads."""
         ...
 
     def list(self, folder: str) -> list[str]:
-        """Names directly below a folder, sorted, without the folder; empty if it does not exist."""
+        """Return the names directly below a folder, sorted, without the folder; empty if it does not exist."""
         ...
 
 
 def open_objects(prefix: str) -> Objects:
-    """The control files of the store at ``prefix``.
+    """Open the control files of the store at ``prefix``.
 
     Raises BadPrefix if the prefix is malformed, its parent is missing or no store can be there.
     """
     if not prefix.strip():
-        raise BadPrefix("the prefix is empty; name where the store lives, e.g. --prefix ./store")
+        raise BadPrefix("the prefix is empty; name the store's place, e.g. --prefix ./store")
     if "://" not in prefix:
         return LocalObjects(Path(prefix))
     scheme = prefix.split("://", 1)[0]
@@ -88,6 +88,6 @@ def open_objects(prefix: str) -> Objects:
 
         return RemoteObjects(prefix)
     raise BadPrefix(
-        f"{prefix}: a store cannot be on {scheme}://; it needs conditional writes, as a local path, memory://, gs:// "
-        "and s3:// have them (a mounted bucket does not count)"
+        f"{prefix}: a store cannot be on {scheme}://, because it needs conditional writes. Use a local path (not a "
+        "mounted bucket), memory://, gs:// or s3://"
     )

@@ -1,4 +1,4 @@
-"""Reading and conditional writing through any other fsspec file system: ``memory://`` as a store, others as sources."""
+"""Read and write conditionally through any other fsspec file system: ``memory://`` as a store, others as sources."""
 
 # pyright: basic
 
@@ -12,8 +12,11 @@ from marin.store.objects.conditional import ABSENT, Content, Listed, Preconditio
 
 
 class PlainCalls:
-    """It keeps no versions and no checksums: a version is a digest of the content. All calls of a process run one
-    after the other on one event loop, so that nothing comes between a condition and its write."""
+    """The calls of a store on a file system without versions and checksums: a version is a digest of the content.
+
+    All calls of a process run one after the other on one event loop, so that nothing comes between a condition and
+    its write.
+    """
 
     conditions: tuple[str, str] = ("only if absent", "only if unchanged")
 

@@ -1,4 +1,4 @@
-"""Control files on an object store: every change that must have one winner is bound to the version that was read."""
+"""Control files on an object store: a change that must have one winner is conditional on the version that was read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from marin.store.objects.appending import PART_BYTES, PartedLog, part_name, part
 from marin.store.objects.clients import IN_FLIGHT, REMOTE, ask, calls, on_loop, path_of
 from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed
 
-REMEMBERED = 256  # versions of objects that this process read or wrote last
-ATTEMPTS = 5  # at a conditional write that was refused although the object holds what was expected
-_honest: set[str] = set()  # prefixes whose store refused what it had to, in this process
+REMEMBERED = 256  # versions of the objects that this process read or wrote last
+ATTEMPTS = 5  # at a conditional write that was refused although the object holds the expected content
+_honest: set[str] = set()  # prefixes whose store was seen, by this process, to honour conditions
 
 
 class RemoteObjects:
-    """A store on ``gs://``, ``s3://`` or, inside this process, ``memory://``. Safe to use from many threads and after a
-    fork."""
+    """The control files of a store on ``gs://``, ``s3://`` or, inside this process, ``memory://``.
+
+    Safe to use from many threads and after a fork.
+    """
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix.rstrip("/")
@@ -71,14 +73,14 @@ class RemoteObjects:
             if there is None or there.content != old:
                 there = self._get(name)
             if there is not None and there.content == new:
-                return True  # written by an earlier call of ours whose answer was lost: no two writers write alike
+                return True  # an earlier call of ours wrote it and the answer was lost: writers never write alike
             if (there.content if there else None) != old:
                 return False
             try:
                 self._put(name, new, there.version if there else ABSENT)
                 return True
             except PreconditionFailed:
-                self._versions.pop(name, None)  # somebody was faster, or our own write was, its answer lost
+                self._versions.pop(name, None)  # another writer was faster, or our own write's answer was lost
             except BadPrefix:
                 raise
             except StoreError:
@@ -90,7 +92,7 @@ class RemoteObjects:
                 raise
         raise StoreError(
             f"{self.prefix}/{name}: the store refused a conditional write {ATTEMPTS} times although the object holds "
-            "what was expected; run again"
+            "the expected content; run again"
         )
 
     def remove(self, names: Sequence[str]) -> None:
@@ -100,7 +102,7 @@ class RemoteObjects:
             self._versions.pop(name, None)
 
     def make_durable(self, names: Sequence[str]) -> None:
-        """An object store answers when what it was given is safe."""
+        """Do nothing: an object store answers only when its content is safe."""
 
     def append(self, name: str, content: bytes) -> None:
         def begin() -> PartedLog:
@@ -146,14 +148,14 @@ class RemoteObjects:
         self._remember(name, Content(content, version))
 
     def _must_honour_conditions(self) -> None:
-        """Raises BadPrefix for a store that lets a write replace an object although its condition does not hold.
+        """Raise BadPrefix if the store replaces an object although the write's condition does not hold.
 
-        Asked once in a process. The object that this needs stays: two refused calls, and nothing to delete.
+        Each process asks once, with two calls that the store must refuse. The object for this test stays in the store.
         """
         if self.prefix in _honest:
             return
         absent, match = calls(self.scheme).conditions
-        if not self._is_refused(ABSENT) and not self._is_refused(ABSENT):  # the first ever makes it
+        if not self._is_refused(ABSENT) and not self._is_refused(ABSENT):  # the first call creates it
             self._ignores(absent, "asked to only create it")
         if not self._is_refused(NEVER):
             self._ignores(match, "asked to replace a version that it never had")
@@ -168,8 +170,8 @@ class RemoteObjects:
 
     def _ignores(self, condition: str, asked: str) -> NoReturn:
         raise BadPrefix(
-            f"{self.prefix}: this store ignores {condition} (it replaced {CONDITIONS}, {asked}), so that two drivers "
-            "could hold one lease and both commit; use a store that honours conditional writes"
+            f"{self.prefix}: this store ignores {condition} (it replaced {CONDITIONS}, {asked}), so two drivers "
+            "could hold one lease and both commit. Use a store that honours conditional writes"
         )
 
     def _remember(self, name: str, there: Content | None) -> None:

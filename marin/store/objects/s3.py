@@ -1,4 +1,4 @@
-"""Reading and conditional writing on S3, through s3fs."""
+"""Read and write conditionally on S3, through s3fs."""
 
 # pyright: basic
 
@@ -16,14 +16,14 @@ from marin.store.objects.answers import code_of
 from marin.store.objects.conditional import ABSENT, NEVER, Content, Listed, PreconditionFailed, Stored
 
 MOST_DELETED = 1000  # in one call
-NO_ETAG = f'"{"0" * 32}"'  # of no content: MD5 gives it to none that anybody knows
+NO_ETAG = f'"{"0" * 32}"'  # no known content has this MD5
 FAILED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey"}
 
 
 class OneClient(S3FileSystem):
-    """s3fs with one client of botocore's, however many calls there are before the first has its answer.
+    """s3fs with a single botocore client, also if many calls start before the first has its answer.
 
-    s3fs 2026.2 makes another for each of them, 4 MB and a third of a second (its issue 1019).
+    s3fs 2026.2 makes a client for each of these calls, at 4 MB and a third of a second each (its issue 1019).
     """
 
     _made: asyncio.Lock | None = None
@@ -33,12 +33,15 @@ class OneClient(S3FileSystem):
             self._made = asyncio.Lock()
         async with self._made:
             if self._s3 is not None and not refresh and self._s3._endpoint.http_session._sessions == {}:
-                return self._s3  # nothing was sent yet, which s3fs takes for closed
+                return self._s3  # nothing was sent yet; s3fs mistakes this for a closed client
             return await super().set_session(refresh)
 
 
 class AmazonCalls:
-    """One call each; versions are ETags. Raises what s3fs raises, FileNotFoundError for a missing bucket."""
+    """The calls of a store on S3, one request each; versions are ETags.
+
+    Raises s3fs's own errors, and FileNotFoundError for a missing bucket.
+    """
 
     conditions: tuple[str, str] = ("If-None-Match", "If-Match")
 
@@ -99,12 +102,12 @@ class AmazonCalls:
         return _stored(answer["ContentLength"], answer["ETag"], answer["LastModified"])
 
     async def location(self, bucket: str) -> str:
-        """The region of a bucket, as the provider writes it. Raises BadPrefix for a server that is not Amazon's."""
-        # Whoever may list the bucket may ask this; asking for its location takes a permission of its own.
+        """Return the region of a bucket, as the provider writes it. Raises BadPrefix unless the server is Amazon's."""
+        # The permission to list the bucket suffices for this call; the call for its location needs another one.
         answer = await self.files._call_s3("head_bucket", Bucket=bucket)
         server = self.files._s3.meta.endpoint_url
         if not is_amazon(server):
-            raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are not known")
+            raise BadPrefix(f"s3://{bucket} is on {server}, which is not Amazon's: its regions are unknown")
         if answer.get("BucketRegion"):
             return answer["BucketRegion"]
         answer = await self.files._call_s3("get_bucket_location", Bucket=bucket)
@@ -134,8 +137,10 @@ class AmazonCalls:
 
 
 def is_amazon(server: str) -> bool:
-    """Is that URL one of Amazon's, or of an emulator on this machine? Others speak S3 too, and name regions as they
-    like."""
+    """Is this URL of an Amazon server, or of an emulator on this machine?
+
+    Other servers also speak S3, but name regions as they like.
+    """
     host = urlsplit(server).hostname or ""
     return host.endswith((".amazonaws.com", ".amazonaws.com.cn")) or host in ("localhost", "127.0.0.1", "::1")
 
